@@ -1,0 +1,61 @@
+# Holdfast: `make help` lists what there is. Every target does its own set-up.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
+
+.DEFAULT_GOAL := help
+.PHONY: help up demo test quick check prove bench lock clean
+
+help: ## explain the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## (.*)/\1|\2/' | awk -F'|' '{printf "  make %-7s %s\n", $$1, $$2}'
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit("Holdfast needs Python 3.11 or later; this is %d.%d. Try: make PYTHON=python3.12" % v[:2])'
+	@$(PYTHON) -m venv $(VENV) || { echo 'Could not create $(VENV). On Debian and Ubuntu: apt-get install python3-venv'; exit 1; }
+
+$(VENV)/.run: requirements/run.lock pyproject.toml | $(BIN)/python
+	@echo 'Setting up $(VENV) from requirements/run.lock …'
+	@$(PIP) install --require-hashes -r requirements/run.lock
+	@$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.test: requirements/test.lock $(VENV)/.run
+	@echo 'Adding what the tests need from requirements/test.lock …'
+	@$(PIP) install --require-hashes -r requirements/test.lock
+	@touch $@
+
+$(VENV)/.bench: requirements/bench.lock $(VENV)/.run
+	@echo 'Adding what the benchmarks need from requirements/bench.lock …'
+	@$(PIP) install --require-hashes -r requirements/bench.lock
+	@touch $@
+
+up: $(VENV)/.run ## set up and run the daemon on SQLite at 127.0.0.1:4653 (Ctrl-C stops it)
+	@exec $(BIN)/holdfast up
+
+demo: $(VENV)/.run ## the whole story in one minute, in a temporary home
+	@exec $(BIN)/holdfast demo
+
+test: $(VENV)/.test check ## style, types, import law and the whole test suite
+	@$(BIN)/python -m pytest
+
+quick: $(VENV)/.test ## the inner loop: every test that takes less than a few seconds
+	@$(BIN)/python -m pytest -q -m 'not slow'
+
+check: $(VENV)/.test ## style, types and import law only
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --config pyproject.toml --no-cache
+
+prove: $(VENV)/.run ## kill the daemon -9 two hundred times under load and account for every event
+	@exec $(BIN)/python -m holdfast.testing.prove --kills 200
+
+bench: $(VENV)/.bench ## measure, in ratios, beside the limit of this machine and the peers
+	@exec $(BIN)/python -m benchmarks
+
+lock: ## write the lock files anew (needs uv)
+	@for f in run test bench; do uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --custom-compile-command 'make lock' requirements/$$f.in -o requirements/$$f.lock; done
+
+clean: ## remove what the other targets made
+	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

@@ -1,0 +1,62 @@
+"""Address: where a delivery goes. One text with a scheme: `https://…`, `handler:name`, `session:id`."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from holdfast.domain.errors import BadInput
+
+KINDS = ("https", "handler", "session")
+ADDRESS_MAX = 2048
+
+_HANDLER = re.compile(r"[A-Za-z_][A-Za-z0-9_.:<>-]{0,199}")
+_SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@-]{0,199}")
+
+
+class Address(NamedTuple):
+    """An address and its kind; `http://` is of kind `https` too (the guard decides whether it may be used)."""
+
+    kind: str
+    text: str
+
+    @property
+    def name(self) -> str:
+        return self.text.partition(":")[2]
+
+
+def parse_address(text: object) -> Address:
+    """
+    >>> parse_address("handler:ship")
+    Address(kind='handler', text='handler:ship')
+    """
+    if not isinstance(text, str) or not text or len(text) > ADDRESS_MAX:
+        raise BadInput(f"an address is text of 1 to {ADDRESS_MAX} characters, such as https://example.com/hook")
+    scheme, colon, rest = text.partition(":")
+    if colon and scheme.lower() in ("http", "https"):
+        return Address("https", _check_url(text))
+    if colon and scheme == "handler" and _HANDLER.fullmatch(rest):
+        return Address("handler", text)
+    if colon and scheme == "session" and _SESSION.fullmatch(rest):
+        return Address("session", text)
+    raise BadInput(f"{ascii(text)[:100]} is not an address: use https://…, handler:NAME or session:ID")
+
+
+def _check_url(url: str) -> str:
+    if not url.isascii() or not url.isprintable() or " " in url or "\\" in url:
+        raise BadInput("the URL holds spaces, backslashes or characters outside ASCII; percent-encode them")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise BadInput(f"the URL cannot be read: {error}") from None
+    if not parts.hostname:
+        raise BadInput("the URL has no host")
+    if parts.username is not None or parts.password is not None:
+        raise BadInput("the URL carries a user name or password; put the secret into a header instead")
+    if parts.fragment:
+        raise BadInput("the URL has a #fragment, which no server ever sees; remove it")
+    if port == 0:
+        raise BadInput("the URL has port 0")
+    return url

@@ -1,0 +1,128 @@
+"""Canonical bytes: one JSON text for one value, and a reader that refuses what some part of the house could not carry.
+
+Keys sorted by code point, no spaces, UTF-8, no NaN. What is stored are these bytes; signatures and digests are
+taken over what is stored, never over a value that went through another parser.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from holdfast.domain.errors import BadJson, TooLarge
+
+DEPTH_MAX = 64
+BYTES_MAX = 1024 * 1024
+
+_encoder = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def dump_json(value: Any, what: str = "payload", limit: int = BYTES_MAX) -> bytes:
+    """The canonical bytes of a JSON value, or an error that names what is wrong with it.
+
+    >>> dump_json({"b": 1.5, "a": [True, None, "é"]})
+    b'{"a":[true,null,"\\xc3\\xa9"],"b":1.5}'
+    """
+    try:
+        raw = _encoder.encode(value).encode("utf-8")
+    except UnicodeEncodeError:
+        raise BadJson(f"{what} holds a lone surrogate, which is not text; replace it before sending") from None
+    except RecursionError:
+        raise BadJson(f"{what} is nested deeper than {DEPTH_MAX} levels; flatten it") from None
+    except TypeError as error:
+        raise BadJson(f"{what} is not a JSON value: {error}") from None
+    except ValueError as error:
+        if "Circular" in str(error):
+            raise BadJson(f"{what} refers to itself, so it has no end") from None
+        if "digits" in str(error):
+            raise BadJson(f"{what} holds a number with too many digits; send it as a string") from None
+        raise BadJson(f"{what} holds NaN or an infinity, which JSON has no word for; send null or a string") from None
+    check_bytes(raw, value, what, limit)
+    return raw
+
+
+def check_bytes(raw: bytes, value: Any, what: str, limit: int) -> None:
+    """Check what canonical bytes alone can tell: size, depth and NUL."""
+    if len(raw) > limit:
+        raise TooLarge(f"{what} is {len(raw):,} bytes; the limit is {limit:,}. Store it elsewhere and send a link")
+    if raw.count(b"{") + raw.count(b"[") > DEPTH_MAX and _depth(value) > DEPTH_MAX:
+        raise BadJson(f"{what} is nested deeper than {DEPTH_MAX} levels; flatten it")
+    if b"\\u0000" in raw and _has_nul(raw):
+        raise BadJson(f"{what} holds U+0000 (NUL), which databases and terminals cut or refuse; remove or encode it")
+
+
+def parse_json(raw: bytes, what: str = "body", limit: int = BYTES_MAX) -> Any:
+    """A JSON value from bytes that came from outside, or an error that says what is wrong and where.
+
+    Stricter than `json.loads`: UTF-8 only, no NaN, no duplicate keys, bounded depth and size.
+    """
+    if len(raw) > limit:
+        raise TooLarge(f"{what} is {len(raw):,} bytes; the limit is {limit:,}")
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BadJson(f"{what} is not UTF-8 (byte {error.start}); send JSON encoded as UTF-8") from None
+    if text.startswith("\ufeff"):
+        raise BadJson(f"{what} begins with a byte order mark; send plain UTF-8")
+    if "\x00" in text:
+        raise BadJson(f"{what} holds a NUL byte; remove it")
+    try:
+        value = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_duplicates)
+    except RecursionError:
+        raise BadJson(f"{what} is nested deeper than {DEPTH_MAX} levels; flatten it") from None
+    except _Refused as error:
+        raise BadJson(f"{what} {error}") from None
+    except json.JSONDecodeError as error:
+        raise BadJson(f"{what} is not JSON: {error.msg} at line {error.lineno} column {error.colno}") from None
+    except ValueError:
+        raise BadJson(f"{what} holds a number with too many digits; send it as a string") from None
+    if text.count("{") + text.count("[") > DEPTH_MAX and _depth(value) > DEPTH_MAX:
+        raise BadJson(f"{what} is nested deeper than {DEPTH_MAX} levels; flatten it")
+    return value
+
+
+class _Refused(Exception):
+    pass
+
+
+def _no_constant(name: str) -> Any:
+    raise _Refused(f"holds {name}, which JSON has no word for; send null or a string")
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise _Refused(f"has the key {twice!r} twice; two readers could disagree about it")
+    return value
+
+
+def _depth(value: Any) -> int:
+    deepest, open_values = 0, [(value, 1)]
+    while open_values:
+        item, depth = open_values.pop()
+        if isinstance(item, dict):
+            children = list(item.values())
+        elif isinstance(item, list | tuple):
+            children = list(item)
+        else:
+            continue
+        deepest = max(deepest, depth)
+        if deepest > DEPTH_MAX:
+            break
+        open_values.extend((child, depth + 1) for child in children)
+    return deepest
+
+
+def _has_nul(raw: bytes) -> bool:
+    """Whether one of the `\\u0000` in the text is an escape and not an escaped backslash before `u0000`."""
+    at = raw.find(b"\\u0000")
+    while at >= 0:
+        before = at
+        while before > 0 and raw[before - 1 : before] == b"\\":
+            before -= 1
+        if (at - before) % 2 == 0:
+            return True
+        at = raw.find(b"\\u0000", at + 1)
+    return False

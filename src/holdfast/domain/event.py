@@ -1,0 +1,249 @@
+"""Event: an immutable fact. `NewEvent` is what a caller hands in, `Event` what the store keeps."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from holdfast.domain.address import parse_address
+from holdfast.domain.canonical import dump_json
+from holdfast.domain.errors import BadInput
+
+SOURCE_DEFAULT = "app"
+NAME_MAX = 255
+PROPERTIES_MAX = 64
+PROPERTIES_BYTES_MAX = 16 * 1024
+
+Scalar = str | int | float | bool | None
+Properties = Mapping[str, Scalar | list[str]]
+
+_TYPE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/@+-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class NewEvent:
+    """A fact that wants to be accepted. Build it with `new_event`, which checks every part."""
+
+    type: str
+    payload: bytes
+    source: str = SOURCE_DEFAULT
+    stream: str | None = None
+    timestamp: str | None = None
+    properties: bytes = b"{}"
+    dedup_key: str | None = None
+    to: str | None = None
+    not_before_ms: int | None = None
+    id: str | None = None
+
+    @property
+    def digest(self) -> str:
+        """What must be the same when a dedup key comes again."""
+        parts = (self.type, self.stream or "", self.to or "", str(self.not_before_ms or ""))
+        head = "\n".join(f"{len(part)}:{part}" for part in parts).encode()
+        return hashlib.sha256(head + b"\n" + self.properties + b"\n" + self.payload).hexdigest()
+
+
+class Event:
+    """A fact as the store keeps it. `properties` and `payload` are read from the stored bytes when asked for."""
+
+    __slots__ = (
+        "_payload", "_properties", "accepted_at_ms", "id", "n", "payload_json", "properties_json",
+        "seq", "source", "stream", "timestamp", "to", "type",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        n: int,
+        id: str,
+        stream: str | None,
+        seq: int,
+        source: str,
+        type: str,
+        timestamp: str,
+        accepted_at_ms: int,
+        properties_json: str,
+        payload_json: str,
+        to: str | None = None,
+    ) -> None:
+        self.n = n
+        self.id = id
+        self.stream = stream if stream is not None else id
+        self.seq = seq
+        self.source = source
+        self.type = type
+        self.timestamp = timestamp
+        self.accepted_at_ms = accepted_at_ms
+        self.properties_json = properties_json
+        self.payload_json = payload_json
+        self.to = to
+        self._properties: dict[str, Any] | None = None
+        self._payload: Any = _UNREAD
+
+    @property
+    def properties(self) -> dict[str, Any]:
+        if self._properties is None:
+            self._properties = json.loads(self.properties_json)
+        return self._properties
+
+    @property
+    def payload(self) -> Any:
+        if self._payload is _UNREAD:
+            self._payload = json.loads(self.payload_json)
+        return self._payload
+
+    def __repr__(self) -> str:
+        return f"Event({self.id}, {self.type!r}, stream={self.stream!r}, seq={self.seq})"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The shape every surface shows."""
+        return {
+            "id": self.id,
+            "stream": self.stream,
+            "seq": self.seq,
+            "source": self.source,
+            "type": self.type,
+            "timestamp": self.timestamp,
+            "accepted_at": iso_time(self.accepted_at_ms),
+            "properties": self.properties,
+            "payload": self.payload,
+        }
+
+    def body(self) -> bytes:
+        """The bytes a webhook carries. The stored payload is spliced in as it is, never written anew."""
+        text = (
+            f'{{"id":{_quote(self.id)},"payload":{self.payload_json},"properties":{self.properties_json},'
+            f'"seq":{self.seq},"source":{_quote(self.source)},"stream":{_quote(self.stream)},'
+            f'"timestamp":{_quote(self.timestamp)},"type":{_quote(self.type)}}}'
+        )
+        return text.encode("utf-8")
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """What the store answers to an accepted event."""
+
+    id: str
+    stream: str
+    seq: int
+    duplicate: bool = field(default=False)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"id": self.id, "stream": self.stream, "seq": self.seq, "duplicate": self.duplicate}
+
+
+def new_event(
+    type: str,
+    payload: Any = None,
+    *,
+    source: str = SOURCE_DEFAULT,
+    stream: str | None = None,
+    timestamp: str | datetime | None = None,
+    properties: Mapping[str, Any] | None = None,
+    dedup_key: str | None = None,
+    to: str | None = None,
+    at: datetime | None = None,
+    id: str | None = None,
+) -> NewEvent:
+    """Check everything a caller says about a fact, and put it into the form that is stored.
+
+    >>> new_event("order.placed", {"id": 42}, stream="order:42").payload
+    b'{"id":42}'
+    """
+    if at is not None and stream is not None:
+        raise BadInput("at= cannot be combined with stream=: a delayed event would hold up its ordered stream")
+    if to is not None:
+        parse_address(to)
+    return NewEvent(
+        type=check_type(type),
+        payload=dump_json(payload, "payload"),
+        source=check_name(source, "source"),
+        stream=None if stream is None else check_name(stream, "stream"),
+        timestamp=check_timestamp(timestamp),
+        properties=check_properties({} if properties is None else properties),
+        dedup_key=None if dedup_key is None else check_name(dedup_key, "dedup_key"),
+        to=to,
+        not_before_ms=None if at is None else _epoch_ms(at),
+        id=id,
+    )
+
+
+def check_type(value: object) -> str:
+    if not isinstance(value, str) or not _TYPE.fullmatch(value) or len(value) > NAME_MAX:
+        raise BadInput(
+            f"type {show(value)} is not a valid event type: use 1 to {NAME_MAX} letters, digits and . _ - : / @ +"
+        )
+    return value
+
+
+def check_name(value: object, what: str) -> str:
+    """A name people choose: any printable text, no control characters, nothing a terminal could mistake."""
+    if not isinstance(value, str) or not value:
+        raise BadInput(f"{what} must be a non-empty string, not {show(value)}")
+    if len(value) > NAME_MAX:
+        raise BadInput(f"{what} is {len(value)} characters long; the limit is {NAME_MAX}")
+    if not value.isprintable() or value != value.strip():
+        raise BadInput(f"{what} {show(value)} holds control characters or outer spaces; remove them")
+    return value
+
+
+def check_properties(properties: Mapping[str, Any]) -> bytes:
+    if not isinstance(properties, Mapping):
+        raise BadInput(f"properties must be an object of names and values, not {show(properties)}")
+    if len(properties) > PROPERTIES_MAX:
+        raise BadInput(f"properties has {len(properties)} names; the limit is {PROPERTIES_MAX}")
+    for name, value in properties.items():
+        check_name(name, "a property's name")
+        if isinstance(value, list):
+            if not all(isinstance(item, str) for item in value):
+                raise BadInput(f"property {name!r} is a list that holds something other than strings")
+        elif not isinstance(value, str | int | float | bool | None):
+            raise BadInput(f"property {name!r} must be a string, number, boolean, null or list of strings")
+    return dump_json(dict(properties), "properties", PROPERTIES_BYTES_MAX)
+
+
+def check_timestamp(value: object) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, datetime):
+        return iso_time(_epoch_ms(value))
+    try:
+        moment = datetime.fromisoformat(str(value))
+    except ValueError:
+        raise BadInput(f"timestamp {show(value)} is not RFC 3339, such as 2026-01-31T12:00:00Z") from None
+    text = str(value)
+    if len(text) > 64 or not isinstance(value, str) or "T" not in text.upper():
+        raise BadInput(f"timestamp {show(value)} is not RFC 3339, such as 2026-01-31T12:00:00Z")
+    return text if moment.tzinfo else text + "Z"
+
+
+def iso_time(ms: int) -> str:
+    """
+    >>> iso_time(1_700_000_000_123)
+    '2023-11-14T22:13:20.123Z'
+    """
+    moment = datetime.fromtimestamp(ms / 1000, UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{ms % 1000:03d}Z"
+
+
+def show(value: object) -> str:
+    """A value in an error message: short, and harmless in a terminal."""
+    text = ascii(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _epoch_ms(moment: datetime) -> int:
+    if moment.tzinfo is None:
+        raise BadInput(f"the time {moment.isoformat()} has no time zone; use datetime.now(timezone.utc)")
+    return round(moment.timestamp() * 1000)
+
+
+def _quote(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+_UNREAD = object()

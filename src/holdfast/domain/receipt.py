@@ -1,0 +1,158 @@
+"""Receipt: a hash-linked record of what happened. One link per settle transaction, one leaf per transition.
+
+A leaf is one line of canonical JSON. A link binds the leaves' Merkle root to the link before it:
+
+    leaf  = SHA-256(0x00 || line)
+    node  = SHA-256(0x01 || left || right)          an odd node moves up unchanged
+    link  = SHA-256("holdfast.link.v1\\n" || chain || "\\n" || seq || "\\n" || at || "\\n" || count || "\\n" || prev || root)
+
+A chain shows edits and removals in its middle. That its tail was cut, or the whole rewritten, shows only against a
+head that was exported elsewhere: `verify` takes such heads and says what they contradict.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+GENESIS = bytes(32)
+
+
+class Head(NamedTuple):
+    """Where a chain ends: the sequence number and hash of its last link (0 and zeros before the first)."""
+
+    seq: int
+    hash: bytes
+
+
+NO_LINKS = Head(0, GENESIS)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One receipt. `leaves` are lines joined by newlines, exactly as they were hashed."""
+
+    chain: str
+    seq: int
+    at_ms: int
+    prev: bytes
+    root: bytes
+    hash: bytes
+    leaves: bytes
+
+    @property
+    def count(self) -> int:
+        return self.leaves.count(b"\n") + 1 if self.leaves else 0
+
+
+class Fault(NamedTuple):
+    """One thing that is wrong with a chain, and where."""
+
+    chain: str
+    seq: int
+    kind: str
+    message: str
+
+    def as_dict(self) -> dict[str, Any]:
+        return self._asdict()
+
+
+def leaf_line(delivery: int, generation: int, event_id: str, state: str, reason: str | None, attempts: int,
+              at_ms: int, actor: str) -> bytes:  # fmt: skip
+    """The canonical line of one transition: digests and names, never a payload."""
+    why = "null" if reason is None else f'"{reason}"'
+    return (
+        f'{{"actor":{json.dumps(actor)},"at":{at_ms},"attempts":{attempts},"delivery":{delivery},'
+        f'"event":"{event_id}","generation":{generation},"reason":{why},"state":"{state}"}}'
+    ).encode()
+
+
+def link(chain: str, head: Head, at_ms: int, lines: list[bytes]) -> Link:
+    """The next link of a chain."""
+    root = merkle_root([sha256(b"\x00" + line).digest() for line in lines])
+    seq = head.seq + 1
+    return Link(
+        chain, seq, at_ms, head.hash, root,
+        link_hash(chain, seq, at_ms, len(lines), head.hash, root), b"\n".join(lines),
+    )  # fmt: skip
+
+
+def link_hash(chain: str, seq: int, at_ms: int, count: int, prev: bytes, root: bytes) -> bytes:
+    return sha256(f"holdfast.link.v1\n{chain}\n{seq}\n{at_ms}\n{count}\n".encode() + prev + root).digest()
+
+
+def merkle_root(level: list[bytes]) -> bytes:
+    if not level:
+        return GENESIS
+    while len(level) > 1:
+        paired = [sha256(b"\x01" + level[i] + level[i + 1]).digest() for i in range(0, len(level) - 1, 2)]
+        if len(level) % 2:
+            paired.append(level[-1])
+        level = paired
+    return level[0]
+
+
+def proof(leaves: list[bytes], index: int) -> list[tuple[str, bytes]]:
+    """The path that proves one leaf belongs to a root: the sibling at each level and the side it stands on."""
+    level, path = [sha256(b"\x00" + line).digest() for line in leaves], []
+    while len(level) > 1:
+        sibling = index ^ 1
+        if sibling < len(level):
+            path.append(("right" if sibling > index else "left", level[sibling]))
+        paired = [sha256(b"\x01" + level[i] + level[i + 1]).digest() for i in range(0, len(level) - 1, 2)]
+        if len(level) % 2:
+            paired.append(level[-1])
+        level, index = paired, index // 2
+    return path
+
+
+def proves(line: bytes, path: Iterable[tuple[str, bytes]], root: bytes) -> bool:
+    digest = sha256(b"\x00" + line).digest()
+    for side, sibling in path:
+        pair = digest + sibling if side == "right" else sibling + digest
+        digest = sha256(b"\x01" + pair).digest()
+    return digest == root
+
+
+def verify(
+    links: Iterable[Link], heads: Mapping[str, Head] | None = None, anchors: Iterable[tuple[str, Head]] = ()
+) -> Iterator[Fault]:
+    """Every fault in the given chains, not only the first.
+
+    `links` come ordered by chain and seq. `heads` is what the store says each chain ends with; `anchors` are heads
+    that were exported elsewhere and must be part of the chain.
+    """
+    wanted: dict[str, dict[int, set[bytes]]] = {}
+    for chain, anchor in anchors:
+        wanted.setdefault(chain, {}).setdefault(anchor.seq, set()).add(anchor.hash)
+    ends: dict[str, Head] = {}
+    for item in links:
+        before = ends.get(item.chain, NO_LINKS)
+        yield from _link_faults(item, before)
+        anchored = wanted.get(item.chain, {}).pop(item.seq, None)
+        if anchored is not None and anchored != {item.hash}:
+            yield Fault(item.chain, item.seq, "rewritten", "an exported head names another hash for this link")
+        ends[item.chain] = Head(item.seq, item.hash)
+    for chain, head in (heads or {}).items():
+        if ends.get(chain, NO_LINKS) != head:
+            yield Fault(chain, head.seq, "cut", "the chain does not end where the store says it ends")
+    for chain, missing in wanted.items():
+        for seq in sorted(missing):
+            if seq > 0:
+                yield Fault(chain, seq, "cut", "an exported head names a link that is no longer there")
+
+
+def _link_faults(item: Link, before: Head) -> Iterator[Fault]:
+    if item.seq != before.seq + 1:
+        yield Fault(item.chain, item.seq, "gap", f"link {before.seq + 1} was expected here")
+    elif item.prev != before.hash:
+        yield Fault(item.chain, item.seq, "broken_link", "it does not name the hash of the link before it")
+    lines = item.leaves.split(b"\n") if item.leaves else []
+    root = merkle_root([sha256(b"\x00" + line).digest() for line in lines])
+    if root != item.root:
+        yield Fault(item.chain, item.seq, "edited_leaf", "its leaves are not those that were hashed")
+    if link_hash(item.chain, item.seq, item.at_ms, len(lines), item.prev, item.root) != item.hash:
+        yield Fault(item.chain, item.seq, "edited_link", "its hash is not that of its content")

@@ -1,0 +1,71 @@
+"""Both signature families: the plain `X-Hook-Signature` over the body, and Standard Webhooks over id, time and body."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+from collections.abc import Iterable, Mapping
+
+from holdfast.domain.errors import BadInput
+
+TOLERANCE_S = 300
+_PREFIX = "whsec_"
+
+
+def secret_key(secret: str) -> bytes:
+    """The key of a secret: `whsec_…` is base64 of the key, any other text is the key itself."""
+    if not secret.startswith(_PREFIX):
+        return secret.encode("utf-8")
+    text = secret.removeprefix(_PREFIX)
+    try:
+        return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        raise BadInput("the secret begins with whsec_ but what follows is not base64") from None
+
+
+def hook_signature(secret: str, body: bytes) -> str:
+    """`X-Hook-Signature`: HMAC-SHA256 over the body alone, keyed with the secret's text as it was given."""
+    return "sha256=" + hmac.new(secret.encode("utf-8"), body, hashlib.sha256).hexdigest()
+
+
+def standard_signature(secret: str, message_id: str, timestamp: int, body: bytes) -> str:
+    """One `v1` signature of Standard Webhooks: HMAC-SHA256 over `id.timestamp.body`."""
+    if "." in message_id:
+        raise BadInput("a webhook id must not hold a dot: it would make the signed text ambiguous")
+    signed = f"{message_id}.{timestamp}.".encode() + body
+    return "v1," + base64.b64encode(hmac.new(secret_key(secret), signed, hashlib.sha256).digest()).decode()
+
+
+def sign(secrets: Iterable[str], message_id: str, timestamp: int, body: bytes) -> dict[str, str]:
+    """Every signature header of one attempt. Several secrets (a rotation) give several Standard signatures."""
+    headers = {"webhook-id": message_id, "webhook-timestamp": str(timestamp)}
+    known = list(secrets)
+    if known:
+        headers["webhook-signature"] = " ".join(standard_signature(s, message_id, timestamp, body) for s in known)
+        headers["X-Hook-Signature"] = hook_signature(known[0], body)
+    return headers
+
+
+def verify_hook(secrets: Iterable[str], body: bytes, header: str) -> bool:
+    given = header.encode("utf-8", "replace")
+    return any([hmac.compare_digest(hook_signature(secret, body).encode(), given) for secret in secrets])
+
+
+def verify_standard(
+    secrets: Iterable[str],
+    headers: Mapping[str, str],
+    body: bytes,
+    now_s: int,
+    tolerance_s: int = TOLERANCE_S,
+) -> bool:
+    """Whether one of the signatures is by one of the secrets, and the timestamp is near. Headers in lower case."""
+    message_id, stamp = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "")
+    if not message_id or not stamp.isascii() or not stamp.isdigit() or len(stamp) > 12:
+        return False
+    if abs(now_s - int(stamp)) > tolerance_s or "." in message_id or not message_id.isascii():
+        return False
+    wanted = [standard_signature(secret, message_id, int(stamp), body).encode() for secret in secrets]
+    given = [token.encode("utf-8", "replace") for token in headers.get("webhook-signature", "").split(" ")]
+    return any([hmac.compare_digest(w, g) for w in wanted for g in given])

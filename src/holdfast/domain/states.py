@@ -1,0 +1,73 @@
+"""The one table of delivery states, reasons and transitions: source for the code, the docs and the tests."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class State(StrEnum):
+    PENDING = "pending"
+    DELIVERED = "delivered"
+    DEAD = "dead"
+    DROPPED = "dropped"
+
+
+class Reason(StrEnum):
+    """Why a delivery ended other than well."""
+
+    REJECTED = "rejected"
+    EXHAUSTED = "exhausted"
+    CRASH_LOOP = "crash_loop"
+    NO_HANDLER = "no_handler"
+    COALESCED = "coalesced"
+    EVICTED = "evicted"
+    EXPIRED = "expired"
+    CANCELLED = "cancelled"
+    CONTRACT_REMOVED = "contract_removed"
+    DISCARDED = "discarded"
+
+
+class Rule(NamedTuple):
+    """One line of the table."""
+
+    before: State
+    trigger: str
+    after: State
+    reasons: tuple[Reason, ...]
+    meaning: str
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(State.PENDING, "Delivered", State.DELIVERED, (), "the receiver has it"),
+    Rule(State.PENDING, "Handed", State.PENDING, (), "given over; waits for the receiver's own confirmation"),
+    Rule(State.PENDING, "Retry", State.PENDING, (), "failed; due again later"),
+    Rule(State.PENDING, "Retry", State.DEAD, (Reason.EXHAUSTED,), "failed as often as the policy allows"),
+    Rule(
+        State.PENDING,
+        "Dead",
+        State.DEAD,
+        (Reason.REJECTED, Reason.CRASH_LOOP, Reason.NO_HANDLER),
+        "refused for good, killed its process five times, or nobody serves its handler",
+    ),
+    Rule(
+        State.PENDING,
+        "Dropped",
+        State.DROPPED,
+        (Reason.COALESCED, Reason.EVICTED, Reason.EXPIRED, Reason.CANCELLED, Reason.CONTRACT_REMOVED),
+        "no longer wanted, with the reason and, where one exists, the survivor",
+    ),
+    Rule(State.DEAD, "operator: reprocess", State.PENDING, (), "a new life: next generation, tail of its lane"),
+    Rule(State.DEAD, "operator: discard", State.DROPPED, (Reason.DISCARDED,), "seen, and not wanted any more"),
+    Rule(State.DELIVERED, "operator: retry", State.PENDING, (), "sent again on request: next generation"),
+    Rule(State.DROPPED, "operator: retry", State.PENDING, (), "wanted after all: next generation"),
+)
+
+REASONS_OF: dict[State, frozenset[Reason]] = {
+    state: frozenset(reason for rule in RULES if rule.after is state for reason in rule.reasons) for state in State
+}
+
+REASONS_BY: dict[str, frozenset[Reason]] = {
+    trigger: frozenset(reason for rule in RULES if rule.trigger == trigger for reason in rule.reasons)
+    for trigger in {rule.trigger for rule in RULES}
+}

@@ -1,0 +1,312 @@
+"""What a store does, by role. Every store implements these; one behavioural suite in `holdfast.testing` checks them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from holdfast.domain.contract import Contract
+from holdfast.domain.cursor import Cursor
+from holdfast.domain.delivery import Claim, Settlement
+from holdfast.domain.event import Appended, Event, NewEvent
+from holdfast.domain.receipt import Head, Link
+
+T = TypeVar("T")
+
+PAGE_MAX = 1000
+BATCH_MAX = 500
+
+
+class Feature(StrEnum):
+    """What a store may or may not have. The suite asks for exactly what is declared."""
+
+    ONE_KEEPER = "one_keeper"  # one process at a time routes and delivers
+    MANY_OWNERS = "many_owners"  # any number of processes work side by side
+    BACKUP = "backup"  # copies itself while in use
+    SEED_VIEWS = "seed_views"  # shows its data under the source systems' names
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    items: list[T]
+    next: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EventFilter:
+    source: str | None = None
+    type: str | None = None
+    stream: str | None = None
+    unmatched: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryFilter:
+    state: str | None = None
+    reason: str | None = None
+    contract: str | None = None
+    address: str | None = None
+    stream: str | None = None
+    event: str | None = None
+
+
+class StreamRow(NamedTuple):
+    id: str
+    head: int
+    created_at_ms: int
+    closed_at_ms: int | None
+
+
+class DeliveryRow(NamedTuple):
+    """A delivery as an operator sees it."""
+
+    id: int
+    event_id: str
+    event_type: str
+    stream: str
+    seq: int
+    address: str
+    contract_id: str | None
+    state: str
+    reason: str | None
+    attempts: int
+    generation: int
+    due_at_ms: int | None
+    leased: bool
+    starts: int
+    survivor: int | None
+    created_at_ms: int
+    settled_at_ms: int | None
+    last_error: str | None
+    waits_for: str | None
+
+
+class AttemptRow(NamedTuple):
+    generation: int
+    attempt: int
+    started_at_ms: int
+    ended_at_ms: int
+    outcome: str
+    error: str | None
+    detail: dict[str, Any] | None
+
+
+class QueueRow(NamedTuple):
+    """One contract's line, or one direct address's."""
+
+    id: int
+    contract_id: str | None
+    address: str
+    kind: str
+    paused: bool
+    parked: bool
+    served_at_ms: int
+
+
+class Target(NamedTuple):
+    """Where the router sends one event: a contract's queue or a direct address, perhaps in a lane."""
+
+    queue: int | None
+    address: str
+    kind: str
+    lane: str | None
+
+
+class Plan(NamedTuple):
+    """What the router decided about one event. No targets: nobody wanted it."""
+
+    n: int
+    targets: tuple[Target, ...]
+    due_at_ms: int
+
+
+class RoutingBatch(Protocol):
+    """Events taken in stream order; nobody else routes the same stream meanwhile."""
+
+    version: int
+    events: Sequence[Event]
+    due_at_ms: Mapping[int, int]
+
+    async def commit(self, plans: Sequence[Plan]) -> bool:
+        """Insert the deliveries and move on, in one transaction. False: the contracts changed, plan again."""
+
+
+class Served(NamedTuple):
+    """What a process can deliver to: whole kinds, and single addresses."""
+
+    kinds: frozenset[str]
+    addresses: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRequest:
+    owner: int
+    served: Served
+    limit: int
+    lease_ms: Mapping[str, int]
+    room: Mapping[int, int]
+    room_default: Mapping[str, int]
+    after_queue: int = 0
+    suspects: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    claims: list[Claim]
+    next_due_ms: int | None
+    after_queue: int
+
+
+class Owner(NamedTuple):
+    """A process at work, with the receipt chain it writes on."""
+
+    id: int
+    chain: str
+
+
+class TokenRow(NamedTuple):
+    id: str
+    name: str
+    scope: str
+    created_at_ms: int
+    revoked_at_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long things are kept, in milliseconds. Receipts are kept for ever."""
+
+    delivered_ms: int
+    inbound_ms: int
+    dead_ms: int
+    dedup_ms: int
+
+
+class Events(Protocol):
+    async def append(self, events: Sequence[NewEvent]) -> list[Appended]: ...
+    async def get(self, id: str) -> Event | None: ...
+    async def find(self, wanted: EventFilter, after: str | None, limit: int) -> Page[Event]: ...
+    async def streams(self, after: str | None, limit: int) -> Page[StreamRow]: ...
+    async def stream(self, id: str) -> StreamRow | None: ...
+    async def read(self, stream: str, after_seq: int, limit: int) -> list[Event]: ...
+    async def reroute(self, ids: Sequence[str]) -> int: ...
+
+
+class Contracts(Protocol):
+    async def put(self, contract: Contract, secret: str | None) -> None: ...
+    async def get(self, id: str) -> Contract | None: ...
+    async def all(self, inactive: bool = False) -> list[Contract]: ...
+    async def remove(self, id: str) -> bool: ...
+    async def secrets(self, id: str) -> list[str]: ...
+    async def version(self) -> int: ...
+    async def queues(self) -> list[QueueRow]: ...
+
+
+class Routing(Protocol):
+    def batch(self, limit: int) -> AbstractAsyncContextManager[RoutingBatch]: ...
+    async def backlog(self) -> int: ...
+
+
+class Deliveries(Protocol):
+    """The queue itself: claim, renew, settle, release, reclaim."""
+
+    async def claim(self, request: ClaimRequest) -> Claimed: ...
+    async def renew(self, claims: Sequence[Claim], lease_ms: int) -> set[int]:
+        """Ids of the deliveries whose lease is no longer ours."""
+
+    async def settle(self, owner: Owner, settlements: Sequence[Settlement]) -> set[int]:
+        """Apply transitions, receipts and effects in one transaction; the ids whose lease was lost."""
+
+    async def release(self, claims: Sequence[Claim]) -> None: ...
+    async def reclaim(self) -> int: ...
+    async def resume_handed(self) -> int: ...
+    async def serve(self, addresses: Sequence[str]) -> None: ...
+    async def drop_removed(self, owner: Owner) -> int: ...
+    async def bury_unserved(self, owner: Owner, grace_ms: int, since_ms: int) -> int: ...
+
+
+class Operator(Protocol):
+    """What an operator sees and repairs."""
+
+    async def deliveries(self, wanted: DeliveryFilter, after: str | None, limit: int) -> Page[DeliveryRow]: ...
+    async def delivery(self, id: int) -> DeliveryRow | None: ...
+    async def attempts(self, id: int) -> list[AttemptRow]: ...
+    async def count_dead(self, wanted: DeliveryFilter) -> dict[str, int]: ...
+    async def reprocess(self, owner: Owner, ids: Sequence[int], states: frozenset[str], actor: str) -> list[int]: ...
+    async def discard(self, owner: Owner, ids: Sequence[int], actor: str) -> list[int]: ...
+    async def cancel(self, owner: Owner, ids: Sequence[int], actor: str) -> list[int]: ...
+    async def hasten(self, ids: Sequence[int]) -> list[int]: ...
+    async def pause(self, scope: str, name: str) -> bool: ...
+    async def resume(self, scope: str, name: str) -> bool: ...
+    async def pauses(self) -> list[tuple[str, str, int]]: ...
+    async def figures(self) -> dict[str, Any]: ...
+
+
+class Receipts(Protocol):
+    async def heads(self) -> dict[str, Head]: ...
+    async def links(self, chain: str | None, after: tuple[str, int], limit: int) -> list[Link]: ...
+    def every(self) -> AsyncIterator[list[Link]]: ...
+
+
+class Cursors(Protocol):
+    async def ensure(self, reader: str, stream: str) -> Cursor: ...
+    async def get(self, reader: str, stream: str) -> Cursor | None: ...
+    async def advance(self, reader: str, stream: str, position: int) -> Cursor: ...
+
+
+class Owners(Protocol):
+    async def enlist(self) -> Owner: ...
+    async def retire(self, owner: Owner) -> None: ...
+
+
+class Tokens(Protocol):
+    async def add(self, id: str, name: str, scope: str, hash: str) -> None: ...
+    async def scope_of(self, hash: str) -> str | None: ...
+    async def all(self) -> list[TokenRow]: ...
+    async def revoke(self, id: str) -> bool: ...
+
+
+class Care(Protocol):
+    async def prune(self, retention: Retention, limit: int) -> dict[str, int]: ...
+    async def backup(self, path: Path) -> None: ...
+    async def checkpoint(self) -> None: ...
+    async def check(self) -> list[str]: ...
+    def changed_elsewhere(self) -> bool: ...
+
+
+class Store(Protocol):
+    """All roles together, as one store offers them."""
+
+    @property
+    def url(self) -> str: ...
+    @property
+    def features(self) -> frozenset[Feature]: ...
+    @property
+    def events(self) -> Events: ...
+    @property
+    def contracts(self) -> Contracts: ...
+    @property
+    def routing(self) -> Routing: ...
+    @property
+    def deliveries(self) -> Deliveries: ...
+    @property
+    def operator(self) -> Operator: ...
+    @property
+    def receipts(self) -> Receipts: ...
+    @property
+    def cursors(self) -> Cursors: ...
+    @property
+    def owners(self) -> Owners: ...
+    @property
+    def tokens(self) -> Tokens: ...
+    @property
+    def care(self) -> Care: ...
+
+    def on_change(self, listener: Callable[[str], None]) -> None:
+        """Be told, after a commit of this process, what changed: events, deliveries, contracts."""
+
+    async def close(self) -> None: ...

@@ -1,0 +1,105 @@
+"""Care of the file: retention in batches, checkpoints by the keeper alone, backup, checks."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from holdfast.domain.errors import Conflict, StoreFailed
+from holdfast.ports import Clock, Executor
+from holdfast.store.base import Retention
+from holdfast.store.sqlite.connection import Connection
+from holdfast.store.sqlite.reader import Reader
+from holdfast.store.sqlite.statements import sql
+from holdfast.store.sqlite.writer import Writer
+
+SPAN = 2000
+
+
+class SqliteCare:
+    def __init__(
+        self,
+        writer: Writer,
+        reader: Reader,
+        checkpointer: Connection,
+        executor: Executor,
+        clock: Clock,
+        path: Path,
+    ) -> None:
+        self._writer, self._reader, self._clock, self._path = writer, reader, clock, path
+        self._checkpointer, self._executor = checkpointer, executor
+        self._seen: int | None = None
+        self._inode = path.stat().st_ino
+
+    async def prune(self, retention: Retention, limit: int) -> dict[str, int]:
+        """Remove what is past its time, in batches short enough to hold nobody up; at most `limit` of each kind."""
+        now_ms = self._clock.now_ms()
+        first_d, last_d, first_e, last_e = (await self._reader.run(lambda c: c.rows(sql.prune_span)))[0]
+        counts = {"deliveries": 0, "events": 0, "dedup_keys": 0, "lanes": 0}
+        for start in range(first_d - 1, last_d, SPAN):
+            if counts["deliveries"] < limit:
+                counts["deliveries"] += await self._writer.run(partial(_prune_deliveries, start, retention, now_ms))
+        for start in range(first_e - 1, last_e, SPAN):
+            if counts["events"] < limit:
+                counts["events"] += await self._writer.run(partial(_prune_events, start, retention, now_ms))
+        while counts["dedup_keys"] < limit:
+            removed = await self._writer.run(partial(_prune_dedup, now_ms - retention.dedup_ms))
+            counts["dedup_keys"] += removed
+            if removed < SPAN:
+                break
+        counts["lanes"] = await self._writer.run(lambda c: c.run(sql.prune_lanes, (SPAN,)))
+        return counts
+
+    async def backup(self, path: Path) -> None:
+        """A complete copy while everybody works. The copy exists whole or not at all."""
+        if path.exists():
+            raise Conflict(f"{path} exists already; choose another name, or remove it first")
+        unfinished = path.with_name(path.name + ".partial")
+        unfinished.unlink(missing_ok=True)
+        await self._executor.submit(lambda: self._checkpointer.run("VACUUM INTO ?", (str(unfinished),)))
+        unfinished.chmod(0o600)
+        unfinished.rename(path)
+
+    async def checkpoint(self) -> None:
+        """Move the log into the file. Only the keeper does this, and on an old SQLite never while anybody writes."""
+        await self._executor.submit(lambda: self._checkpointer.rows("PRAGMA wal_checkpoint(PASSIVE)"))
+
+    async def check(self) -> list[str]:
+        """What SQLite itself finds wrong with the file."""
+        rows = await self._executor.submit(lambda: self._checkpointer.rows("PRAGMA quick_check(20)"))
+        return [] if rows == [("ok",)] else [str(row[0]) for row in rows]
+
+    def changed_elsewhere(self) -> bool:
+        """Whether another connection committed since we last looked. Raises if the file was replaced under us."""
+        rows = self._writer.peek(lambda connection: connection.rows("PRAGMA data_version"))
+        if rows is None:
+            return False
+        before, self._seen = self._seen, int(rows[0][0])
+        return before is not None and before != self._seen
+
+    def check_file(self) -> None:
+        try:
+            inode = self._path.stat().st_ino
+        except FileNotFoundError:
+            inode = -1
+        if inode != self._inode:
+            raise StoreFailed(f"{self._path} was moved or replaced while in use; stop, put it back, start again")
+
+
+def _prune_deliveries(start: int, retention: Retention, now_ms: int, connection: Connection) -> int:
+    cutoffs = (now_ms - retention.delivered_ms, now_ms - retention.inbound_ms, now_ms - retention.dead_ms)
+    rows = connection.rows(sql.prune_deliveries, (start, SPAN, *cutoffs))
+    connection.many(sql.prune_attempts, rows)
+    connection.many(sql.prune_delivery, rows)
+    return len(rows)
+
+
+def _prune_events(start: int, retention: Retention, now_ms: int, connection: Connection) -> int:
+    rows = connection.rows(sql.prune_events, (start, SPAN, now_ms - retention.delivered_ms, now_ms))
+    connection.many(sql.prune_unmatched, rows)
+    connection.many(sql.prune_event, rows)
+    return len(rows)
+
+
+def _prune_dedup(before_ms: int, connection: Connection) -> int:
+    return connection.run(sql.prune_dedup, (before_ms, SPAN))

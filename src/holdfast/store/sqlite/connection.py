@@ -1,0 +1,186 @@
+"""One connection shim with two drivers: `apsw` in the daemon, the standard `sqlite3` inside an application.
+
+Never two SQLite libraries on one file in one process: closing a descriptor in one would drop the POSIX locks of
+the other. Which driver a process uses is therefore decided once, in `store.open`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from holdfast.domain.errors import (
+    BadInput,
+    DedupConflict,
+    HoldfastError,
+    StoreBusy,
+    StoreError,
+    StoreFailed,
+    StoreFull,
+    StoreMissing,
+    StreamClosed,
+)
+
+BUSY_TIMEOUT_MS = 5000
+
+Row = tuple[Any, ...]
+Params = Sequence[Any]
+
+_BUSY, _LOCKED, _READONLY, _IOERR, _CORRUPT, _FULL, _CANTOPEN, _CONSTRAINT, _NOTADB = (
+    5,
+    6,
+    8,
+    10,
+    11,
+    13,
+    14,
+    19,
+    26,
+)
+
+
+class Connection(Protocol):
+    """What the store asks of a driver. Statements only; the transaction belongs to the writer."""
+
+    def rows(self, sql: str, params: Params = ()) -> list[Row]: ...
+    def run(self, sql: str, params: Params = ()) -> int: ...
+    def many(self, sql: str, rows: Iterable[Params]) -> None: ...
+    def set_busy_timeout(self, ms: int) -> None: ...
+    def interrupt(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class ApswConnection:
+    """The daemon's driver: it brings its own SQLite, which has the WAL-reset fault mended."""
+
+    def __init__(self, path: Path, readonly: bool = False) -> None:
+        import apsw
+
+        self._apsw = apsw
+        flags = apsw.SQLITE_OPEN_READONLY if readonly else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+        try:
+            self._raw = apsw.Connection(str(path), flags=flags)
+            self._raw.execute("PRAGMA trusted_schema = OFF")  # older libraries do not trust their own JSON functions
+        except apsw.Error as error:
+            raise self._translate(error) from error
+
+    def rows(self, sql: str, params: Params = ()) -> list[Row]:
+        try:
+            return list(self._raw.execute(sql, params))
+        except self._apsw.Error as error:
+            raise self._translate(error) from error
+
+    def run(self, sql: str, params: Params = ()) -> int:
+        try:
+            self._raw.execute(sql, params)
+        except self._apsw.Error as error:
+            raise self._translate(error) from error
+        return int(self._raw.changes())
+
+    def many(self, sql: str, rows: Iterable[Params]) -> None:
+        try:
+            self._raw.executemany(sql, rows)
+        except self._apsw.Error as error:
+            raise self._translate(error) from error
+
+    def set_busy_timeout(self, ms: int) -> None:
+        self._raw.set_busy_timeout(ms)
+
+    def interrupt(self) -> None:
+        self._raw.interrupt()
+
+    def close(self) -> None:
+        self._raw.close(True)
+
+    def _translate(self, error: Exception) -> HoldfastError:
+        return translate(getattr(error, "extendedresult", 0) or getattr(error, "result", 0), str(error))
+
+
+class StdlibConnection:
+    """The application's driver: whatever SQLite its Python was built with."""
+
+    def __init__(self, path: Path, readonly: bool = False) -> None:
+        uri = f"{path.absolute().as_uri()}?mode={'ro' if readonly else 'rwc'}"
+        try:
+            self._raw = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+        except sqlite3.Error as error:
+            raise translate_stdlib(error) from error
+
+    def rows(self, sql: str, params: Params = ()) -> list[Row]:
+        try:
+            return self._raw.execute(sql, params).fetchall()
+        except sqlite3.Error as error:
+            raise translate_stdlib(error) from error
+
+    def run(self, sql: str, params: Params = ()) -> int:
+        try:
+            cursor = self._raw.execute(sql, params)
+            cursor.fetchall()
+            return cursor.rowcount
+        except sqlite3.Error as error:
+            raise translate_stdlib(error) from error
+
+    def many(self, sql: str, rows: Iterable[Params]) -> None:
+        try:
+            self._raw.executemany(sql, rows)
+        except sqlite3.Error as error:
+            raise translate_stdlib(error) from error
+
+    def set_busy_timeout(self, ms: int) -> None:
+        self._raw.execute(f"PRAGMA busy_timeout = {int(ms)}")
+
+    def interrupt(self) -> None:
+        self._raw.interrupt()
+
+    def close(self) -> None:
+        self._raw.close()
+
+
+def translate_stdlib(error: sqlite3.Error) -> HoldfastError:
+    code = getattr(error, "sqlite_errorcode", 0) or (_CONSTRAINT if isinstance(error, sqlite3.IntegrityError) else 0)
+    return translate(code, str(error))
+
+
+def translate(code: int, text: str) -> HoldfastError:
+    """The one place where SQLite's errors become ours."""
+    primary = code & 0xFF
+    if primary == _CONSTRAINT and "holdfast: " in text:
+        return _door_error(text.rpartition("holdfast: ")[2])
+    if primary in (_BUSY, _LOCKED):
+        return StoreBusy("the database is locked by another writer; it is tried again, nothing is lost")
+    if primary == _FULL:
+        return StoreFull("the disk is full: nothing can be accepted until there is room")
+    if primary == _READONLY:
+        return StoreFull("the database cannot be written: the file or its file system is read-only")
+    if primary in (_CORRUPT, _NOTADB):
+        return StoreFailed(f"the database file is damaged ({text}); restore a backup with: holdfast db restore")
+    if primary == _IOERR:
+        return StoreFailed(f"the disk failed ({text}); the daemon stops so that nothing is built on lost writes")
+    if primary == _CANTOPEN:
+        return StoreError(f"the database cannot be opened ({text}); check that its folder exists and is writable")
+    if "no such table: holdfast_" in text or "no such table: main.holdfast_" in text:
+        return StoreMissing("this database holds no Holdfast tables; run: holdfast db migrate --store sqlite:///PATH")
+    return StoreError(f"SQLite: {text}")
+
+
+def _door_error(text: str) -> HoldfastError:
+    if text.startswith("dedup_key"):
+        return DedupConflict("this dedup_key was used before with another body; use a new key for a new fact")
+    if text.startswith("stream is closed"):
+        return StreamClosed("the stream is closed and takes no more events")
+    return BadInput(text)
+
+
+def tune(connection: Connection, *, synchronous: str = "FULL") -> None:
+    """Set what the promise needs on every connection; the busy timeout first, since the rest may have to wait."""
+    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+    mode = connection.rows("PRAGMA journal_mode = WAL")[0][0]
+    if str(mode).lower() != "wal":
+        raise StoreError(f"SQLite cannot use its write-ahead log here (journal mode {mode}); use a local disk")
+    connection.run(f"PRAGMA synchronous = {synchronous}")
+    connection.run("PRAGMA wal_autocheckpoint = 0")
+    connection.run("PRAGMA temp_store = MEMORY")
+    connection.run("PRAGMA cache_size = -32000")
+    connection.run("PRAGMA fullfsync = 1")

@@ -1,0 +1,273 @@
+"""The queue on SQLite: claim, renew, settle, release, reclaim. Every end is fenced by the lease's token."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+
+from holdfast.domain.delivery import Claim, Delivery, Settlement
+from holdfast.domain.event import Event
+from holdfast.domain.ids import ENTROPY_BYTES, make_id
+from holdfast.domain.states import Reason, State
+from holdfast.ports import Chance, Clock
+from holdfast.store.base import BATCH_MAX, Claimed, ClaimRequest, Owner
+from holdfast.store.sqlite.connection import Connection, Row
+from holdfast.store.sqlite.events import append
+from holdfast.store.sqlite.receipts import Leaf, write_link
+from holdfast.store.sqlite.statements import sql
+from holdfast.store.sqlite.writer import Writer
+
+QUEUES_MAX = 1000
+ATTEMPTS_KEPT = 50
+DETAIL_MAX = 4000
+
+
+class SqliteDeliveries:
+    def __init__(self, writer: Writer, clock: Clock, chance: Chance, changed: Callable[[str], None]) -> None:
+        self._writer, self._clock, self._chance, self._changed = writer, clock, chance, changed
+
+    async def claim(self, request: ClaimRequest) -> Claimed:
+        now_ms, boot_ms, token = self._clock.now_ms(), self._clock.boot_ms(), self._chance.token()
+        return await self._writer.run(
+            lambda connection: _claim(connection, request, now_ms, boot_ms, token), durable=False
+        )
+
+    async def renew(self, claims: Sequence[Claim], lease_ms: int) -> set[int]:
+        until = self._clock.boot_ms() + lease_ms
+
+        def work(connection: Connection) -> set[int]:
+            return {
+                claim.delivery.id
+                for claim in claims
+                if not connection.run(sql.lease_renew, (until, claim.delivery.id, claim.token))
+            }
+
+        return await self._writer.run(work, durable=False)
+
+    async def settle(self, owner: Owner, settlements: Sequence[Settlement]) -> set[int]:
+        now_ms = self._clock.now_ms()
+        effects = [
+            [(event, event.id or make_id("evt", now_ms, self._chance.entropy(ENTROPY_BYTES))) for event in s.effects]
+            for s in settlements
+        ]
+
+        def work(connection: Connection) -> set[int]:
+            lost: set[int] = set()
+            leaves: list[Leaf] = []
+            for settlement, events in zip(settlements, effects, strict=True):
+                if not _settle(connection, settlement, now_ms):
+                    lost.add(settlement.claim.delivery.id)
+                    continue
+                leaves.append(_leaf(settlement))
+                if events:
+                    append(connection, events, now_ms)
+            write_link(connection, owner.chain, now_ms, "engine", leaves)
+            return lost
+
+        lost = await self._writer.run(work)
+        if any(effects):
+            self._changed("events")
+        return lost
+
+    async def release(self, claims: Sequence[Claim]) -> None:
+        rows = [(claim.delivery.id, claim.token) for claim in claims]
+        await self._writer.run(lambda connection: connection.many(sql.lease_release, rows), durable=False)
+        self._changed("deliveries")
+
+    async def reclaim(self) -> int:
+        """Give back what a dead owner or an ended lease holds."""
+        boot_ms, boot_id = self._clock.boot_ms(), self._clock.boot_id
+        count = await self._writer.run(lambda c: c.run(sql.lease_reclaim, (boot_ms, boot_id)), durable=False)
+        if count:
+            self._changed("deliveries")
+        return count
+
+    async def resume_handed(self) -> int:
+        """Put what was handed over, and whose time to look has come, where it can be claimed again."""
+        now_ms = self._clock.now_ms()
+        count = await self._writer.run(lambda c: c.run(sql.handed_due, (now_ms, BATCH_MAX)), durable=False)
+        if count:
+            self._changed("deliveries")
+        return count
+
+    async def serve(self, addresses: Sequence[str]) -> None:
+        """Say which single addresses this process serves, so that nobody buries what waits for them."""
+        now_ms = self._clock.now_ms()
+        rows = [(now_ms, address) for address in addresses]
+        await self._writer.run(lambda connection: connection.many(sql.queue_serve, rows), durable=False)
+
+    async def drop_removed(self, owner: Owner) -> int:
+        """End what waits for contracts that were removed, a bounded number at a time."""
+        now_ms = self._clock.now_ms()
+
+        def work(connection: Connection) -> int:
+            for (queue,) in connection.rows(sql.removed_queues):
+                rows = connection.rows(sql.removed_pending, (queue, BATCH_MAX))
+                if rows:
+                    end_pending(
+                        connection,
+                        owner,
+                        rows,
+                        State.DROPPED,
+                        Reason.CONTRACT_REMOVED,
+                        now_ms,
+                        "contract removed",
+                    )
+                    return len(rows)
+            return 0
+
+        return await self._writer.run(work)
+
+    async def bury_unserved(self, owner: Owner, grace_ms: int, since_ms: int) -> int:
+        """End as dead(no_handler) what has waited a grace time for a handler that nobody serves."""
+        now_ms = self._clock.now_ms()
+        cutoff = now_ms - grace_ms
+        if since_ms > cutoff:
+            return 0
+
+        def work(connection: Connection) -> int:
+            rows = connection.rows(sql.unserved_pending, (cutoff, BATCH_MAX))
+            end_pending(connection, owner, rows, State.DEAD, Reason.NO_HANDLER, now_ms, "nobody serves this handler")
+            return len(rows)
+
+        return await self._writer.run(work)
+
+
+def end_pending(
+    connection: Connection,
+    owner: Owner,
+    rows: Iterable[Row],
+    state: State,
+    reason: Reason,
+    now_ms: int,
+    actor: str,
+) -> None:
+    """End deliveries that no one is carrying: (id, generation, attempts, event id) each."""
+    leaves: list[Leaf] = []
+    for id, generation, attempts, event_id in rows:
+        connection.run(sql.ready_remove, (id,))
+        connection.run(sql.delivery_end, (state, reason, attempts, now_ms, None, None, id))
+        advance_lane(connection, id, now_ms)
+        leaves.append((id, generation, event_id, state, reason, attempts))
+    write_link(connection, owner.chain, now_ms, actor, leaves)
+
+
+def advance_lane(connection: Connection, delivery: int, now_ms: int) -> None:
+    """After an end: the next in its lane becomes the head, if the lane may go on."""
+    lane = connection.rows(sql.delivery_lane, (delivery,))[0][0]
+    if lane is None:
+        return
+    open_count, paused = connection.rows(sql.lane_leave, (lane,))[0]
+    if open_count and not paused:
+        connection.run(sql.lane_next, (lane, now_ms))
+
+
+def _claim(connection: Connection, request: ClaimRequest, now_ms: int, boot_ms: int, token: int) -> Claimed:
+    queues, next_due = _queues(connection, request, now_ms)
+    if not queues:
+        return Claimed([], next_due, 0)
+    until = {kind: boot_ms + lease for kind, lease in request.lease_ms.items()}
+    room = {id: request.room.get(id, request.room_default[kind]) for id, _, _, kind, _ in queues}
+    left, last = request.limit, 0
+
+    def lease(statement: str, id: int, kind: str, *limit: int) -> None:
+        nonlocal left, last
+        got = connection.run(statement, (request.owner, token, until[kind], id, now_ms, *limit))
+        left, room[id], last = left - got, room[id] - got, id
+
+    if request.suspects:
+        suspicious = {row[0] for row in connection.rows(sql.suspect_queues, (now_ms,))}
+        for id, _, _, kind, _ in queues:
+            if id in suspicious and room[id] > 0:
+                lease(sql.suspect_lease, id, kind)
+                break
+    share = max(1, left // len(queues))
+    for most in (share, left):  # a fair share for each first, then whatever is left
+        for id, _, _, kind, _ in queues:
+            if left > 0 and room[id] > 0:
+                lease(sql.ready_lease, id, kind, min(left, room[id], most))
+    addresses = {id: (address, contract or None) for id, contract, address, _, _ in queues}
+    claims = [_to_claim(row, token, addresses) for row in connection.rows(sql.ready_leased, (token,))]
+    return Claimed(claims, next_due, last if len(queues) > 1 else 0)
+
+
+def _queues(connection: Connection, request: ClaimRequest, now_ms: int) -> tuple[list[Row], int | None]:
+    """The queues with work that is due and that we serve, and when the next of the others is due."""
+    rows = connection.rows(sql.ready_queues, (request.after_queue, QUEUES_MAX))
+    if request.after_queue:
+        rows += [row for row in connection.rows(sql.ready_queues, (0, QUEUES_MAX)) if row[0] <= request.after_queue]
+    due: list[Row] = []
+    next_due: int | None = None
+    for row in rows:
+        id, _, address, kind, due_at = row
+        if kind not in request.served.kinds and address not in request.served.addresses:
+            continue
+        if request.room.get(id, 1) <= 0:
+            continue
+        if due_at <= now_ms:
+            due.append(row)
+        elif next_due is None or due_at < next_due:
+            next_due = due_at
+    return due, next_due
+
+
+def _to_claim(row: Row, token: int, addresses: dict[int, tuple[str, str | None]]) -> Claim:
+    delivery, queue, starts, attempts, generation, handed = row[:6]
+    address, contract_id = addresses[queue]
+    return Claim(
+        Delivery(delivery, address, contract_id, attempts, generation, bool(handed)),
+        Event(*row[6:]),
+        queue,
+        token,
+        starts,
+    )
+
+
+def _settle(connection: Connection, settlement: Settlement, now_ms: int) -> bool:
+    """Apply one transition if the lease is still ours."""
+    claim, after = settlement.claim, settlement.transition
+    id = claim.delivery.id
+    if after.state is State.PENDING and after.handed_until_ms is None:
+        if not connection.run(sql.ready_again, (after.due_at_ms, id, claim.token)):
+            return False
+        connection.run(sql.delivery_wait, (after.attempts, after.error, None, id))
+    else:
+        if not connection.run(sql.ready_end, (id, claim.token)):
+            return False
+        if after.state is State.PENDING:
+            connection.run(sql.delivery_wait, (after.attempts, after.error, after.handed_until_ms, id))
+        else:
+            connection.run(
+                sql.delivery_end,
+                (after.state, after.reason, after.attempts, now_ms, after.error, after.survivor, id),
+            )
+            advance_lane(connection, id, now_ms)
+    if after.state is not State.DELIVERED or settlement.detail is not None:
+        _record_attempt(connection, settlement, now_ms)
+    return True
+
+
+def _record_attempt(connection: Connection, settlement: Settlement, now_ms: int) -> None:
+    claim, after = settlement.claim, settlement.transition
+    detail = None if settlement.detail is None else json.dumps(settlement.detail, ensure_ascii=False)[:DETAIL_MAX]
+    connection.run(
+        sql.attempt_add,
+        (
+            claim.delivery.id, claim.delivery.generation, after.attempts, settlement.started_at_ms, now_ms,
+            settlement.outcome, after.error, detail,
+        ),
+    )  # fmt: skip
+    if after.attempts > ATTEMPTS_KEPT:
+        connection.run(sql.attempt_trim, (claim.delivery.id, ATTEMPTS_KEPT))
+
+
+def _leaf(settlement: Settlement) -> Leaf:
+    claim, after = settlement.claim, settlement.transition
+    return (
+        claim.delivery.id,
+        claim.delivery.generation,
+        claim.event.id,
+        after.state,
+        after.reason,
+        after.attempts,
+    )

@@ -1,0 +1,131 @@
+"""Events on SQLite: append through the door, look without holding anyone up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from holdfast.domain.event import Appended, Event, NewEvent, iso_time
+from holdfast.domain.ids import ENTROPY_BYTES, make_id
+from holdfast.ports import Chance, Clock
+from holdfast.store.base import EventFilter, Page, StreamRow
+from holdfast.store.sqlite.connection import Connection, Row
+from holdfast.store.sqlite.reader import Reader
+from holdfast.store.sqlite.statements import sql
+from holdfast.store.sqlite.writer import Writer
+
+SCAN_MAX = 20_000
+_NEWEST = 1 << 62
+
+
+class SqliteEvents:
+    def __init__(
+        self, writer: Writer, reader: Reader, clock: Clock, chance: Chance, changed: Callable[[str], None]
+    ) -> None:
+        self._writer, self._reader, self._clock, self._chance, self._changed = (
+            writer,
+            reader,
+            clock,
+            chance,
+            changed,
+        )
+
+    async def append(self, events: Sequence[NewEvent]) -> list[Appended]:
+        now_ms = self._clock.now_ms()
+        prepared = [(event, event.id or self._new_id(now_ms)) for event in events]
+        answer = await self._writer.run(lambda connection: append(connection, prepared, now_ms))
+        self._changed("events")
+        return answer
+
+    def _new_id(self, now_ms: int) -> str:
+        return make_id("evt", now_ms, self._chance.entropy(ENTROPY_BYTES))
+
+    async def get(self, id: str) -> Event | None:
+        rows = await self._reader.run(lambda c: c.rows(sql.event_get, (id,)))
+        return Event(*rows[0]) if rows else None
+
+    async def find(self, wanted: EventFilter, after: str | None, limit: int) -> Page[Event]:
+        """Newest first. A filter without an index looks at a bounded number of rows, then hands out a cursor."""
+        before = int(after) if after else _NEWEST
+        rows, more = await self._reader.run(lambda c: _find(c, wanted, before, limit))
+        by_seq = wanted.stream is not None
+        last = more if more is not None else None
+        if last is None and len(rows) == limit:
+            last = rows[-1][3] if by_seq else rows[-1][0]
+        return Page([Event(*row) for row in rows], None if last is None else str(last))
+
+    async def streams(self, after: str | None, limit: int) -> Page[StreamRow]:
+        rows = await self._reader.run(lambda c: c.rows(sql.stream_page, (after or "", limit)))
+        return Page([StreamRow(*row) for row in rows], rows[-1][0] if len(rows) == limit else None)
+
+    async def stream(self, id: str) -> StreamRow | None:
+        rows = await self._reader.run(lambda c: c.rows(sql.stream_get, (id,)))
+        return StreamRow(*rows[0]) if rows else None
+
+    async def read(self, stream: str, after_seq: int, limit: int) -> list[Event]:
+        """In `seq` order. An event without a stream is a stream of one, under its own id."""
+        rows = await self._reader.run(lambda c: c.rows(sql.stream_read, (stream, after_seq, limit)))
+        if not rows and after_seq < 1:
+            single = await self.get(stream)
+            return [single] if single is not None and single.stream == stream else []
+        return [Event(*row) for row in rows]
+
+    async def reroute(self, ids: Sequence[str]) -> int:
+        def work(connection: Connection) -> int:
+            count = 0
+            for id in ids:
+                count += connection.run(sql.event_reroute, (id,))
+                connection.run(sql.event_rerouted, (id,))
+            return count
+
+        count = await self._writer.run(work)
+        self._changed("events")
+        return count
+
+
+def append(connection: Connection, prepared: Sequence[tuple[NewEvent, str]], now_ms: int) -> list[Appended]:
+    """Append inside a transaction that is already open: the one way events come into the table."""
+    connection.many(sql.event_append, [door_row(event, id, now_ms) for event, id in prepared])
+    return [_appended(connection, event, id) for event, id in prepared]
+
+
+def door_row(event: NewEvent, id: str, now_ms: int) -> tuple[object, ...]:
+    """The values of `event_append`, in its order."""
+    return (
+        id, event.type, event.payload.decode(), event.source, event.stream, event.timestamp or iso_time(now_ms),
+        event.properties.decode(), event.dedup_key, event.to, event.not_before_ms, now_ms,
+        event.digest if event.dedup_key is not None else None,
+    )  # fmt: skip
+
+
+def _appended(connection: Connection, event: NewEvent, id: str) -> Appended:
+    """What became of it: a fresh event under its own id, or the first one under its key."""
+    if event.dedup_key is not None:
+        first_id, stream, seq = connection.rows(sql.event_first, (event.source, event.dedup_key))[0]
+        return Appended(first_id, stream or first_id, seq, duplicate=first_id != id)
+    if event.stream is None:
+        return Appended(id, id, 1)
+    return Appended(id, event.stream, connection.rows(sql.event_seq, (id,))[0][0])
+
+
+def _find(connection: Connection, wanted: EventFilter, before: int, limit: int) -> tuple[list[Row], int | None]:
+    found: list[Row] = []
+    scanned = 0
+    by_seq = wanted.stream is not None
+    while scanned < SCAN_MAX:
+        step = max(limit, 500)
+        if wanted.stream is not None:
+            rows = connection.rows(sql.event_page_stream, (wanted.stream, before, step))
+        elif wanted.unmatched:
+            rows = connection.rows(sql.event_page_unmatched, (before, step))
+        else:
+            rows = connection.rows(sql.event_page, (before, step))
+        for row in rows:
+            if (wanted.source is None or row[4] == wanted.source) and (wanted.type is None or row[5] == wanted.type):
+                found.append(row)
+                if len(found) == limit:
+                    return found, None
+        if len(rows) < step:
+            return found, None
+        scanned += len(rows)
+        before = rows[-1][3] if by_seq else rows[-1][0]
+    return found, before

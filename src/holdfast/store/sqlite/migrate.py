@@ -1,0 +1,122 @@
+"""Numbered SQL, applied once each, all in one transaction. A store made by a later version is refused."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from importlib.resources import files
+
+from holdfast.domain.errors import StoreMissing, StoreTooNew
+from holdfast.store.sqlite.connection import Connection
+
+_VIEWS = "views.sql"
+
+
+def scripts() -> list[tuple[int, str]]:
+    folder = files("holdfast.store.sqlite").joinpath("migrations")
+    names = sorted(entry.name for entry in folder.iterdir() if entry.name[:4].isdigit())
+    return [(int(name[:4]), folder.joinpath(name).read_text(encoding="utf-8")) for name in names]
+
+
+def views() -> str:
+    return files("holdfast.store.sqlite").joinpath("migrations", _VIEWS).read_text(encoding="utf-8")
+
+
+def version_known() -> int:
+    return scripts()[-1][0]
+
+
+def version_of(connection: Connection) -> int:
+    """0 where there are no Holdfast tables yet."""
+    if not connection.rows("SELECT 1 FROM sqlite_master WHERE name = 'holdfast_meta'"):
+        return 0
+    rows = connection.rows("SELECT value FROM holdfast_meta WHERE key = 'schema_version'")
+    return int(rows[0][0]) if rows else 0
+
+
+def check_version(connection: Connection) -> int:
+    """The version of this store, if this program can work with it."""
+    found = version_of(connection)
+    if found > version_known():
+        made_by = connection.rows("SELECT value FROM holdfast_meta WHERE key = 'made_by'")
+        raise StoreTooNew(
+            f"this store has schema {found}, made by holdfast {made_by[0][0] if made_by else 'unknown'}; this program "
+            f"knows schemas up to {version_known()}. Install that version, or restore a backup made before the upgrade"
+        )
+    return found
+
+
+def require(connection: Connection) -> None:
+    """For those who only use a store: it must be there and be of this version."""
+    if check_version(connection) < version_known():
+        raise StoreMissing("this database is not set up for this version; run: holdfast db migrate")
+
+
+def migrate(connection: Connection, made_by: str, *, own: bool) -> int:
+    """Bring the schema to the newest version. `own`: the file is ours alone, so it may show the seeds' views."""
+    connection.run("BEGIN IMMEDIATE")
+    try:
+        found = check_version(connection)
+        foreign = connection.rows(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'holdfast\\_%' ESCAPE '\\' "
+            "AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' LIMIT 1"
+        )
+        if found == 0:
+            _apply(connection, 0)
+            kind = "own" if own and not foreign else "application"
+            _set(connection, "kind", kind)
+        elif found < version_known():
+            _apply(connection, found)
+        if found < version_known():
+            _set(connection, "schema_version", str(version_known()))
+            _set(connection, "made_by", made_by)
+            _remake_views(connection)
+        connection.run("COMMIT")
+    except BaseException:
+        connection.run("ROLLBACK")
+        raise
+    return found
+
+
+def kind_of(connection: Connection) -> str:
+    return str(connection.rows("SELECT value FROM holdfast_meta WHERE key = 'kind'")[0][0])
+
+
+def printed(own: bool) -> str:
+    """Everything `migrate` would run on an empty database, for people who run their own."""
+    return "\n".join(text for _, text in scripts()) + ("\n" + views() if own else "")
+
+
+def split(script: str) -> Iterator[str]:
+    """The statements of a script, triggers whole."""
+    open_lines: list[str] = []
+    for line in script.splitlines():
+        open_lines.append(line)
+        text = "\n".join(open_lines)
+        if sqlite3.complete_statement(text):
+            if any(part.strip() and not part.strip().startswith("--") for part in open_lines):
+                yield text
+            open_lines = []
+
+
+def _apply(connection: Connection, found: int) -> None:
+    for number, script in scripts():
+        if number > found:
+            for statement in split(script):
+                connection.run(statement)
+
+
+def _remake_views(connection: Connection) -> None:
+    if kind_of(connection) != "own":
+        return
+    for statement in split(views()):
+        name = statement.partition("CREATE VIEW ")[2].split()[0]
+        connection.run(f"DROP VIEW IF EXISTS {name}")
+        connection.run(statement)
+
+
+def _set(connection: Connection, key: str, value: str) -> None:
+    connection.run(
+        "INSERT INTO holdfast_meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+        (key, value),
+    )

@@ -1,0 +1,204 @@
+"""What an operator sees and repairs, on SQLite."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from holdfast.domain.lane import lane_key
+from holdfast.domain.states import Reason, State
+from holdfast.ports import Clock
+from holdfast.store.base import AttemptRow, DeliveryFilter, DeliveryRow, Owner, Page
+from holdfast.store.sqlite.connection import Connection, Row
+from holdfast.store.sqlite.deliveries import end_pending
+from holdfast.store.sqlite.reader import Reader
+from holdfast.store.sqlite.receipts import Leaf, write_link
+from holdfast.store.sqlite.statements import sql
+from holdfast.store.sqlite.writer import Writer
+
+_NEWEST = 1 << 62
+
+
+class SqliteOperator:
+    def __init__(self, writer: Writer, reader: Reader, clock: Clock, changed: Callable[[str], None]) -> None:
+        self._writer, self._reader, self._clock, self._changed = writer, reader, clock, changed
+
+    async def deliveries(self, wanted: DeliveryFilter, after: str | None, limit: int) -> Page[DeliveryRow]:
+        """Newest first."""
+        where, values = _where(wanted)
+        text = f"{sql.delivery_columns} WHERE d.id < ? {where} ORDER BY d.id DESC LIMIT ?"  # noqa: S608 fixed fragments
+        params = (int(after) if after else _NEWEST, *values, limit)
+        rows = await self._reader.run(lambda c: c.rows(text, params))
+        items = [_delivery(row) for row in rows]
+        return Page(items, str(items[-1].id) if len(items) == limit else None)
+
+    async def delivery(self, id: int) -> DeliveryRow | None:
+        text = f"{sql.delivery_columns} WHERE d.id = ?"
+        rows = await self._reader.run(lambda c: c.rows(text, (id,)))
+        return _delivery(rows[0]) if rows else None
+
+    async def attempts(self, id: int) -> list[AttemptRow]:
+        rows = await self._reader.run(lambda c: c.rows(sql.attempts_of, (id,)))
+        return [AttemptRow(*row[:6], detail=None if row[6] is None else _detail(row[6])) for row in rows]
+
+    async def count_dead(self, wanted: DeliveryFilter) -> dict[str, int]:
+        params = (wanted.reason, wanted.contract, wanted.address, wanted.stream, wanted.event)
+        if any(value is not None for value in params):
+            rows = await self._reader.run(lambda c: c.rows(sql.dead_count_filtered, params))
+        else:
+            rows = await self._reader.run(lambda c: c.rows(sql.dead_count))
+        return dict(rows)
+
+    async def reprocess(self, owner: Owner, ids: Sequence[int], states: frozenset[str], actor: str) -> list[int]:
+        """Begin a new life of ended deliveries, at the tail of their lanes. The ids that were in one of `states`."""
+        now_ms = self._clock.now_ms()
+
+        def work(connection: Connection) -> list[int]:
+            leaves: list[Leaf] = []
+            for id in ids:
+                facts = connection.rows(sql.delivery_facts, (id,))
+                if facts and facts[0][0] in states:
+                    leaves.append(_revive(connection, id, facts[0], now_ms))
+            write_link(connection, owner.chain, now_ms, actor, leaves)
+            return [leaf[0] for leaf in leaves]
+
+        done = await self._writer.run(work)
+        self._changed("deliveries")
+        return done
+
+    async def discard(self, owner: Owner, ids: Sequence[int], actor: str) -> list[int]:
+        return await self._end(owner, ids, State.DEAD, Reason.DISCARDED, actor)
+
+    async def cancel(self, owner: Owner, ids: Sequence[int], actor: str) -> list[int]:
+        return await self._end(owner, ids, State.PENDING, Reason.CANCELLED, actor)
+
+    async def _end(self, owner: Owner, ids: Sequence[int], before: State, reason: Reason, actor: str) -> list[int]:
+        now_ms = self._clock.now_ms()
+
+        def work(connection: Connection) -> list[int]:
+            done: list[Row] = []
+            for id in ids:
+                facts = connection.rows(sql.delivery_facts, (id,))
+                if facts and facts[0][0] == before:
+                    done.append((id, facts[0][1], facts[0][2], facts[0][5]))
+            if before is State.PENDING:
+                end_pending(connection, owner, done, State.DROPPED, reason, now_ms, actor)
+            else:
+                leaves: list[Leaf] = []
+                for id, generation, attempts, event_id in done:
+                    connection.run(sql.delivery_end, (State.DROPPED, reason, attempts, now_ms, None, None, id))
+                    leaves.append((id, generation, event_id, State.DROPPED, reason, attempts))
+                write_link(connection, owner.chain, now_ms, actor, leaves)
+            return [row[0] for row in done]
+
+        ended = await self._writer.run(work)
+        self._changed("deliveries")
+        return ended
+
+    async def hasten(self, ids: Sequence[int]) -> list[int]:
+        """Make waiting deliveries due now."""
+        now_ms = self._clock.now_ms()
+        done = await self._writer.run(lambda c: [id for id in ids if c.run(sql.ready_hasten, (now_ms, id))])
+        self._changed("deliveries")
+        return done
+
+    async def pause(self, scope: str, name: str) -> bool:
+        now_ms = self._clock.now_ms()
+
+        def work(connection: Connection) -> bool:
+            fresh = connection.run(sql.pause_add, (scope, name, now_ms)) > 0
+            if scope == "lane":
+                for (lane,) in connection.rows(sql.lane_pause, (name, 1)):
+                    connection.run(sql.lane_unready, (lane,))
+            else:
+                connection.run(sql.queue_pause, (name,))
+            return fresh
+
+        return await self._writer.run(work)
+
+    async def resume(self, scope: str, name: str) -> bool:
+        now_ms = self._clock.now_ms()
+
+        def work(connection: Connection) -> bool:
+            known = connection.run(sql.pause_remove, (scope, name)) > 0
+            if scope == "lane":
+                for (lane,) in connection.rows(sql.lane_pause, (name, 0)):
+                    connection.run(sql.lane_next, (lane, now_ms))
+            else:
+                connection.run(sql.queue_pause, (name,))
+            return known
+
+        known = await self._writer.run(work)
+        self._changed("deliveries")
+        return known
+
+    async def pauses(self) -> list[tuple[str, str, int]]:
+        rows = await self._reader.run(lambda c: c.rows(sql.pause_all))
+        return [(row[0], row[1], row[2]) for row in rows]
+
+    async def figures(self) -> dict[str, Any]:
+        def look(connection: Connection) -> dict[str, Any]:
+            ready, leased, next_due = connection.rows(sql.figures_ready)[0]
+            lanes, _ = connection.rows(sql.figures_lanes)[0]
+            behind = connection.rows(sql.figures_behind)[0][0]
+            events, unmatched, streams, unrouted = connection.rows(sql.figures_events)[0]
+            oldest = connection.rows(sql.figures_oldest)
+            return {
+                "events": events,
+                "unmatched": unmatched,
+                "streams": streams,
+                "unrouted": unrouted,
+                "pending": ready + behind,
+                "in_flight": leased,
+                "lanes": lanes,
+                "dead": connection.rows(sql.figures_dead)[0][0],
+                "next_due_ms": next_due,
+                "oldest_pending_ms": oldest[0][0] if oldest else None,
+            }
+
+        return await self._reader.run(look)
+
+
+def _revive(connection: Connection, id: int, facts: Row, now_ms: int) -> Leaf:
+    _, generation, _, lane, queue, event_id, stream, contract, address, kind = facts
+    pos = None
+    claimable = True
+    if lane is not None:
+        key = lane_key(kind, address, contract or None, stream, ordered=True)
+        lane, pos, open_count, paused = connection.rows(sql.lane_join, (key,))[0]
+        claimable = open_count == 1 and not paused
+    connection.run(sql.delivery_revive, (lane, pos, id))
+    if claimable:
+        connection.run(sql.ready_add, (id, queue, now_ms))
+    return (id, generation + 1, event_id, State.PENDING, None, 0)
+
+
+def _where(wanted: DeliveryFilter) -> tuple[str, list[Any]]:
+    """The fixed fragments of the filters that were given, and their values."""
+    fragments = {
+        "state": ("AND d.state = ?", wanted.state),
+        "reason": ("AND d.reason = ?", wanted.reason),
+        "contract": ("AND q.contract = ?", wanted.contract),
+        "address": ("AND q.address = ?", wanted.address),
+        "stream": ("AND coalesce(e.stream, e.id) = ?", wanted.stream),
+        "event": ("AND d.event = (SELECT n FROM holdfast_events WHERE id = ?)", wanted.event),
+    }
+    given = [(text, value) for text, value in fragments.values() if value is not None]
+    return " ".join(text for text, _ in given), [value for _, value in given]
+
+
+def _delivery(row: Row) -> DeliveryRow:
+    values = list(row)
+    values[3] = values[3] or values[1]
+    values[6] = values[6] or None
+    values[12] = bool(values[12])
+    return DeliveryRow(*values)
+
+
+def _detail(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError:  # cut at the bound
+        return {"text": text}
+    return value if isinstance(value, dict) else {"value": value}

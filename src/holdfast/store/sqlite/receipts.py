@@ -1,0 +1,59 @@
+"""The book on SQLite: links are written in the transaction they speak of."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+
+from holdfast.domain.receipt import Head, Link, leaf_line, link
+from holdfast.store.sqlite.connection import Connection
+from holdfast.store.sqlite.reader import Reader
+from holdfast.store.sqlite.statements import sql
+
+_PAGE = 500
+
+
+class SqliteReceipts:
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    async def heads(self) -> dict[str, Head]:
+        rows = await self._reader.run(lambda c: c.rows(sql.node_heads))
+        return {chain: Head(seq, bytes(head)) for chain, seq, head in rows}
+
+    async def links(self, chain: str | None, after: tuple[str, int], limit: int) -> list[Link]:
+        if chain is None:
+            rows = await self._reader.run(lambda c: c.rows(sql.receipt_page, (*after, limit)))
+        else:
+            rows = await self._reader.run(lambda c: c.rows(sql.receipt_page_chain, (chain, after[1], limit)))
+        return [Link(r[0], r[1], r[2], bytes(r[3]), bytes(r[4]), bytes(r[5]), bytes(r[6])) for r in rows]
+
+    async def every(self) -> AsyncIterator[list[Link]]:
+        """All links, chain by chain, a bounded number at a time."""
+        after = ("", 0)
+        while page := await self.links(None, after, _PAGE):
+            yield page
+            after = (page[-1].chain, page[-1].seq)
+
+
+Leaf = tuple[int, int, str, str, str | None, int]
+"""delivery, generation, event id, state, reason, attempts: what one leaf says."""
+
+
+def write_link(
+    connection: Connection,
+    chain: str,
+    at_ms: int,
+    actor: str,
+    transitions: Sequence[Leaf],
+) -> None:
+    """One link for one transaction. Nothing happened: no link."""
+    if not transitions:
+        return
+    lines = [
+        leaf_line(delivery, generation, event_id, state, reason, attempts, at_ms, actor)
+        for delivery, generation, event_id, state, reason, attempts in transitions
+    ]
+    seq, head = connection.rows(sql.node_head, (chain,))[0]
+    fresh = link(chain, Head(seq, bytes(head)), at_ms, lines)
+    connection.run(sql.receipt_add, (chain, fresh.seq, fresh.at_ms, fresh.prev, fresh.root, fresh.hash, fresh.leaves))
+    connection.run(sql.node_advance, (fresh.seq, fresh.hash, chain))

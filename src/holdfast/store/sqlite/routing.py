@@ -1,0 +1,83 @@
+"""Routing on SQLite: the keeper alone routes, so a batch is read beside the writer and committed if still true."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+from holdfast.domain.event import Event
+from holdfast.ports import Clock
+from holdfast.store.base import Plan, Target
+from holdfast.store.sqlite.connection import Connection
+from holdfast.store.sqlite.reader import Reader
+from holdfast.store.sqlite.statements import sql
+from holdfast.store.sqlite.writer import Writer
+
+
+class SqliteRouting:
+    def __init__(self, writer: Writer, reader: Reader, clock: Clock, changed: Callable[[str], None]) -> None:
+        self._writer, self._reader, self._clock, self._changed = writer, reader, clock, changed
+
+    @asynccontextmanager
+    async def batch(self, limit: int) -> AsyncIterator[SqliteRoutingBatch]:
+        def look(connection: Connection) -> tuple[int, list[tuple[object, ...]]]:
+            return connection.rows(sql.contract_version)[0][0], connection.rows(sql.unrouted_take, (limit,))
+
+        version, rows = await self._reader.run(look)
+        events = [Event(*row[:11]) for row in rows]  # type: ignore[arg-type]
+        due_at_ms = {event.n: int(row[11]) for event, row in zip(events, rows, strict=True) if row[11]}  # type: ignore[call-overload]
+        yield SqliteRoutingBatch(self, int(version), events, due_at_ms)
+
+    async def backlog(self) -> int:
+        return int((await self._reader.run(lambda c: c.rows(sql.unrouted_count)))[0][0])
+
+    async def commit(self, version: int, plans: Sequence[Plan]) -> bool:
+        now_ms = self._clock.now_ms()
+        done = await self._writer.run(lambda connection: route(connection, version, plans, now_ms), durable=False)
+        if done and any(plan.targets for plan in plans):
+            self._changed("deliveries")
+        return done
+
+
+class SqliteRoutingBatch:
+    def __init__(
+        self, routing: SqliteRouting, version: int, events: Sequence[Event], due_at_ms: Mapping[int, int]
+    ) -> None:
+        self._routing, self.version, self.events, self.due_at_ms = routing, version, events, due_at_ms
+
+    async def commit(self, plans: Sequence[Plan]) -> bool:
+        return await self._routing.commit(self.version, plans)
+
+
+def route(connection: Connection, version: int, plans: Sequence[Plan], now_ms: int) -> bool:
+    """Deliveries in, unrouted rows out: both or neither."""
+    if connection.rows(sql.contract_version)[0][0] != version:
+        return False
+    next_id = connection.rows(sql.delivery_last)[0][0] + 1
+    deliveries: list[tuple[object, ...]] = []
+    ready: list[tuple[int, int, int]] = []
+    for plan in plans:
+        if not connection.run(sql.unrouted_done, (plan.n,)):
+            continue
+        for target in plan.targets:
+            queue = target.queue if target.queue is not None else _direct_queue(connection, target, now_ms)
+            if connection.rows(sql.delivery_known, (plan.n, queue)):
+                continue
+            lane = pos = None
+            claimable = True
+            if target.lane is not None:
+                lane, pos, open_count, paused = connection.rows(sql.lane_join, (target.lane,))[0]
+                claimable = open_count == 1 and not paused
+            deliveries.append((next_id, plan.n, queue, lane, pos, now_ms))
+            if claimable:
+                ready.append((next_id, queue, max(now_ms, plan.due_at_ms)))
+            next_id += 1
+        if not plan.targets:
+            connection.run(sql.unmatched_add, (plan.n,))
+    connection.many(sql.delivery_add, deliveries)
+    connection.many(sql.ready_add, ready)
+    return True
+
+
+def _direct_queue(connection: Connection, target: Target, now_ms: int) -> int:
+    return int(connection.rows(sql.queue_direct, (target.address, target.kind, now_ms))[0][0])

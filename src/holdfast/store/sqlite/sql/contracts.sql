@@ -1,0 +1,68 @@
+-- name: contract_put
+INSERT INTO holdfast_contracts (id, contract_json, active, source, created_at, updated_at, removed_at)
+VALUES (?, ?, ?, ?, ?, ?, NULL)
+ON CONFLICT (id) DO UPDATE SET contract_json = excluded.contract_json, active = excluded.active,
+  source = excluded.source, updated_at = excluded.updated_at, removed_at = NULL;
+
+-- name: contract_get
+SELECT id, contract_json, active, source, created_at FROM holdfast_contracts WHERE id = ? AND removed_at IS NULL;
+
+-- name: contract_all
+SELECT id, contract_json, active, source, created_at FROM holdfast_contracts WHERE removed_at IS NULL ORDER BY id;
+
+-- name: contract_remove
+UPDATE holdfast_contracts SET active = 0, removed_at = ?, updated_at = ? WHERE id = ? AND removed_at IS NULL;
+
+-- name: contract_version
+SELECT CAST(value AS INTEGER) FROM holdfast_meta WHERE key = 'contracts_version';
+
+-- name: contract_bump
+UPDATE holdfast_meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'contracts_version';
+
+-- name: secret_clear
+DELETE FROM holdfast_secrets WHERE contract = ?;
+
+-- name: secret_add
+INSERT INTO holdfast_secrets (contract, secret, created_at) VALUES (?, ?, ?);
+
+-- name: secret_all
+SELECT secret FROM holdfast_secrets WHERE contract = ? ORDER BY created_at DESC;
+
+-- name: queue_put
+INSERT INTO holdfast_queues (contract, address, kind, parked, paused, served_at)
+VALUES (?1, ?2, ?3, ?4,
+  EXISTS (SELECT 1 FROM holdfast_pauses WHERE (scope = 'contract' AND name = ?1) OR (scope = 'address' AND name = ?2)),
+  ?5)
+ON CONFLICT (contract) WHERE contract <> '' DO UPDATE SET address = excluded.address, kind = excluded.kind,
+  parked = excluded.parked, paused = excluded.paused;
+
+-- name: queue_direct
+INSERT INTO holdfast_queues (contract, address, kind, paused, served_at)
+VALUES ('', ?1, ?2, EXISTS (SELECT 1 FROM holdfast_pauses WHERE scope = 'address' AND name = ?1), ?3)
+ON CONFLICT (address) WHERE contract = '' DO UPDATE SET kind = excluded.kind
+RETURNING id;
+
+-- name: queue_park
+UPDATE holdfast_queues SET parked = 1 WHERE contract = ?;
+
+-- name: queue_all
+SELECT id, contract, address, kind, paused, parked, served_at FROM holdfast_queues ORDER BY id;
+
+-- name: queue_pause
+UPDATE holdfast_queues SET paused = EXISTS (
+  SELECT 1 FROM holdfast_pauses p
+  WHERE (p.scope = 'contract' AND p.name = holdfast_queues.contract)
+     OR (p.scope = 'address' AND p.name = holdfast_queues.address))
+WHERE contract = ?1 OR address = ?1;
+
+-- name: queue_serve
+UPDATE holdfast_queues SET served_at = ? WHERE address = ?;
+
+-- name: pause_add
+INSERT INTO holdfast_pauses (scope, name, created_at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING;
+
+-- name: pause_remove
+DELETE FROM holdfast_pauses WHERE scope = ? AND name = ?;
+
+-- name: pause_all
+SELECT scope, name, created_at FROM holdfast_pauses ORDER BY scope, name;

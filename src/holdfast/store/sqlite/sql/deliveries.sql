@@ -1,0 +1,114 @@
+-- name: ready_queues
+-- A loose index scan: one step for each queue that has unleased work, however much of it. Bounded, and begun after
+-- the queue served last, so that many queues take turns.
+WITH RECURSIVE walk (id, steps) AS (
+  SELECT (SELECT min(queue) FROM holdfast_ready WHERE token IS NULL AND queue > ?1), 1
+  UNION ALL
+  SELECT (SELECT min(queue) FROM holdfast_ready WHERE token IS NULL AND queue > walk.id), steps + 1
+  FROM walk WHERE walk.id IS NOT NULL AND steps < ?2
+)
+SELECT q.id, q.contract, q.address, q.kind,
+       (SELECT min(due_at) FROM holdfast_ready WHERE token IS NULL AND queue = q.id)
+FROM walk JOIN holdfast_queues q ON q.id = walk.id
+WHERE q.paused = 0 AND q.parked = 0;
+
+-- name: ready_lease
+-- `starts < 2` is SUSPECT_STARTS, written out so that the suspects' partial index can serve the statements below.
+UPDATE holdfast_ready SET owner = ?1, token = ?2, lease_until = ?3, starts = starts + 1
+WHERE delivery IN (
+  SELECT delivery FROM holdfast_ready
+  WHERE token IS NULL AND queue = ?4 AND due_at <= ?5 AND starts < 2
+  ORDER BY due_at, delivery LIMIT ?6);
+
+-- name: suspect_queues
+SELECT DISTINCT queue FROM holdfast_ready WHERE token IS NULL AND starts >= 2 AND due_at <= ? LIMIT 100;
+
+-- name: suspect_lease
+UPDATE holdfast_ready SET owner = ?1, token = ?2, lease_until = ?3, starts = starts + 1
+WHERE delivery IN (
+  SELECT delivery FROM holdfast_ready
+  WHERE token IS NULL AND starts >= 2 AND queue = ?4 AND due_at <= ?5
+  ORDER BY due_at LIMIT 1);
+
+-- name: ready_leased
+SELECT r.delivery, r.queue, r.starts, d.attempts, d.generation, d.handed_until IS NOT NULL,
+       e.n, e.id, e.stream, e.seq, e.source, e.type, e.timestamp, e.accepted_at, e.properties, e.payload, e.address
+FROM holdfast_ready r JOIN holdfast_deliveries d ON d.id = r.delivery JOIN holdfast_events e ON e.n = d.event
+WHERE r.token = ? ORDER BY r.due_at, r.delivery;
+
+-- name: lease_renew
+UPDATE holdfast_ready SET lease_until = ? WHERE delivery = ? AND token = ?;
+
+-- name: lease_release
+UPDATE holdfast_ready SET owner = NULL, token = NULL, lease_until = NULL, starts = starts - 1
+WHERE delivery = ? AND token = ?;
+
+-- name: lease_reclaim
+UPDATE holdfast_ready SET owner = NULL, token = NULL, lease_until = NULL
+WHERE token IS NOT NULL AND (
+  lease_until < ?1
+  OR owner IN (SELECT id FROM holdfast_owners WHERE ended_at IS NOT NULL OR boot_id <> ?2));
+
+-- name: ready_end
+DELETE FROM holdfast_ready WHERE delivery = ? AND token = ?;
+
+-- name: ready_again
+UPDATE holdfast_ready SET owner = NULL, token = NULL, lease_until = NULL, starts = 0, due_at = ?
+WHERE delivery = ? AND token = ?;
+
+-- name: delivery_end
+UPDATE holdfast_deliveries
+SET state = ?, reason = ?, attempts = ?, settled_at = ?, last_error = ?, survivor = ?, handed_until = NULL
+WHERE id = ?;
+
+-- name: delivery_wait
+UPDATE holdfast_deliveries SET attempts = ?, last_error = ?, handed_until = ? WHERE id = ?;
+
+-- name: delivery_lane
+SELECT lane FROM holdfast_deliveries WHERE id = ?;
+
+-- name: lane_leave
+UPDATE holdfast_lanes SET open = open - 1 WHERE id = ? RETURNING open, paused;
+
+-- name: lane_next
+INSERT INTO holdfast_ready (delivery, queue, due_at)
+SELECT id, queue, ?2 FROM holdfast_deliveries
+WHERE lane = ?1 AND state = 'pending' AND handed_until IS NULL
+  AND pos = (SELECT min(pos) FROM holdfast_deliveries WHERE lane = ?1 AND state = 'pending')
+ON CONFLICT DO NOTHING;
+
+-- name: handed_due
+INSERT INTO holdfast_ready (delivery, queue, due_at)
+SELECT id, queue, ?1 FROM holdfast_deliveries WHERE handed_until IS NOT NULL AND handed_until <= ?1 LIMIT ?2
+ON CONFLICT DO NOTHING;
+
+-- name: attempt_add
+INSERT INTO holdfast_attempts (delivery, generation, attempt, started_at, ended_at, outcome, error, detail)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: attempt_trim
+DELETE FROM holdfast_attempts WHERE delivery = ?1 AND id NOT IN (
+  SELECT id FROM holdfast_attempts WHERE delivery = ?1 ORDER BY id DESC LIMIT ?2);
+
+-- name: removed_pending
+-- What a removed contract still has waiting: what could be claimed, and whatever queues behind it in its lanes.
+SELECT d.id, d.generation, d.attempts, e.id FROM holdfast_deliveries d JOIN holdfast_events e ON e.n = d.event
+WHERE d.id IN (
+  SELECT delivery FROM holdfast_ready WHERE token IS NULL AND queue = ?1
+  UNION
+  SELECT behind.id FROM holdfast_ready r JOIN holdfast_deliveries head ON head.id = r.delivery
+  JOIN holdfast_deliveries behind ON behind.lane = head.lane AND behind.state = 'pending' AND behind.lane IS NOT NULL
+  WHERE r.token IS NULL AND r.queue = ?1 AND behind.queue = ?1
+  LIMIT ?2);
+
+-- name: removed_queues
+SELECT q.id FROM holdfast_queues q JOIN holdfast_contracts c ON c.id = q.contract
+WHERE c.removed_at IS NOT NULL
+  AND EXISTS (SELECT 1 FROM holdfast_ready r WHERE r.token IS NULL AND r.queue = q.id);
+
+-- name: unserved_pending
+SELECT d.id, d.generation, d.attempts, e.id FROM holdfast_queues q
+JOIN holdfast_ready r ON r.queue = q.id AND r.token IS NULL AND r.due_at <= ?1
+JOIN holdfast_deliveries d ON d.id = r.delivery
+JOIN holdfast_events e ON e.n = d.event
+WHERE q.kind = 'handler' AND q.served_at <= ?1 AND q.paused = 0 AND q.parked = 0 LIMIT ?2;

@@ -1,0 +1,44 @@
+-- name: event_append
+INSERT INTO holdfast_publish
+  (id, type, payload, source, stream, timestamp, properties, dedup_key, "to", not_before, accepted_at, digest)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: event_seq
+SELECT seq FROM holdfast_events WHERE id = ?;
+
+-- name: event_first
+SELECT event_id, stream, seq FROM holdfast_dedup WHERE source = ? AND key = ?;
+
+-- name: event_get
+SELECT n, id, stream, seq, source, type, timestamp, accepted_at, properties, payload, address
+FROM holdfast_events WHERE id = ?;
+
+-- name: event_page
+SELECT n, id, stream, seq, source, type, timestamp, accepted_at, properties, payload, address
+FROM holdfast_events WHERE n < ? ORDER BY n DESC LIMIT ?;
+
+-- name: event_page_unmatched
+SELECT e.n, e.id, e.stream, e.seq, e.source, e.type, e.timestamp, e.accepted_at, e.properties, e.payload, e.address
+FROM holdfast_unmatched u JOIN holdfast_events e ON e.n = u.event WHERE u.event < ? ORDER BY u.event DESC LIMIT ?;
+
+-- name: event_page_stream
+SELECT n, id, stream, seq, source, type, timestamp, accepted_at, properties, payload, address
+FROM holdfast_events WHERE stream = ? AND seq < ? ORDER BY seq DESC LIMIT ?;
+
+-- name: stream_read
+SELECT n, id, stream, seq, source, type, timestamp, accepted_at, properties, payload, address
+FROM holdfast_events WHERE stream = ? AND seq > ? ORDER BY seq LIMIT ?;
+
+-- name: stream_get
+SELECT id, head, created_at, closed_at FROM holdfast_streams WHERE id = ?;
+
+-- name: stream_page
+SELECT id, head, created_at, closed_at FROM holdfast_streams WHERE id > ? ORDER BY id LIMIT ?;
+
+-- name: event_reroute
+INSERT INTO holdfast_unrouted (event)
+SELECT u.event FROM holdfast_unmatched u JOIN holdfast_events e ON e.n = u.event WHERE e.id = ?
+ON CONFLICT DO NOTHING;
+
+-- name: event_rerouted
+DELETE FROM holdfast_unmatched WHERE event IN (SELECT n FROM holdfast_events WHERE id = ?);

@@ -1,0 +1,39 @@
+-- name: prune_deliveries
+-- Ended deliveries past their time. A dead one is kept longer than the rest; messages for sessions shorter.
+SELECT d.id FROM holdfast_deliveries d JOIN holdfast_queues q ON q.id = d.queue
+WHERE d.id > ?1 AND d.id <= ?1 + ?2 AND d.state <> 'pending'
+  AND d.settled_at < CASE WHEN d.state = 'dead' THEN ?5 WHEN q.kind = 'session' THEN ?4 ELSE ?3 END;
+
+-- name: prune_delivery
+DELETE FROM holdfast_deliveries WHERE id = ?;
+
+-- name: prune_attempts
+DELETE FROM holdfast_attempts WHERE delivery = ?;
+
+-- name: prune_span
+SELECT (SELECT coalesce(min(id), 0) FROM holdfast_deliveries), (SELECT coalesce(max(id), 0) FROM holdfast_deliveries),
+       (SELECT coalesce(min(n), 0) FROM holdfast_events), (SELECT coalesce(max(n), 0) FROM holdfast_events);
+
+-- name: prune_events
+-- Never an event that waits for the router, still has a delivery, or that a live reader has not passed.
+SELECT e.n FROM holdfast_events e
+WHERE e.n > ?1 AND e.n <= ?1 + ?2 AND e.accepted_at < ?3
+  AND NOT EXISTS (SELECT 1 FROM holdfast_unrouted u WHERE u.event = e.n)
+  AND NOT EXISTS (SELECT 1 FROM holdfast_deliveries d WHERE d.event = e.n)
+  AND NOT EXISTS (SELECT 1 FROM holdfast_cursors c WHERE c.stream = coalesce(e.stream, e.id) AND c.position < e.seq
+                  AND (c.expires_at IS NULL OR c.expires_at > ?4));
+
+-- name: prune_event
+DELETE FROM holdfast_events WHERE n = ?;
+
+-- name: prune_unmatched
+DELETE FROM holdfast_unmatched WHERE event = ?;
+
+-- name: prune_dedup
+DELETE FROM holdfast_dedup WHERE (source, key) IN (
+  SELECT source, key FROM holdfast_dedup WHERE created_at < ? LIMIT ?);
+
+-- name: prune_lanes
+DELETE FROM holdfast_lanes WHERE id IN (
+  SELECT l.id FROM holdfast_lanes l WHERE l.open = 0 AND l.paused = 0
+    AND NOT EXISTS (SELECT 1 FROM holdfast_deliveries d WHERE d.lane = l.id AND d.state = 'pending') LIMIT ?);

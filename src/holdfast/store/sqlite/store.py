@@ -1,0 +1,149 @@
+"""The store on SQLite: the roles, wired to one writer and one reader."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+from holdfast import __version__
+from holdfast.domain.errors import StoreError
+from holdfast.domain.event import iso_time
+from holdfast.ports import (
+    Chance,
+    Clock,
+    Executor,
+    Inline,
+    Probe,
+    SystemChance,
+    SystemClock,
+    Threads,
+    no_probe,
+)
+from holdfast.store.base import Feature
+from holdfast.store.sqlite.books import SqliteCursors, SqliteOwners, SqliteTokens
+from holdfast.store.sqlite.care import SqliteCare
+from holdfast.store.sqlite.connection import ApswConnection, Connection, StdlibConnection, tune
+from holdfast.store.sqlite.contracts import SqliteContracts
+from holdfast.store.sqlite.deliveries import SqliteDeliveries
+from holdfast.store.sqlite.events import SqliteEvents
+from holdfast.store.sqlite.filesystem import refuse_network
+from holdfast.store.sqlite.keeper import Keeper
+from holdfast.store.sqlite.migrate import kind_of, migrate, require
+from holdfast.store.sqlite.operator import SqliteOperator
+from holdfast.store.sqlite.reader import Reader
+from holdfast.store.sqlite.receipts import SqliteReceipts
+from holdfast.store.sqlite.routing import SqliteRouting
+from holdfast.store.sqlite.writer import Writer
+
+DRIVERS: dict[str, Callable[..., Connection]] = {"apsw": ApswConnection, "sqlite3": StdlibConnection}
+
+
+class SqliteStore:
+    """Open with `SqliteStore.open`. `keep`: be the keeper, or say who is."""
+
+    def __init__(
+        self,
+        path: Path,
+        driver: str,
+        keeper: Keeper | None,
+        clock: Clock,
+        chance: Chance,
+        executor: Callable[[str], Executor],
+        probe: Probe,
+    ) -> None:
+        make = DRIVERS[driver]
+        self.path, self.url, self._keeper = path, f"sqlite:///{path}", keeper
+        self._listeners: list[Callable[[str], None]] = []
+        write, read, care = make(path), make(path), make(path)
+        for connection in (write, read, care):
+            tune(connection)
+        require(write)
+        own = kind_of(write) == "own"
+        self.features = frozenset({Feature.ONE_KEEPER, Feature.BACKUP} | ({Feature.SEED_VIEWS} if own else set()))
+        self._writer = Writer(write, executor("writer"), probe)
+        self._reader = Reader(read, executor("reader"))
+        self._care_executor = executor("care")
+        self._care_connection = care
+        writer, reader, changed = self._writer, self._reader, self._changed
+        self.events = SqliteEvents(writer, reader, clock, chance, changed)
+        self.contracts = SqliteContracts(writer, reader, clock, changed)
+        self.routing = SqliteRouting(writer, reader, clock, changed)
+        self.deliveries = SqliteDeliveries(writer, clock, chance, changed)
+        self.operator = SqliteOperator(writer, reader, clock, changed)
+        self.receipts = SqliteReceipts(reader)
+        self.cursors = SqliteCursors(writer, reader, clock)
+        self.owners = SqliteOwners(writer, clock, keeper is not None)
+        self.tokens = SqliteTokens(writer, reader, clock)
+        self.care = SqliteCare(writer, reader, care, self._care_executor, clock, path)
+
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        *,
+        driver: str = "apsw",
+        keep: bool = False,
+        own: bool = True,
+        create: bool = True,
+        what: str = "holdfast",
+        clock: Clock | None = None,
+        chance: Chance | None = None,
+        executor: Callable[[str], Executor] | None = None,
+        probe: Probe = no_probe,
+    ) -> SqliteStore:
+        """Open a file, making and migrating it where needed. Takes the keeper's lock first where it is to keep."""
+        clock = clock or SystemClock()
+        _check_place(path, create)
+        keeper = Keeper(path, {"what": what, "since": iso_time(clock.now_ms())}) if keep else None
+        try:
+            prepare_file(path, driver, own=own, create=create)
+            return cls(path, driver, keeper, clock, chance or SystemChance(), executor or Threads, probe)
+        except BaseException:
+            if keeper is not None:
+                keeper.release()
+            raise
+
+    def on_change(self, listener: Callable[[str], None]) -> None:
+        self._listeners.append(listener)
+
+    def _changed(self, topic: str) -> None:
+        for listener in self._listeners:
+            listener(topic)
+
+    async def close(self) -> None:
+        await self._writer.close()
+        self._reader.close()
+        self._care_executor.close()
+        self._care_connection.close()
+        if self._keeper is not None:
+            self._keeper.release()
+
+
+def prepare_file(path: Path, driver: str, *, own: bool, create: bool) -> int:
+    """Make the file for its owner alone and bring its schema up to date. The version found before."""
+    if not path.exists():
+        if not create:
+            raise StoreError(f"there is no database at {path}; run: holdfast db migrate --store sqlite:///{path}")
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600))
+    connection = DRIVERS[driver](path)
+    try:
+        tune(connection)
+        return migrate(connection, __version__, own=own)
+    finally:
+        connection.close()
+
+
+def inline_executor(name: str) -> Executor:
+    """For tests and simulation: no threads."""
+    return Inline()
+
+
+def _check_place(path: Path, create: bool) -> None:
+    folder = path.parent
+    if not folder.is_dir():
+        raise StoreError(f"the folder {folder} does not exist; create it, or choose another store")
+    refuse_network(folder)
+    if path.exists() and not stat.S_ISREG(path.stat().st_mode):
+        raise StoreError(f"{path} is not a file")
