@@ -119,9 +119,7 @@ def test_reading_any_bytes_gives_a_value_or_an_error_of_ours(raw):
 @given(st.integers(0, 9), texts)
 @examples
 def test_nul_is_refused_behind_any_number_of_backslashes_and_the_text_u0000_is_not(slashes, text):
-    assert (
-        parse_json(dump_json(text + "\\" * (slashes + 1) + "u0000")) == text + "\\" * (slashes + 1) + "u0000"
-    )
+    assert parse_json(dump_json(text + "\\" * (slashes + 1) + "u0000")) == text + "\\" * (slashes + 1) + "u0000"
     with pytest.raises(BadJson, match="NUL"):
         dump_json(text + "\\" * slashes + "\x00")
 

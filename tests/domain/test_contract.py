@@ -8,14 +8,13 @@ from hypothesis import strategies as st
 
 from domain_strategies import event_types, examples, moments_ms, names, properties
 from holdfast.domain.address import KINDS, Address, parse_address
-from holdfast.domain.contract import Contract, Criterion, check_contract_id, parse_target
+from holdfast.domain.contract import Contract, Criterion, check_contract_id, default_terms, parse_target
 from holdfast.domain.errors import BadInput
+from holdfast.domain.retry import POLICIES
 
 HANDLER = parse_address("handler:ship")
 PARTS = ("expired", "source", "type", "'tool'", "'branch'")
-criteria = st.builds(
-    Criterion, st.none() | names, st.none() | st.sampled_from(["*", "a*", "?"]), st.booleans()
-)
+criteria = st.builds(Criterion, st.none() | names, st.none() | st.sampled_from(["*", "a*", "?"]), st.booleans())
 contracts = st.builds(
     Contract,
     id=st.just("c"),
@@ -30,9 +29,7 @@ contracts = st.builds(
 @given(contracts, st.sampled_from(["app", "hook"]) | names, event_types, properties, moments_ms)
 @examples
 def test_a_contract_wants_an_event_exactly_when_it_misses_nothing(contract, source, type_, values, at_ms):
-    assert contract.matches(source, type_, values, at_ms) is not any(
-        contract.misses(source, type_, values, at_ms)
-    )
+    assert contract.matches(source, type_, values, at_ms) is not any(contract.misses(source, type_, values, at_ms))
 
 
 @given(st.sets(st.sampled_from(PARTS)))
@@ -96,6 +93,17 @@ def test_policy_and_order_follow_the_address_unless_the_contract_says_otherwise(
     assert plain.is_ordered is (kind == "session")
     chosen = Contract("c", Address(kind, "x"), policy="patient", ordered=kind != "session")
     assert (chosen.policy_name, chosen.is_ordered) == ("patient", kind != "session")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_terms_are_those_of_the_address_unless_the_contract_says_otherwise(kind):
+    address = Address(kind, "x")
+    assert Contract("c", address).terms(POLICIES) == default_terms(kind, POLICIES)
+    chosen = Contract("c", address, policy="patient", attempts=1, timeout_s=2.5, concurrency=3).terms(POLICIES)
+    assert (chosen.policy.name, chosen.policy.attempts) == ("patient", 1)
+    assert chosen.policy.schedule_s == POLICIES["patient"].schedule_s
+    assert (chosen.timeout_s, chosen.concurrency) == (2.5, 3)
+    assert POLICIES["patient"].attempts == 10
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,7 @@ from holdfast.domain import errors
 
 MODULES = sorted(f"holdfast.domain.{found.name}" for found in pkgutil.iter_modules(holdfast.domain.__path__))
 ERRORS = {kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Exception)}
-OURS = sorted(
-    (kind for kind in ERRORS if issubclass(kind, errors.HoldfastError)), key=lambda kind: kind.__name__
-)
+OURS = sorted((kind for kind in ERRORS if issubclass(kind, errors.HoldfastError)), key=lambda kind: kind.__name__)
 
 LOADED = """
 import sys

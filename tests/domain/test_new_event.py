@@ -30,9 +30,7 @@ TEXT = [
 @given(event_types, json_values, names, st.none() | names, properties, st.none() | names)
 @examples
 def test_whatever_is_accepted_is_kept_as_it_was_said(type_, payload, source, stream, values, key):
-    event = new_event(
-        type_, payload, source=source, stream=stream, properties=values, dedup_key=key, to="handler:ship"
-    )
+    event = new_event(type_, payload, source=source, stream=stream, properties=values, dedup_key=key, to="handler:ship")
     assert (event.type, event.source, event.stream, event.dedup_key) == (type_, source, stream, key)
     assert parse_json(event.payload) == payload
     assert parse_json(event.properties) == values
@@ -50,9 +48,7 @@ def test_a_type_is_letters_digits_and_a_few_signs(value):
     assert new_event(value).type == value
 
 
-@pytest.mark.parametrize(
-    "value", ["", ".a", "-a", "a b", "a\n", "é", "x" * 256, "a*", "<b>", None, 5, *HOSTILE]
-)
+@pytest.mark.parametrize("value", ["", ".a", "-a", "a b", "a\n", "é", "x" * 256, "a*", "<b>", None, 5, *HOSTILE])
 def test_any_other_type_is_refused(value):
     with pytest.raises(BadInput, match=r"^type .* is not a valid event type") as refused:
         new_event(value)

@@ -77,9 +77,7 @@ def test_a_named_policy_waits_longer_each_time_and_stays_within_sense(policy):
     assert policy.attempts is None or policy.attempts >= 1
 
 
-@pytest.mark.parametrize(
-    ("name", "number"), [("hook", 20), ("webhook", 10), ("message", None), ("receipt", 24)]
-)
+@pytest.mark.parametrize(("name", "number"), [("hook", 20), ("webhook", 10), ("message", None), ("receipt", 24)])
 def test_the_number_of_attempts_is_the_documented_one(name, number):
     assert POLICIES[name].attempts == number
 

@@ -41,9 +41,7 @@ bodies = st.binary(max_size=200)
 @examples
 def test_the_public_library_verifies_what_we_sign(secret, message_id, value):
     body = dump_json(value)
-    assert Webhook(secret).verify(body, sign([secret], message_id, int(time.time()), body)) == json.loads(
-        body
-    )
+    assert Webhook(secret).verify(body, sign([secret], message_id, int(time.time()), body)) == json.loads(body)
 
 
 @given(whsec, ids, json_values)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import translate
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from holdfast.domain.address import Address, parse_address
 from holdfast.domain.errors import BadInput
 from holdfast.domain.event import check_name, show
-from holdfast.domain.retry import DEFAULT_POLICY
+from holdfast.domain.retry import DEFAULT_POLICY, Policy
 
 SOURCES = ("config", "api", "programmatic")
 HIDDEN_SOURCES = ("hook",)
@@ -20,6 +20,18 @@ VALUES_MAX = 100
 ID_PATTERN = r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}"
 
 _ID = re.compile(ID_PATTERN)
+
+
+class Terms(NamedTuple):
+    """How deliveries of a queue are carried out."""
+
+    policy: Policy
+    timeout_s: float
+    concurrency: int
+
+
+DEFAULT_TIMEOUT_S = {"https": 30.0, "handler": 30.0, "session": 60.0}
+DEFAULT_CONCURRENCY = {"https": 16, "handler": 32, "session": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +92,17 @@ class Contract:
     @property
     def is_ordered(self) -> bool:
         return self.ordered if self.ordered is not None else self.address.kind == "session"
+
+    def terms(self, policies: Mapping[str, Policy]) -> Terms:
+        policy = policies[self.policy_name]
+        if self.attempts is not None:
+            policy = replace(policy, attempts=self.attempts)
+        kind = self.address.kind
+        return Terms(
+            policy,
+            self.timeout_s or DEFAULT_TIMEOUT_S[kind],
+            self.concurrency or DEFAULT_CONCURRENCY[kind],
+        )
 
     def matches(self, source: str, type: str, properties: Mapping[str, Any], accepted_at_ms: int) -> bool:
         """Whether this contract wants the event. Expiry counts from when the event was accepted."""
@@ -179,3 +202,8 @@ def _text(value: object) -> str:
 @lru_cache(maxsize=4096)
 def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(translate(pattern))
+
+
+def default_terms(kind: str, policies: Mapping[str, Policy]) -> Terms:
+    """The terms of a direct address, which has no contract to say otherwise."""
+    return Terms(policies[DEFAULT_POLICY[kind]], DEFAULT_TIMEOUT_S[kind], DEFAULT_CONCURRENCY[kind])

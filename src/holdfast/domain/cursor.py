@@ -21,6 +21,6 @@ class Cursor:
     def advanced(self, position: int, now_ms: int) -> Cursor:
         if position < self.position:
             raise Conflict(
-                f"reader {self.reader!r} has read {self.stream!r} up to {self.position}; it cannot go back to {position}"
+                f"reader {self.reader!r} has read {self.stream!r} to {self.position}; it cannot go back to {position}"
             )
         return Cursor(self.reader, self.stream, position, now_ms)

@@ -4,7 +4,7 @@ A leaf is one line of canonical JSON. A link binds the leaves' Merkle root to th
 
     leaf  = SHA-256(0x00 || line)
     node  = SHA-256(0x01 || left || right)          an odd node moves up unchanged
-    link  = SHA-256("holdfast.link.v1\\n" || chain || "\\n" || seq || "\\n" || at || "\\n" || count || "\\n" || prev || root)
+    link  = SHA-256("holdfast.link.v1\\n" chain "\\n" seq "\\n" at "\\n" count "\\n" prev root)
 
 A chain shows edits and removals in its middle. That its tail was cut, or the whole rewritten, shows only against a
 head that was exported elsewhere: `verify` takes such heads and says what they contradict.
@@ -118,20 +118,22 @@ def proves(line: bytes, path: Iterable[tuple[str, bytes]], root: bytes) -> bool:
 
 
 def verify(
-    links: Iterable[Link], heads: Mapping[str, Head] | None = None, anchors: Iterable[tuple[str, Head]] = ()
+    links: Iterable[Link],
+    heads: Mapping[str, Head] | None = None,
+    anchors: Iterable[tuple[str, Head]] = (),
+    before: Mapping[str, Head] | None = None,
 ) -> Iterator[Fault]:
     """Every fault in the given chains, not only the first.
 
     `links` come ordered by chain and seq. `heads` is what the store says each chain ends with; `anchors` are heads
-    that were exported elsewhere and must be part of the chain.
+    that were exported elsewhere and must be part of the chain; `before` is where each chain stood before `links`.
     """
     wanted: dict[str, dict[int, set[bytes]]] = {}
     for chain, anchor in anchors:
         wanted.setdefault(chain, {}).setdefault(anchor.seq, set()).add(anchor.hash)
-    ends: dict[str, Head] = {}
+    ends: dict[str, Head] = dict(before or {})
     for item in links:
-        before = ends.get(item.chain, NO_LINKS)
-        yield from _link_faults(item, before)
+        yield from _link_faults(item, ends.get(item.chain, NO_LINKS))
         anchored = wanted.get(item.chain, {}).pop(item.seq, None)
         if anchored is not None and anchored != {item.hash}:
             yield Fault(item.chain, item.seq, "rewritten", "an exported head names another hash for this link")

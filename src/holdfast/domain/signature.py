@@ -50,7 +50,8 @@ def sign(secrets: Iterable[str], message_id: str, timestamp: int, body: bytes) -
 
 def verify_hook(secrets: Iterable[str], body: bytes, header: str) -> bool:
     given = header.encode("utf-8", "replace")
-    return any([hmac.compare_digest(hook_signature(secret, body).encode(), given) for secret in secrets])
+    matches = [hmac.compare_digest(hook_signature(secret, body).encode(), given) for secret in secrets]
+    return any(matches)  # every secret is compared: time must not tell which one fits
 
 
 def verify_standard(
@@ -68,4 +69,5 @@ def verify_standard(
         return False
     wanted = [standard_signature(secret, message_id, int(stamp), body).encode() for secret in secrets]
     given = [token.encode("utf-8", "replace") for token in headers.get("webhook-signature", "").split(" ")]
-    return any([hmac.compare_digest(w, g) for w in wanted for g in given])
+    matches = [hmac.compare_digest(w, g) for w in wanted for g in given]
+    return any(matches)

@@ -52,13 +52,7 @@ class SqliteCare:
 
     async def backup(self, path: Path) -> None:
         """A complete copy while everybody works. The copy exists whole or not at all."""
-        if path.exists():
-            raise Conflict(f"{path} exists already; choose another name, or remove it first")
-        unfinished = path.with_name(path.name + ".partial")
-        unfinished.unlink(missing_ok=True)
-        await self._executor.submit(lambda: self._checkpointer.run("VACUUM INTO ?", (str(unfinished),)))
-        unfinished.chmod(0o600)
-        unfinished.rename(path)
+        await self._executor.submit(partial(_copy, self._checkpointer, path))
 
     async def checkpoint(self) -> None:
         """Move the log into the file. Only the keeper does this, and on an old SQLite never while anybody writes."""
@@ -103,3 +97,13 @@ def _prune_events(start: int, retention: Retention, now_ms: int, connection: Con
 
 def _prune_dedup(before_ms: int, connection: Connection) -> int:
     return connection.run(sql.prune_dedup, (before_ms, SPAN))
+
+
+def _copy(connection: Connection, path: Path) -> None:
+    if path.exists():
+        raise Conflict(f"{path} exists already; choose another name, or remove it first")
+    unfinished = path.with_name(path.name + ".partial")
+    unfinished.unlink(missing_ok=True)
+    connection.run("VACUUM INTO ?", (str(unfinished),))
+    unfinished.chmod(0o600)
+    unfinished.rename(path)

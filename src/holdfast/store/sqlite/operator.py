@@ -27,7 +27,7 @@ class SqliteOperator:
     async def deliveries(self, wanted: DeliveryFilter, after: str | None, limit: int) -> Page[DeliveryRow]:
         """Newest first."""
         where, values = _where(wanted)
-        text = f"{sql.delivery_columns} WHERE d.id < ? {where} ORDER BY d.id DESC LIMIT ?"  # noqa: S608 fixed fragments
+        text = f"{sql.delivery_columns} WHERE d.id < ? {where} ORDER BY d.id DESC LIMIT ?"
         params = (int(after) if after else _NEWEST, *values, limit)
         rows = await self._reader.run(lambda c: c.rows(text, params))
         items = [_delivery(row) for row in rows]
@@ -40,7 +40,7 @@ class SqliteOperator:
 
     async def attempts(self, id: int) -> list[AttemptRow]:
         rows = await self._reader.run(lambda c: c.rows(sql.attempts_of, (id,)))
-        return [AttemptRow(*row[:6], detail=None if row[6] is None else _detail(row[6])) for row in rows]
+        return [AttemptRow._make((*row[:6], _detail(row[6]))) for row in rows]
 
     async def count_dead(self, wanted: DeliveryFilter) -> dict[str, int]:
         params = (wanted.reason, wanted.contract, wanted.address, wanted.stream, wanted.event)
@@ -196,7 +196,9 @@ def _delivery(row: Row) -> DeliveryRow:
     return DeliveryRow(*values)
 
 
-def _detail(text: str) -> dict[str, Any]:
+def _detail(text: str | None) -> dict[str, Any] | None:
+    if text is None:
+        return None
     try:
         value = json.loads(text)
     except ValueError:  # cut at the bound

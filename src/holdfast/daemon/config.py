@@ -1,0 +1,173 @@
+"""Configuration: one annotated file of defaults, overridden by the user's file. A mistake names itself."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from holdfast.domain.errors import BadConfig
+from holdfast.domain.event import show
+from holdfast.domain.retry import POLICIES, Policy
+from holdfast.store.base import Retention
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_DAY_MS = 24 * 3600 * 1000
+FREE_SECTIONS = ("policies",)
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    store: str
+    host: str
+    port: int
+    hosts: tuple[str, ...]
+    body_max_bytes: int
+    egress_allow: tuple[str, ...]
+    grace_s: float
+    capacity: int
+    retention: Retention
+    prune_every_s: float
+    policies: Mapping[str, Policy]
+
+
+def default_text() -> str:
+    return files("holdfast.daemon").joinpath("defaults.yml").read_text(encoding="utf-8")
+
+
+def load_config(path: Path | None) -> Config:
+    """The defaults, and over them the user's file if there is one."""
+    settings = _read(default_text(), "the defaults")
+    if path is not None and path.exists():
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadConfig(f"{path} cannot be read: {error}") from None
+        _override(settings, _read(text, str(path)), str(path), "")
+    return _build(settings)
+
+
+def _read(text: str, where: str) -> dict[str, Any]:
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise BadConfig(f"{where} is not YAML: {str(error).splitlines()[0]}{_place(error)}") from None
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise BadConfig(f"{where} must be a mapping of settings, not {show(value)}")
+    return {key: _expand(item, where, str(key)) for key, item in value.items()}
+
+
+def _place(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    return f" (line {mark.line + 1}, column {mark.column + 1})" if mark is not None else ""
+
+
+def _expand(value: Any, where: str, key: str) -> Any:
+    """Put variables of the environment into texts. One that is not set is an error: never a silent default."""
+    if isinstance(value, dict):
+        return {name: _expand(item, where, f"{key}.{name}") for name, item in value.items()}
+    if isinstance(value, list):
+        return [_expand(item, where, key) for item in value]
+    if not isinstance(value, str):
+        return value
+
+    def put(match: re.Match[str]) -> str:
+        found = os.environ.get(match[1])
+        if found is None and match[2] is None:
+            raise BadConfig(
+                f"{where}: {key} uses ${{{match[1]}}}, but {match[1]} is not set in the environment; "
+                f"set it, or write ${{{match[1]}:-a default}}"
+            )
+        return found if found is not None else match[2]
+
+    return _VARIABLE.sub(put, value)
+
+
+def _override(settings: dict[str, Any], given: Mapping[str, Any], where: str, prefix: str) -> None:
+    for key, value in given.items():
+        name = f"{prefix}{key}"
+        if key not in settings:
+            near = get_close_matches(str(key), list(settings), n=1)
+            hint = f"; did you mean {prefix}{near[0]}?" if near else f"; known are {', '.join(settings)}"
+            raise BadConfig(f"{where}: unknown setting {show(name)}{hint}")
+        default = settings[key]
+        if isinstance(default, dict) and name not in FREE_SECTIONS:
+            if not isinstance(value, dict):
+                raise BadConfig(f"{where}: {name} must be a mapping, not {show(value)}")
+            _override(default, value, where, f"{name}.")
+        else:
+            settings[key] = _check_kind(value, default, where, name)
+
+
+def _check_kind(value: Any, default: Any, where: str, name: str) -> Any:
+    number = isinstance(default, int | float) and not isinstance(default, bool)
+    if number and isinstance(value, str) and value.strip().isdigit():
+        value = int(value)  # a variable of the environment is always text
+    fits = (
+        isinstance(value, int | float) and not isinstance(value, bool) if number else isinstance(value, type(default))
+    )
+    if not fits:
+        kind = "a number" if number else {"str": "text", "list": "a list"}.get(type(default).__name__, "a mapping")
+        raise BadConfig(f"{where}: {name} must be {kind}, not {show(value)}")
+    if number and value <= 0 and not name.startswith("retention"):
+        raise BadConfig(f"{where}: {name} must be positive, not {value}")
+    return value
+
+
+def _build(settings: Mapping[str, Any]) -> Config:
+    server, retention, daemon = settings["server"], settings["retention"], settings["daemon"]
+    if not 1 <= server["port"] <= 65535:
+        raise BadConfig(f"server.port must be between 1 and 65535, not {server['port']}")
+    for item in (*server["hosts"], *settings["egress"]["allow"]):
+        if not isinstance(item, str):
+            raise BadConfig(f"server.hosts and egress.allow list texts, not {show(item)}")
+    return Config(
+        store=settings["store"],
+        host=server["host"],
+        port=int(server["port"]),
+        hosts=tuple(server["hosts"]),
+        body_max_bytes=int(server["body_max_bytes"]),
+        egress_allow=tuple(settings["egress"]["allow"]),
+        grace_s=float(daemon["grace_seconds"]),
+        capacity=int(daemon["capacity"]),
+        retention=Retention(
+            delivered_ms=round(retention["delivered_days"] * _DAY_MS),
+            inbound_ms=round(retention["inbound_days"] * _DAY_MS),
+            dead_ms=round(retention["dead_days"] * _DAY_MS),
+            dedup_ms=round(retention["dedup_days"] * _DAY_MS),
+        ),
+        prune_every_s=float(retention["every_minutes"]) * 60,
+        policies={**POLICIES, **{name: _policy(name, value) for name, value in settings["policies"].items()}},
+    )
+
+
+def _policy(name: str, value: object) -> Policy:
+    if not isinstance(value, dict):
+        raise BadConfig(f"policies.{name} must be a mapping with schedule, attempts and lease, not {show(value)}")
+    unknown = sorted(set(value) - {"schedule", "attempts", "lease", "jitter"})
+    if unknown:
+        raise BadConfig(
+            f"policies.{name} has an unknown key {show(unknown[0])}; known are schedule, attempts, lease, jitter"
+        )
+    schedule, attempts = value.get("schedule"), value.get("attempts")
+    lease, jitter = value.get("lease", 30), value.get("jitter", 0.1)
+    if not isinstance(schedule, list) or not 1 <= len(schedule) <= 100 or not all(_positive(item) for item in schedule):
+        raise BadConfig(f"policies.{name}.schedule must list 1 to 100 positive numbers of seconds")
+    if attempts is not None and (not isinstance(attempts, int) or isinstance(attempts, bool) or attempts < 1):
+        raise BadConfig(f"policies.{name}.attempts must be a whole number from 1, or null for no limit")
+    if not _positive(lease) or not isinstance(jitter, int | float) or not 0 <= jitter <= 1:
+        raise BadConfig(f"policies.{name}: lease must be positive seconds, jitter a fraction from 0 to 1")
+    return Policy(name, tuple(float(item) for item in schedule), attempts, float(lease), float(jitter))
+
+
+def _positive(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0

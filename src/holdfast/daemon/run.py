@@ -1,0 +1,187 @@
+"""`holdfast up`: one process from start to a clean end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast import __version__
+from holdfast.daemon.config import Config, load_config
+from holdfast.daemon.serve import Server, bind
+from holdfast.daemon.wiring import House
+from holdfast.domain.errors import HoldfastError, StoreFailed
+from holdfast.home import Home, store_url, write_secret
+from holdfast.store.open import open_store
+
+if TYPE_CHECKING:
+    from holdfast.outbox import Outbox
+
+log = logging.getLogger("holdfast")
+
+
+async def run_daemon(
+    home: Home, host: str | None, port: int | None, app: Outbox | None, say: Callable[[str], None]
+) -> int:
+    """Work until told to stop. 0: stopped in order; 1: the store failed."""
+    config = load_config(home.config)
+    home.make()
+    os.umask(0o077)
+    url = app.url if app is not None else (os.environ.get("HOLDFAST_STORE") or config.store or store_url(home))
+    listener = bind(host or config.host, config.port if port is None else port)
+    house = _open_house(url, config, home, app)
+    stopping = asyncio.Event()
+    _listen_to_signals(stopping)
+    with _poke_socket(home, lambda: house.loop.wake("spool")):
+        await house.start()
+        server = Server(_surfaces(house, home, config, listener), listener)
+        await server.start()
+        address = _address(listener)
+        write_secret(home.address_file, address)
+        say(_greeting(address, url, home))
+        failed = await _until(stopping, house)
+        say("Stopping: no new work is taken, what has begun may finish.")
+        await server.stop()
+        with contextlib.suppress(FileNotFoundError):
+            home.address_file.unlink()
+        if failed is None:
+            await house.stop()
+    if failed is not None:
+        say(f"Stopped because the store failed: {failed}")
+        return 1
+    say("Stopped. Nothing was lost.")
+    return 0
+
+
+def _open_house(url: str, config: Config, home: Home, app: Outbox | None) -> House:
+    store = open_store(url, driver="sqlite3" if app is not None else "apsw", keep=True, own=app is None)
+    if app is None:
+        return House(store, config, home)
+    return House(store, config, home, handlers=app.handlers, contracts=app.contracts.all())
+
+
+def _surfaces(house: House, home: Home, config: Config, listener: socket.socket) -> object:
+    """Heavy imports come only now: the engine is at work already."""
+    from holdfast.surfaces.rest.app import build_app
+    from holdfast.surfaces.rest.gate import Tokens
+
+    admin = home.read_token()
+    if admin is None:
+        admin = "hf_" + secrets.token_hex(32)
+        write_secret(home.token, admin)
+    host = listener.getsockname()[0]
+    hosts = {"localhost", "127.0.0.1", "[::1]", f"[{host}]" if ":" in host else host, *config.hosts}
+    tokens = Tokens(admin, house.operations.tokens.scope_of)
+    return build_app(house.operations, tokens, hosts, config.body_max_bytes)
+
+
+async def _until(stopping: asyncio.Event, house: House) -> StoreFailed | None:
+    house.loop.fatal.add_done_callback(lambda _: stopping.set())
+    await stopping.wait()
+    return house.loop.fatal.result() if house.loop.fatal.done() else None
+
+
+def _listen_to_signals(stopping: asyncio.Event) -> None:
+    """The first signal stops in order; a second one does not wait."""
+
+    def stop() -> None:
+        if stopping.is_set():
+            os._exit(130)
+        stopping.set()
+
+    for name in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(name, stop)
+
+
+@contextlib.contextmanager
+def _poke_socket(home: Home, wake: Callable[[], None]) -> Iterator[None]:
+    """The socket that short-lived processes poke after writing to the spool."""
+    home.socket.unlink(missing_ok=True)
+    receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    receiver.setblocking(False)
+    try:
+        receiver.bind(str(home.socket))
+    except OSError as error:  # the path may be too long for a socket: the spool is polled all the same
+        log.info("no wake-up socket at %s (%s); the spool is looked at every second", home.socket, error)
+        receiver.close()
+        yield
+        return
+    loop = asyncio.get_running_loop()
+
+    def read() -> None:
+        with contextlib.suppress(BlockingIOError):
+            while receiver.recv(64):
+                pass
+        wake()
+
+    loop.add_reader(receiver, read)
+    try:
+        yield
+    finally:
+        loop.remove_reader(receiver)
+        receiver.close()
+        home.socket.unlink(missing_ok=True)
+
+
+def _address(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _greeting(address: str, url: str, home: Home) -> str:
+    return (
+        f"holdfast {__version__} is up at {address}\n"
+        f"  store   {url}\n"
+        f"  home    {home.root}  (token, spool, holdfast.yml)\n"
+        f"Try next, in another terminal:\n"
+        f'  holdfast emit hello.world --payload \'{{"text": "hi"}}\'\n'
+        f"  holdfast events list\n"
+        f"  holdfast status\n"
+        f"Ctrl-C stops it."
+    )
+
+
+def main(host: str | None, port: int | None, app: Outbox | None, home: Home) -> int:
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+
+    def say(text: str) -> None:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+
+    try:
+        return asyncio.run(run_daemon(home, host, port, app, say))
+    except HoldfastError as error:
+        sys.stderr.write(f"holdfast: {error.message}\n")
+        return 1
+
+
+def load_app(spec: str) -> Outbox:
+    """The outbox that `module:name` names, with the current folder importable as in every Python tool."""
+    import importlib
+
+    from holdfast.domain.errors import BadConfig
+    from holdfast.outbox import Outbox
+
+    module_name, colon, name = spec.partition(":")
+    if not colon or not module_name or not name:
+        raise BadConfig(f"--app takes module:name, such as shop:outbox, not {spec!r}")
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        found = getattr(importlib.import_module(module_name), name)
+    except ModuleNotFoundError as error:
+        raise BadConfig(f"--app {spec}: {error}") from None
+    except AttributeError:
+        raise BadConfig(f"--app {spec}: the module {module_name} has no {name}") from None
+    if not isinstance(found, Outbox):
+        raise BadConfig(f"--app {spec} is a {type(found).__name__}, not an Outbox")
+    return found

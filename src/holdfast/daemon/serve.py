@@ -1,0 +1,63 @@
+"""Serving HTTP beside the duties, in the same event loop, with signals left to the daemon."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from typing import Any
+
+from holdfast.domain.errors import BadConfig
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Take the port before anything else is promised. Port 0 takes a free one."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise BadConfig(
+            f"cannot listen on {host}:{port}: {error.strerror}. Is another holdfast running? "
+            f"Choose another port with --port"
+        ) from None
+    listener.listen(1024)
+    listener.setblocking(False)
+    return listener
+
+
+class Server:
+    """Uvicorn, run as a task that ends when asked."""
+
+    def __init__(self, app: Any, listener: socket.socket) -> None:
+        import uvicorn
+
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            server_header=False,
+            timeout_keep_alive=30,
+            timeout_graceful_shutdown=5,
+            limit_concurrency=1000,
+            h11_max_incomplete_event_size=65536,
+        )
+        self._server = uvicorn.Server(config)
+        self._server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign,assignment]
+        self._listener = listener
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._server.serve([self._listener]), name="holdfast:http")
+        while not self._server.started and not self._task.done():
+            await asyncio.sleep(0.005)
+        if self._task.done():
+            await self._task
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._server.should_exit = True
+            await self._task

@@ -1,0 +1,103 @@
+"""The wiring: from a configuration to a working house. Nothing else in the package knows all rooms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from holdfast import __version__
+from holdfast.daemon.config import Config
+from holdfast.daemon.loop import Loop
+from holdfast.domain.contract import Contract
+from holdfast.egress.deliverers.handler import HandlerDeliverer
+from holdfast.egress.deliverers.webhook import WebhookDeliverer
+from holdfast.egress.engine import Deliverer, Engine, Renewal
+from holdfast.egress.guard import Guard
+from holdfast.home import Home
+from holdfast.ingress.importer import SpoolImport, spool_depth
+from holdfast.operations.retention import Checkpointing, Pruning, Watching
+from holdfast.operations.sweeper import Sweeper
+from holdfast.operations.verbs import Operations
+from holdfast.ports import Chance, Clock, SystemChance, SystemClock
+from holdfast.routing.registry import Registry
+from holdfast.routing.router import Router
+from holdfast.store.base import Store
+
+
+class House:
+    """A store, its duties and its verbs. `start` begins to work, `stop` ends in order."""
+
+    def __init__(
+        self,
+        store: Store,
+        config: Config,
+        home: Home | None,
+        *,
+        handlers: Mapping[str, Callable[..., Any]] | None = None,
+        contracts: list[Contract] | None = None,
+        clock: Clock | None = None,
+        chance: Chance | None = None,
+    ) -> None:
+        self.store, self.config, self.home = store, config, home
+        self._clock, self._chance = clock or SystemClock(), chance or SystemChance()
+        self._contracts = contracts or []
+        self.guard = Guard(config.egress_allow)
+        self.handlers = HandlerDeliverer()
+        for name, function in (handlers or {}).items():
+            self.handlers.add(name, function)
+        self.webhooks = WebhookDeliverer(
+            self.guard, store.contracts.secrets, self._clock, user_agent=f"holdfast/{__version__}"
+        )
+        self.loop: Loop
+        self.engine: Engine
+        self.operations: Operations
+
+    async def start(self) -> None:
+        """Store and engine first: what waits is on its way before any surface is open."""
+        store, config, clock = self.store, self.config, self._clock
+        owner = await store.owners.enlist()
+        self._owner = owner
+        for contract in self._contracts:
+            await store.contracts.put(contract, None)
+        await store.deliveries.serve(sorted(self.handlers.serves() or ()))
+        registry = Registry(store.contracts, config.policies)
+        await registry.refresh()
+        self.loop = loop = Loop(self._chance)
+        deliverers: dict[str, Deliverer] = {"handler": self.handlers, "https": self.webhooks}
+        self.engine = Engine(
+            store.deliveries, owner, deliverers, registry.terms_of, clock, self._chance, capacity=config.capacity
+        )
+        self.engine.wake = loop.add(self.engine)
+        loop.add(Router(store.routing, registry))
+        loop.add(Renewal(self.engine), poll_s=60.0)
+        loop.add(Sweeper(store.deliveries, owner, lambda: self.handlers.serves() or frozenset(), clock))
+        loop.add(Pruning(store.care, config.retention, config.prune_every_s), poll_s=config.prune_every_s)
+        loop.add(Checkpointing(store.care), poll_s=60.0)
+        loop.add(Watching(store.care, lambda: loop.wake("router", "engine")))
+        if self.home is not None:
+            loop.add(SpoolImport(self.home.spool, store.events, clock))
+        store.on_change(self._changed)
+        self.operations = Operations(
+            store, owner, self.guard, config.policies, config.retention, clock, self._chance, loop.health, self._spooled
+        )
+
+    async def stop(self) -> None:
+        """Take in no more, finish what has begun, settle, and leave the store clean."""
+        await self.loop.stop([name for name in self.loop.health() if name not in ("renewal",)])
+        await self.engine.stop(self.config.grace_s)
+        await self.loop.stop()
+        await self.store.owners.retire(self._owner)
+        await self.store.care.checkpoint()
+        await self.store.close()
+
+    def _spooled(self) -> int:
+        return spool_depth(self.home.spool) if self.home is not None else 0
+
+    def _changed(self, topic: str) -> None:
+        """A commit of this process: wake who has work now."""
+        if topic == "events":
+            self.loop.wake("router")
+        elif topic == "deliveries":
+            self.loop.wake("engine")
+        else:
+            self.loop.wake("router", "sweeper")

@@ -1,0 +1,1 @@
+"""How a delivery reaches its address: one file for each kind."""

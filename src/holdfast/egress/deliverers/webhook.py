@@ -1,0 +1,339 @@
+"""The webhook deliverer: one signed POST, judged by its status.
+
+The receiver is treated as hostile: the address that was vetted is the one that is dialled, redirects are not
+followed, nothing is decompressed, little is read, and every wait has an end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from weakref import WeakValueDictionary
+
+from holdfast.domain.delivery import Claim, Dead, Delivered, Outcome, Retry
+from holdfast.domain.errors import HoldfastError, TargetRefused
+from holdfast.domain.retry import RETRY_AFTER_MAX_S
+from holdfast.domain.signature import sign
+from holdfast.domain.states import Reason
+from holdfast.egress.guard import Guard, Target, read_target
+from holdfast.ports import Clock
+
+if TYPE_CHECKING:
+    # Importing it takes a third of a second, and the engine must start first: it is loaded at the first delivery.
+    import aiohttp
+    from aiohttp.abc import ResolveResult
+
+READ_MAX = 16 * 1024
+SHOWN_MAX = 500
+KEEPALIVE_S = 15.0
+RETRIED_4XX = frozenset({408, 425, 429})
+
+
+@dataclass(slots=True)
+class Exchange:
+    """What is known about one attempt so far; it is complete enough to be judged at any moment."""
+
+    url: str
+    began_ms: int
+    secrets: list[str] = field(default_factory=list)
+    status: int | None = None
+    retry_after: str | None = None
+    body: bytes = b""
+    fault: str | None = None
+    refusal: str | None = None
+    reused: bool = False
+
+    def outcome(self, now_ms: int, boot_ms: int) -> Outcome:
+        detail: dict[str, Any] = {
+            "status": self.status,
+            "duration_ms": max(0, boot_ms - self.began_ms),
+            "url": self._masked(self.url.partition("?")[0]),
+            "response": self._shown(),
+        }
+        if self.refusal is not None:
+            return Dead(Reason.REJECTED, self._masked(self.refusal), detail)
+        if self.status is None or (self.fault is not None and 200 <= self.status <= 299):
+            return Retry(self._masked(self.fault or "the attempt ended without an answer"), detail=detail)
+        return judge(self.status, retry_after_s(self.retry_after, now_ms), detail)
+
+    def _shown(self) -> str:
+        text = self._masked(self.body.decode("utf-8", "replace"))
+        return "".join(char if char.isprintable() else " " for char in text[:SHOWN_MAX])
+
+    def _masked(self, text: str) -> str:
+        """A receiver knows our secret and may echo it; what we keep must not hold it."""
+        for secret in self.secrets:
+            for form in (secret, secret.removeprefix("whsec_")):
+                text = text.replace(form, "***") if form else text
+        return text
+
+
+class WebhookDeliverer:
+    """Delivers to `https://…` (and, where the operator allows it, `http://…`).
+
+    `secrets` gives a contract's signing secrets, newest first; an event sent to a direct address is not signed.
+    `trusted` says whether a contract's target stands in the config file or in code.
+    """
+
+    kind = "https"
+
+    def __init__(
+        self,
+        guard: Guard,
+        secrets: Callable[[str], Awaitable[list[str]]],
+        clock: Clock,
+        *,
+        user_agent: str,
+        trusted: Callable[[str], bool] = lambda contract_id: False,
+        tls: ssl.SSLContext | None = None,
+        connect_s: float = 5.0,
+        first_byte_s: float = 15.0,
+        total_s: float = 25.0,
+        concurrency_per_host: int = 32,
+    ) -> None:
+        self._guard, self._secrets, self._clock = guard, secrets, clock
+        self._user_agent, self._trusted, self._tls = user_agent, trusted, tls
+        self._connect_s, self._first_byte_s, self._total_s = connect_s, first_byte_s, total_s
+        self._per_host = concurrency_per_host
+        self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self._sessions: dict[Rule, aiohttp.ClientSession] = {}
+
+    def serves(self) -> None:
+        """Every address of its kind."""
+
+    async def start(self) -> None:
+        """Load the HTTP client without holding up the event loop. The first delivery does it if nobody did."""
+        await asyncio.to_thread(import_module, "aiohttp")
+
+    async def deliver(self, claim: Claim) -> Outcome:
+        exchange = Exchange(claim.delivery.address, self._clock.boot_ms())
+        try:
+            await self._attempt(claim, exchange)
+        except TargetRefused as refused:
+            exchange.refusal = refused.message
+        except HoldfastError as error:
+            exchange.fault = error.message
+        except Exception as error:
+            exchange.fault = self._describe(error)
+        return exchange.outcome(self._clock.now_ms(), self._clock.boot_ms())
+
+    async def close(self) -> None:
+        sessions, self._sessions = list(self._sessions.values()), {}
+        for session in sessions:
+            await session.close()
+
+    async def _attempt(self, claim: Claim, exchange: Exchange) -> None:
+        contract = claim.delivery.contract_id
+        exchange.secrets = await self._secrets(contract) if contract is not None else []
+        target = read_target(exchange.url)
+        rule = Rule(target.plain, contract is not None and self._trusted(contract))
+        if target.address is not None:
+            rule.vet(self._guard, target.address, target.port)
+        if not self._sessions:
+            await self.start()
+        session = self._sessions.get(rule) or self._open(rule)
+        turn = self._turns.setdefault(f"{target.host}:{target.port}", asyncio.Semaphore(self._per_host))
+        async with turn:
+            # Waiting for a turn is our own doing: the receiver's time, and the signature's, begin here.
+            exchange.began_ms = self._clock.boot_ms()
+            async with asyncio.timeout(self._total_s):
+                await self._send(session, target, claim, exchange)
+
+    async def _send(self, session: aiohttp.ClientSession, target: Target, claim: Claim, exchange: Exchange) -> None:
+        import aiohttp
+
+        body = claim.event.body()
+        headers = {
+            "Content-Type": "application/json",
+            "Accept-Encoding": "identity",
+            "User-Agent": self._user_agent,
+            **sign(exchange.secrets, claim.event.id, self._clock.now_ms() // 1000, body),
+        }
+        try:
+            await self._post(session, target, headers, body, exchange)
+        except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
+            # A kept connection that its server closed in the same moment says nothing about the receiver. The id
+            # makes sending once more safe, and it is not worth one of the delivery's attempts.
+            if not exchange.reused:
+                raise
+            exchange.reused = False
+            await self._post(session, target, headers, body, exchange)
+
+    async def _post(
+        self,
+        session: aiohttp.ClientSession,
+        target: Target,
+        headers: dict[str, str],
+        body: bytes,
+        exchange: Exchange,
+    ) -> None:
+        from yarl import URL
+
+        # The guard's reading of the host, so that it and the client cannot differ about what the URL names.
+        url = URL(exchange.url, encoded=True).with_host(target.host)
+        async with session.post(
+            url, data=body, headers=headers, allow_redirects=False, trace_request_ctx=exchange
+        ) as response:
+            exchange.status = response.status
+            exchange.retry_after = response.headers.get("Retry-After")
+            await self._read(response, exchange)
+
+    async def _read(self, response: aiohttp.ClientResponse, exchange: Exchange) -> None:
+        """A little of the answer's body, for the operator. What is not read to its end is hung up on."""
+        import aiohttp
+
+        try:
+            while len(exchange.body) < READ_MAX:
+                chunk = await response.content.read(READ_MAX - len(exchange.body))
+                if not chunk:
+                    return
+                exchange.body += chunk
+        except (aiohttp.ClientError, OSError) as error:
+            exchange.fault = f"answered {response.status}, but {self._describe(error)}"
+        if not response.content.at_eof():
+            response.close()
+
+    def _open(self, rule: Rule) -> aiohttp.ClientSession:
+        """The session for one rule. Rules do not share connections: a trusted one must not serve an untrusted."""
+        import aiohttp
+
+        connector = aiohttp.TCPConnector(
+            limit=0,
+            use_dns_cache=False,
+            keepalive_timeout=KEEPALIVE_S,
+            resolver=cast("aiohttp.abc.AbstractResolver", VettedResolver(self._guard, rule)),
+            socket_factory=lambda info: vetted_socket(self._guard, rule, info),
+            ssl=self._tls if self._tls is not None else True,
+        )
+        trace = aiohttp.TraceConfig()
+        trace.on_connection_reuseconn.append(_note_reuse)
+        session = self._sessions[rule] = aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            trust_env=False,
+            read_bufsize=READ_MAX,
+            trace_configs=[trace],
+            timeout=aiohttp.ClientTimeout(total=None, connect=self._connect_s, sock_read=self._first_byte_s),
+        )
+        return session
+
+    def _describe(self, error: Exception) -> str:
+        """A fault in our own words: the client's messages quote whole URLs, which may carry tokens."""
+        import aiohttp
+
+        match error:
+            case aiohttp.ConnectionTimeoutError():
+                return f"no connection within {self._connect_s:g} s"
+            case aiohttp.ServerTimeoutError():
+                return f"nothing came for {self._first_byte_s:g} s"
+            case TimeoutError() if error.errno is None:
+                return f"no complete answer within {self._total_s:g} s"
+            case aiohttp.ClientConnectorCertificateError():
+                why = getattr(error.certificate_error, "verify_message", "") or type(error.certificate_error).__name__
+                return f"TLS: the certificate is not valid: {why}"
+            case aiohttp.ClientConnectorSSLError():
+                return f"TLS failed: {getattr(error.os_error, 'reason', None) or 'the handshake broke off'}"
+            case aiohttp.ClientConnectorDNSError():
+                return f"the host's name was not found: {error.os_error.strerror or 'no answer'}"
+            case aiohttp.ClientConnectorError():
+                return f"could not connect: {error.os_error.strerror or type(error.os_error).__name__}"
+            case aiohttp.ServerDisconnectedError():
+                return "the receiver hung up without an answer"
+            case aiohttp.ClientPayloadError():
+                return "the answer broke off"
+            case aiohttp.ClientResponseError():
+                return "the answer is not HTTP"
+            case OSError():
+                return f"the connection broke: {error.strerror or type(error).__name__}"
+            case _:
+                return f"unexpected fault: {type(error).__name__}"
+
+
+class Rule(NamedTuple):
+    """How strictly addresses are judged: over http:// they must be listed; trusted ones nearly always pass."""
+
+    plain: bool
+    trusted: bool
+
+    def vet(self, guard: Guard, address: str, port: int) -> None:
+        guard.vet([address], port=port, plain=self.plain, trusted=self.trusted)
+
+
+class VettedResolver:
+    """Asks the guard, once per connection; what it returns are addresses, so that nobody asks again."""
+
+    def __init__(self, guard: Guard, rule: Rule) -> None:
+        self._guard, self._rule = guard, rule
+
+    async def resolve(self, host: str, port: int = 0, family: int = socket.AF_UNSPEC) -> list[ResolveResult]:
+        found = await self._guard.resolve(host, port, plain=self._rule.plain, trusted=self._rule.trusted)
+        return [
+            {
+                "hostname": host,
+                "host": address,
+                "port": port,
+                "family": socket.AF_INET6 if ":" in address else socket.AF_INET,
+                "proto": socket.IPPROTO_TCP,
+                "flags": socket.AI_NUMERICHOST,
+            }
+            for address in found
+        ]
+
+    async def close(self) -> None:
+        pass
+
+
+def vetted_socket(guard: Guard, rule: Rule, info: tuple[Any, ...]) -> socket.socket:
+    """The last look, at the very address about to be dialled: it holds even if the client took another way here."""
+    family, kind, protocol, _, address = info
+    rule.vet(guard, str(address[0]), int(address[1]))
+    return socket.socket(family, kind, protocol)
+
+
+def judge(status: int, after_s: float | None, detail: dict[str, Any]) -> Outcome:
+    """What a status means for the delivery.
+
+    >>> judge(503, 30.0, {})
+    Retry(error='answered 503', after_s=30.0, detail={})
+    """
+    if 200 <= status <= 299:
+        return Delivered(detail=detail)
+    if status == 410:
+        gone = {**detail, "gone": True}
+        return Dead(Reason.REJECTED, "410 Gone: the receiver wants no more of this contract's events", gone)
+    if 400 <= status <= 499 and status not in RETRIED_4XX:
+        return Dead(Reason.REJECTED, f"answered {status}: the receiver refuses this event", detail)
+    if 300 <= status <= 399:
+        return Retry(f"redirect not followed: answered {status}; set the target to the final URL", after_s, detail)
+    return Retry(f"answered {status}", after_s, detail)
+
+
+def retry_after_s(text: str | None, now_ms: int) -> float | None:
+    """The seconds a `Retry-After` asks for, bounded; None when it says nothing that can be used.
+
+    >>> retry_after_s("120", 0)
+    120.0
+    """
+    if text is None or len(text) > 100:
+        return None
+    text = text.strip()
+    if text.isascii() and text.isdigit():
+        return min(float(text), RETRY_AFTER_MAX_S)
+    try:
+        moment = parsedate_to_datetime(text)
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return min(max(0.0, moment.timestamp() - now_ms / 1000), RETRY_AFTER_MAX_S)
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+
+
+async def _note_reuse(session: aiohttp.ClientSession, context: Any, params: object) -> None:
+    context.trace_request_ctx.reused = True

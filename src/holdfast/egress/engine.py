@@ -1,0 +1,295 @@
+"""THE lease loop, once: claim what is due, deliver it, settle how it ended.
+
+Each tick settles what finished and claims what there is room for, in one commit. Deliveries run in workers, a
+bounded number to a queue; a queue that empties quickly is handed more at a time, so that fast handlers see large
+batches and slow ones hold little.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from holdfast.domain.contract import Terms
+from holdfast.domain.delivery import (
+    STARTS_MAX,
+    SUSPECT_STARTS,
+    Claim,
+    Dead,
+    Delivered,
+    Outcome,
+    Retry,
+    Settlement,
+    settle,
+)
+from holdfast.domain.retry import DEFAULT_POLICY, POLICIES
+from holdfast.domain.states import Reason
+from holdfast.ports import Chance, Clock
+from holdfast.store.base import ClaimRequest, Deliveries, Owner, Served
+
+CLAIM_MAX = 500
+WINDOW_MAX = 512
+POLL_S = 1.0
+STALE_MS = 500
+LEASE_MS = {kind: round(POLICIES[policy].lease_s * 1000) for kind, policy in DEFAULT_POLICY.items()}
+
+
+class Deliverer(Protocol):
+    """Brings an event to one kind of address. `serves` lists single addresses; None means every one of its kind."""
+
+    kind: str
+
+    def serves(self) -> frozenset[str] | None: ...
+    async def deliver(self, claim: Claim) -> Outcome: ...
+    async def close(self) -> None: ...
+
+
+@dataclass(slots=True)
+class Held:
+    """A claim in our hands."""
+
+    claim: Claim
+    kind: str
+    terms: Terms
+    claimed_at_ms: int
+    started_at_ms: int = 0
+    timeout: asyncio.Timeout | None = None
+    lost: bool = False
+
+
+@dataclass(slots=True)
+class Line:
+    """One queue's work in this process: what waits, how many workers, and how much to ask for."""
+
+    window: int
+    waiting: deque[Held] = field(default_factory=deque)
+    held: int = 0
+    workers: set[asyncio.Task[None]] = field(default_factory=set)
+
+
+class Engine:
+    name = "engine"
+
+    def __init__(
+        self,
+        deliveries: Deliveries,
+        owner: Owner,
+        deliverers: Mapping[str, Deliverer],
+        terms_of: Callable[[str | None, str], Terms],
+        clock: Clock,
+        chance: Chance,
+        *,
+        capacity: int = 1000,
+    ) -> None:
+        self._deliveries, self._owner, self._deliverers = deliveries, owner, deliverers
+        self._terms_of, self._clock, self._chance, self._capacity = terms_of, clock, chance, capacity
+        self._held: dict[int, Held] = {}
+        self._lines: dict[int, Line] = {}
+        self._done: list[tuple[Held, Outcome]] = []
+        self._stopping = False
+        self._after_queue = 0
+        self.wake: Callable[[], None] = lambda: None
+        self.delivered = 0
+        self.failed = 0
+        self.leases_lost = 0
+
+    async def tick(self) -> float | None:
+        """Settle and claim in one commit; the seconds until something is due."""
+        done, self._done = self._done, []
+        settled, claimed = await asyncio.gather(self._settle(done), self._claim(len(done)), return_exceptions=True)
+        if isinstance(settled, BaseException):
+            self._done = done + self._done  # nothing is forgotten: it is settled with the next tick
+        delay: float | None = POLL_S
+        if not isinstance(claimed, BaseException):
+            delay = claimed
+        for error in (settled, claimed):
+            if isinstance(error, BaseException):
+                raise error
+        return 0.0 if self._done else delay
+
+    async def renew(self) -> float | None:
+        """Prolong every lease we hold; let go of what is no longer ours."""
+        for kind, lease_ms in LEASE_MS.items():
+            held = [item for item in self._held.values() if item.kind == kind and not item.lost]
+            if held:
+                for id in await self._deliveries.renew([item.claim for item in held], lease_ms):
+                    self._lose(id)
+        return min(LEASE_MS.values()) / 4000
+
+    async def stop(self, grace_s: float) -> None:
+        """Claim no more, give back what has not begun, and wait a while for what has."""
+        self._stopping = True
+        unstarted = [held for line in self._lines.values() for held in line.waiting]
+        for line in self._lines.values():
+            line.waiting.clear()
+        if unstarted:
+            await self._deliveries.release([held.claim for held in unstarted])
+            for held in unstarted:
+                self._forget(held)
+        workers = {worker for line in self._lines.values() for worker in line.workers}
+        if workers:
+            await asyncio.wait(workers, timeout=grace_s)
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+        done, self._done = self._done, []
+        await self._settle(done)
+        for deliverer in self._deliverers.values():
+            await deliverer.close()
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._held)
+
+    async def _settle(self, done: list[tuple[Held, Outcome]]) -> None:
+        """Write down how deliveries ended. One whose lease was lost is counted and changes nothing."""
+        if not done:
+            return
+        now_ms = self._clock.now_ms()
+        settlements = [self._settlement(held, outcome, now_ms) for held, outcome in done if not held.lost]
+        lost = await self._deliveries.settle(self._owner, settlements) if settlements else set()
+        for held, outcome in done:
+            self._forget(held)
+            if held.lost or held.claim.delivery.id in lost:
+                self.leases_lost += 1
+            elif isinstance(outcome, Delivered):
+                self.delivered += 1
+            else:
+                self.failed += 1
+
+    def _settlement(self, held: Held, outcome: Outcome, now_ms: int) -> Settlement:
+        chance = self._chance.fraction() if isinstance(outcome, Retry) else 0.0
+        return Settlement(
+            held.claim,
+            settle(held.claim.delivery.attempts, outcome, held.terms.policy, now_ms, chance),
+            outcome.effects if isinstance(outcome, Delivered) else (),
+            getattr(outcome, "detail", None),
+            held.started_at_ms,
+            type(outcome).__name__.lower(),
+        )
+
+    async def _claim(self, finishing: int) -> float | None:
+        room = self._capacity - len(self._held) + finishing
+        if self._stopping or room <= 0:
+            return POLL_S
+        request = ClaimRequest(
+            owner=self._owner.id,
+            served=self._served(),
+            limit=min(CLAIM_MAX, room),
+            lease_ms=LEASE_MS,
+            room=self._room(),
+            room_default={kind: self._terms_of(None, kind).concurrency for kind in LEASE_MS},
+            after_queue=self._after_queue,
+            suspects=not any(held.claim.starts > SUSPECT_STARTS for held in self._held.values()),
+        )
+        claimed = await self._deliveries.claim(request)
+        self._after_queue = claimed.after_queue
+        for claim in claimed.claims:
+            self._accept(claim)
+        for queue in {claim.queue for claim in claimed.claims}:
+            self._feed(queue)
+        if claimed.next_due_ms is None:
+            return POLL_S
+        return min(POLL_S, max(0.0, (claimed.next_due_ms - self._clock.now_ms()) / 1000))
+
+    def _served(self) -> Served:
+        whole: set[str] = set()
+        single: set[str] = set()
+        for kind, deliverer in self._deliverers.items():
+            addresses = deliverer.serves()
+            if addresses is None:
+                whole.add(kind)
+            else:
+                single.update(addresses)
+        return Served(frozenset(whole), frozenset(single))
+
+    def _room(self) -> dict[int, int]:
+        """How much more of each queue we want. The window doubles when a queue drained, and closes when it lags."""
+        now_ms = self._clock.now_ms()
+        room = {}
+        for id, line in list(self._lines.items()):
+            if line.held == 0 and not line.workers:
+                line.window = min(line.window * 2, WINDOW_MAX)
+            elif line.waiting and now_ms - line.waiting[0].claimed_at_ms > STALE_MS:
+                line.window = max(1, line.window // 2)
+            room[id] = max(0, line.window - line.held)
+        return room
+
+    def _accept(self, claim: Claim) -> None:
+        kind = claim.delivery.address.partition(":")[0]
+        kind = "https" if kind == "http" else kind
+        terms = self._terms_of(claim.delivery.contract_id, kind)
+        held = Held(claim, kind, terms, self._clock.now_ms())
+        line = self._lines.get(claim.queue)
+        if line is None:
+            line = self._lines[claim.queue] = Line(window=terms.concurrency)
+        line.waiting.append(held)
+        line.held += 1
+        self._held[claim.delivery.id] = held
+
+    def _feed(self, queue: int) -> None:
+        line = self._lines[queue]
+        wanted = min(len(line.waiting), line.waiting[0].terms.concurrency - len(line.workers)) if line.waiting else 0
+        for _ in range(wanted):
+            worker = asyncio.get_running_loop().create_task(self._work(line))
+            line.workers.add(worker)
+            worker.add_done_callback(line.workers.discard)
+
+    async def _work(self, line: Line) -> None:
+        """Carry out what waits in one line, one after another."""
+        while line.waiting:
+            held = line.waiting.popleft()
+            outcome = await self._attempt(held)
+            self._done.append((held, outcome))
+            self.wake()
+
+    async def _attempt(self, held: Held) -> Outcome:
+        held.started_at_ms = self._clock.now_ms()
+        claim = held.claim
+        if claim.starts > STARTS_MAX:
+            return Dead(
+                Reason.CRASH_LOOP, f"started {STARTS_MAX} times and never came to an end: it may kill its process"
+            )
+        try:
+            async with asyncio.timeout(held.terms.timeout_s) as held.timeout:
+                return await self._deliverers[held.kind].deliver(claim)
+        except TimeoutError as error:
+            if held.timeout is not None and held.timeout.expired():
+                return Retry(f"timed out after {held.terms.timeout_s:g} s")
+            return Retry(describe(error))
+        except Exception as error:
+            return Retry(describe(error))
+
+    def _lose(self, id: int) -> None:
+        """The lease is not ours any more: stop the work if it has begun, and forget its outcome."""
+        held = self._held.get(id)
+        if held is None:
+            return
+        held.lost = True
+        if held.timeout is not None and not held.timeout.expired():
+            held.timeout.reschedule(asyncio.get_running_loop().time())
+
+    def _forget(self, held: Held) -> None:
+        if self._held.pop(held.claim.delivery.id, None) is not None:
+            line = self._lines[held.claim.queue]
+            line.held -= 1
+
+
+class Renewal:
+    """The heartbeat of the engine's leases."""
+
+    name = "renewal"
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def tick(self) -> float | None:
+        return await self._engine.renew()
+
+
+def describe(error: BaseException) -> str:
+    """An exception in a line of text."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

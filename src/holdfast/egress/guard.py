@@ -1,0 +1,329 @@
+"""The outbound guard: which hosts a webhook may reach. One rule for creating, testing and sending.
+
+Everything that is not the public internet is refused unless the operator listed its network (`egress.allow`). The
+table is our own: `ipaddress.is_global` changes between patch releases and lets tunnels, NAT64 and metadata through.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import re
+import socket
+import unicodedata
+from collections.abc import Iterator, Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from holdfast.domain.errors import BadConfig, TargetRefused
+from holdfast.domain.event import show
+
+DNS_S = 5.0
+ANSWERS_MAX = 16
+
+IP = IPv4Address | IPv6Address
+
+
+class Range(NamedTuple):
+    """One line of the table. `exact`: neither trust nor a wide network opens it, only the very address does."""
+
+    network: IPv4Network | IPv6Network
+    reason: str
+    exact: bool
+
+
+def _ranges(reason: str, *networks: str, exact: bool = False) -> Iterator[Range]:
+    return (Range(ip_network(network), reason, exact) for network in networks)
+
+
+# The first line that holds an address gives its reason, so the particular stands before the general.
+TABLE: tuple[Range, ...] = (
+    *_ranges("a cloud metadata service", "169.254.169.254", "168.63.129.16", "100.100.100.200", exact=True),
+    *_ranges("a cloud metadata service", "192.0.0.192", "fd00:ec2::254", "fd20:ce::254", exact=True),
+    *_ranges("a link-local address", "169.254.0.0/16", "fe80::/10", exact=True),
+    *_ranges("a loopback address", "127.0.0.0/8", "::1"),
+    *_ranges("the unspecified address or part of 'this network'", "0.0.0.0/8", "::"),
+    *_ranges("a private address", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7", "fec0::/10"),
+    *_ranges("a shared carrier address", "100.64.0.0/10"),
+    *_ranges("set aside for protocols", "192.0.0.0/24", "2001::/23", "5f00::/16"),
+    *_ranges("a documentation address", "192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24"),
+    *_ranges("a documentation address", "2001:db8::/32", "3fff::/20"),
+    *_ranges("a benchmarking address", "198.18.0.0/15"),
+    *_ranges("a broadcast address", "255.255.255.255"),
+    *_ranges("a multicast address", "224.0.0.0/4", "ff00::/8"),
+    *_ranges("a reserved address", "240.0.0.0/4"),
+    *_ranges("a 6to4 relay or tunnel", "192.88.99.0/24", "2002::/16"),
+    *_ranges("a translated IPv4 address", "64:ff9b:1::/48", "::ffff:0:0:0/96", "::/96"),
+    *_ranges("a discard-only address", "100::/64"),
+    *_ranges("a reserved address", "::/8"),
+)
+_ISATAP = "an ISATAP tunnel"
+_GLOBAL_V6 = IPv6Network("2000::/3")  # all that has been given out; what lies outside is refused unseen
+_MAPPED, _NAT64 = IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96")
+_IPV4_LAST = (IPv6Network("::/96"), IPv6Network("::ffff:0:0:0/96"), IPv6Network("64:ff9b:1::/48"))
+_6TO4 = IPv6Network("2002::/16")
+_LOCALHOST = ("localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback")
+_NAME = re.compile(r"(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.?")
+
+# Ports where something other than a web server listens: a POST there is an attack on it, or a mistake.
+CLOSED_PORTS = frozenset(
+    {
+        1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109,
+        110, 111, 113, 115, 117, 119, 123, 135, 137, 138, 139, 143, 161, 179, 389, 427, 445, 465, 512, 513, 514, 515,
+        526, 530, 531, 532, 540, 548, 554, 556, 563, 587, 601, 636, 873, 989, 990, 993, 995, 1433, 1521, 1719, 1720,
+        1723, 1883, 2049, 2181, 2375, 2376, 2379, 2380, 3306, 3389, 3659, 4045, 4190, 4222, 5060, 5061, 5432, 5672,
+        5900, 6000, 6379, 6432, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 9042, 9092, 10080, 10250, 11211, 27017,
+    }
+)  # fmt: skip
+
+
+class Target(NamedTuple):
+    """A URL as the guard reads it. `address` is set when the host is an address, whatever its spelling."""
+
+    host: str
+    port: int
+    plain: bool
+    address: str | None
+
+    @property
+    def is_localhost(self) -> bool:
+        name = self.host.rstrip(".")
+        return name in _LOCALHOST or name.endswith(".localhost")
+
+
+class Guard:
+    """What the operator allows beyond the public internet.
+
+    >>> Guard().forbids("127.0.0.1")
+    '127.0.0.1 is a loopback address'
+    >>> Guard(["127.0.0.0/8"]).forbids("127.0.0.1") is None
+    True
+    """
+
+    def __init__(self, allow: Sequence[str] = ()) -> None:
+        if isinstance(allow, str):
+            raise BadConfig(f'egress.allow must be a list of networks, such as ["{allow[:50]}"]')
+        self._allow = tuple(_parse_network(entry) for entry in allow)
+
+    def forbids(self, ip_text: str, *, trusted: bool = False) -> str | None:
+        """Why this address may not be dialled; None when it may.
+
+        `trusted`: the target stands in the config file or the application's own code.
+        """
+        try:
+            address = ip_address(ip_text.partition("%")[0])
+        except ValueError:
+            return f"{show(ip_text)} is not an IP address"
+        found = _find(address)
+        if found is None or self._lists(address, found.exact) or (trusted and not found.exact):
+            return None
+        return f"{address} is {found.reason}"
+
+    def vet(
+        self,
+        addresses: Sequence[str],
+        *,
+        host: str = "",
+        port: int = 443,
+        plain: bool = False,
+        trusted: bool = False,
+    ) -> None:
+        """Raise unless every address may be dialled. `plain` is http:// instead of https://."""
+        demand = "" if trusted else _demand(port, plain)
+        reasons, missing = [], []
+        for text in addresses:
+            reason = self.forbids(text, trusted=trusted)
+            if reason is None and demand and not self._lists(ip_address(text.partition("%")[0]), exact=False):
+                reason = demand
+            if reason is not None:
+                reasons.append(reason)
+                missing.append(text)
+        if missing or not addresses:
+            what = host or (addresses[0] if addresses else "a host without addresses")
+            raise TargetRefused(_refusal(what, reasons, missing))
+
+    def check_url(self, url: str, *, trusted: bool = False) -> None:
+        """The part of the rule that needs no DNS. A plain name can only be judged by its addresses: `check_target`."""
+        target = read_target(url)
+        if target.address is not None:
+            self._vet_target(target, [target.address], trusted)
+        elif target.is_localhost:
+            self._vet_target(target, ["127.0.0.1"], trusted)
+        elif not trusted and (demand := _demand(target.port, target.plain)):
+            raise TargetRefused(
+                f"{target.host} may not be a target: {demand}. Use https:// on a web port, or write the address in "
+                f'place of the name and add to holdfast.yml:  egress: {{allow: ["<address>/32"]}}'
+            )
+
+    async def check_target(self, url: str, *, trusted: bool = False) -> None:
+        """The whole rule, names resolved. A name that cannot be resolved now is no fault: sending checks again."""
+        target = read_target(url)
+        if target.address is not None or target.is_localhost:
+            return self.check_url(url, trusted=trusted)
+        try:
+            await self.resolve(target.host, target.port, plain=target.plain, trusted=trusted)
+        except OSError:
+            self.check_url(url, trusted=trusted)
+
+    async def resolve(self, host: str, port: int, *, plain: bool = False, trusted: bool = False) -> list[str]:
+        """The vetted addresses of a name: asked once, and to be dialled as they are. OSError when there are none."""
+        lookup = asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+        try:
+            answers = await asyncio.wait_for(lookup, DNS_S)
+        except TimeoutError:
+            raise OSError(errno.ETIMEDOUT, f"DNS gave no answer within {DNS_S:g} s") from None
+        except UnicodeError:
+            raise OSError(socket.EAI_NONAME, "the name is not one DNS can hold") from None
+        addresses = list(dict.fromkeys(str(answer[4][0]) for answer in answers))
+        self.vet(addresses, host=host, port=port, plain=plain, trusted=trusted)
+        return addresses[:ANSWERS_MAX]
+
+    def _vet_target(self, target: Target, addresses: list[str], trusted: bool) -> None:
+        self.vet(addresses, host=target.host, port=target.port, plain=target.plain, trusted=trusted)
+
+    def _lists(self, address: IP, exact: bool) -> bool:
+        forms = _forms(address)
+        return any(
+            form in network
+            for network in self._allow
+            if not exact or network.prefixlen == network.max_prefixlen
+            for form in forms
+        )
+
+
+def read_target(url: str) -> Target:
+    """Read a URL's host the way the most lenient resolver would, so that no spelling of an address goes unseen.
+
+    >>> read_target("http://0x7f.1:8080/").address
+    '127.0.0.1'
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise TargetRefused(f"the URL cannot be read: {error}") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise TargetRefused("a webhook's URL begins with https:// and names a host")
+    plain = parts.scheme == "http"
+    port = port if port is not None else (80 if plain else 443)
+    # Full-width and circled digits, the ideographic full stop and %31 all mean plain characters to some resolver.
+    host = unicodedata.normalize("NFKC", unquote(parts.hostname)).replace("。", ".").lower()
+    address = _literal(host)
+    if address is not None:
+        return Target(str(address), port, plain, str(address))
+    if not _NAME.fullmatch(host) or len(host) > 254:
+        raise TargetRefused(f"{show(host)} is not a host name; write international names in their xn-- form")
+    if re.fullmatch(r"[0-9]+|0x[0-9a-f]*", host.rstrip(".").rpartition(".")[2]):
+        raise TargetRefused(f"{show(host)} ends like an IPv4 address but is none")
+    return Target(host, port, plain, None)
+
+
+def _literal(host: str) -> IP | None:
+    bare = host.strip("[]").partition("%")[0]
+    try:
+        return IPv6Address(bare) if ":" in bare else _lenient_v4(bare.removesuffix("."))
+    except ValueError:
+        return None
+
+
+def _lenient_v4(text: str) -> IPv4Address:
+    """An IPv4 address as `inet_aton` reads it: one to four numbers, decimal, octal or hex; the last fills the rest."""
+    numbers = [_number(part) for part in text.split(".")]
+    *heads, last = numbers
+    if len(heads) > 3 or any(head > 255 for head in heads) or last >= 256 ** (4 - len(heads)):
+        raise ValueError(text)
+    return IPv4Address(sum(head << (24 - 8 * at) for at, head in enumerate(heads)) + last)
+
+
+def _number(text: str) -> int:
+    if not text.isascii() or not text.isalnum() or len(text) > 40:
+        raise ValueError(text)
+    if text.startswith("0x"):
+        return int(text[2:] or "0", 16)
+    return int(text, 8 if text.startswith("0") else 10)
+
+
+def _find(address: IP) -> Range | None:
+    """The line of the table that forbids an address; None for the public internet."""
+    inner = _inner(address)
+    if isinstance(address, IPv6Address) and inner is not None:
+        hidden = _find(inner)
+        # Mapped and NAT64 addresses are judged by what is inside; other wrappings are refused as such, but trust
+        # must not open wrapped what it could not open bare.
+        if _unwrapped(address) == inner or (hidden is not None and hidden.exact):
+            return hidden
+    for line in TABLE:
+        if address in line.network:
+            return line
+    if isinstance(address, IPv6Address):
+        if _is_isatap(address):
+            return Range(_GLOBAL_V6, _ISATAP, False)
+        if address not in _GLOBAL_V6:
+            return Range(_GLOBAL_V6, "outside the public IPv6 range", False)
+    return None
+
+
+def _inner(address: IP) -> IPv4Address | None:
+    """The IPv4 address inside an IPv6 one, for every way of putting it there."""
+    if isinstance(address, IPv4Address):
+        return None
+    number = int(address)
+    if address in _6TO4:
+        return IPv4Address(number >> 80 & 0xFFFFFFFF)
+    if address in _MAPPED or address in _NAT64 or any(address in net for net in _IPV4_LAST) or _is_isatap(address):
+        # ::1 and :: are addresses of their own.
+        return IPv4Address(number & 0xFFFFFFFF) if number > 1 else None
+    return None
+
+
+def _is_isatap(address: IPv6Address) -> bool:
+    return int(address) >> 32 & 0xFFFFFFFF in (0x00005EFE, 0x02005EFE)
+
+
+def _unwrapped(address: IP) -> IP:
+    """The address that is really reached: mapped and NAT64 addresses stand for the IPv4 address inside."""
+    if isinstance(address, IPv6Address) and (address in _MAPPED or address in _NAT64):
+        return IPv4Address(int(address) & 0xFFFFFFFF)
+    return address
+
+
+def _forms(address: IP) -> tuple[IP, IP]:
+    """Under which addresses the allow-list may name this one."""
+    # `localhost` usually has both loopback addresses; who lists the IPv4 one means the machine itself.
+    return address, IPv4Address("127.0.0.1") if address == IPv6Address("::1") else _unwrapped(address)
+
+
+def _demand(port: int, plain: bool) -> str:
+    """Why a target needs to be on the allow-list even if its address is public; empty when it need not."""
+    if plain:
+        return "http:// carries events unencrypted"
+    if port in CLOSED_PORTS:
+        return f"port {port} is not a web server's"
+    return ""
+
+
+def _refusal(what: str, reasons: Sequence[str], missing: Sequence[str]) -> str:
+    why = "; ".join(dict.fromkeys(reasons[:3])) or "it has no address"
+    lines = ", ".join(f'"{network}"' for network in dict.fromkeys(_network_for(text) for text in missing[:3]))
+    hint = f". If it is meant, add to holdfast.yml:  egress: {{allow: [{lines}]}}" if lines else ""
+    return f"{what} may not be a target: {why}{hint}"
+
+
+def _network_for(text: str) -> str:
+    try:
+        address = _unwrapped(ip_address(text.partition("%")[0]))
+    except ValueError:
+        return text
+    if address in IPv4Network("127.0.0.0/8"):
+        return "127.0.0.0/8"
+    return f"{address}/{address.max_prefixlen}"
+
+
+def _parse_network(entry: object) -> IPv4Network | IPv6Network:
+    try:
+        if isinstance(entry, str):
+            return ip_network(entry)
+    except ValueError as error:
+        raise BadConfig(f'egress.allow: {error}; write a network such as "127.0.0.0/8" or one address') from None
+    raise BadConfig(f'egress.allow: {show(entry)} is not a network such as "127.0.0.0/8" or one address')

@@ -1,0 +1,1 @@
+"""Coming in: facts are appended, never acted upon."""

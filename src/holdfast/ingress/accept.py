@@ -1,0 +1,44 @@
+"""From a JSON body to an event that may be appended: every field checked, unknown ones named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from holdfast.domain.errors import BadInput
+from holdfast.domain.event import SOURCE_DEFAULT, NewEvent, new_event, show
+
+FIELDS = ("type", "source", "stream", "timestamp", "properties", "payload", "dedup_key", "to")
+
+
+def parse_event(body: object, dedup_key: str | None = None) -> NewEvent:
+    """The body of `POST /api/events`. `dedup_key` stands in where the body has none (`Idempotency-Key`)."""
+    if not isinstance(body, Mapping):
+        raise BadInput(f"an event is a JSON object with at least a type, not {show(body)}")
+    refuse_unknown(body, FIELDS, "an event")
+    if "type" not in body:
+        raise BadInput("type is missing: say what happened, such as order.placed")
+    return new_event(
+        body["type"],
+        body.get("payload"),
+        source=_or_default(body.get("source"), SOURCE_DEFAULT),
+        stream=body.get("stream"),
+        timestamp=body.get("timestamp"),
+        properties=_or_default(body.get("properties"), {}),
+        dedup_key=body.get("dedup_key") if body.get("dedup_key") is not None else dedup_key,
+        to=body.get("to"),
+    )
+
+
+def refuse_unknown(body: Mapping[Any, Any], known: Sequence[str], what: str) -> None:
+    """An unknown key is a mistake, not a wish: say so, and suggest the near one."""
+    for key in body:
+        if key not in known:
+            near = get_close_matches(str(key), known, n=1)
+            hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(known)}"
+            raise BadInput(f"{what} has an unknown key {show(key)}{hint}")
+
+
+def _or_default(value: Any, default: Any) -> Any:
+    return default if value is None else value

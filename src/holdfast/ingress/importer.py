@@ -1,0 +1,150 @@
+"""Importing the spool: each record once, in the order in which its writers finished."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+from holdfast.domain.canonical import parse_json
+from holdfast.domain.errors import BadInput, Conflict, HoldfastError, StoreError
+from holdfast.domain.event import NewEvent, new_event
+from holdfast.ingress.accept import parse_event
+from holdfast.ingress.spool import Place, place_of, read_record, sync_folder
+from holdfast.ports import Clock
+from holdfast.store.base import Events
+
+POLL_S = 1.0
+BATCH_MAX = 200
+RAW_MAX = 4000
+
+log = logging.getLogger("holdfast.spool")
+
+
+class SpoolImport:
+    """Imports a folder. A record is removed after its event is stored; its id makes a second import harmless."""
+
+    name = "spool"
+
+    def __init__(self, folder: Path, events: Events, clock: Clock) -> None:
+        self._folder, self._events, self._clock = folder, events, clock
+        self._newest: tuple[str, int] | None = None
+        self.imported = 0
+        self.rejected = 0
+
+    async def tick(self) -> float | None:
+        """Import what lies there, oldest first."""
+        places = self._list()
+        for start in range(0, len(places), BATCH_MAX):
+            await self._import(places[start : start + BATCH_MAX])
+        return 0.0 if places else POLL_S
+
+    def _list(self) -> list[Place]:
+        """Two looks: a folder that changes while it is read may show a later record and miss an earlier one."""
+        first = self._look()
+        if not first:
+            return []
+        newest = max(self._key(place) for place in first.values())
+        older = {name: place for name, place in self._look().items() if self._key(place) < newest}
+        return sorted((first | older).values(), key=self._key)
+
+    def _look(self) -> dict[str, Place]:
+        try:
+            names = os.listdir(self._folder)
+        except FileNotFoundError:
+            return {}
+        return {place.name: place for name in names if (place := place_of(name)) is not None}
+
+    def _key(self, place: Place) -> tuple[int, float, int, str]:
+        """Records of this boot by the boot clock; those of earlier boots before them, by when they were written."""
+        if place.boot == self._clock.boot_id[:16].lower():
+            return (1, 0.0, place.since_boot_ns, place.name)
+        try:
+            written = (self._folder / place.name).stat().st_mtime
+        except FileNotFoundError:
+            written = 0.0
+        return (0, written, place.since_boot_ns, place.name)
+
+    async def _import(self, places: list[Place]) -> None:
+        events: list[NewEvent] = []
+        for place in places:
+            try:
+                events.append(self._read(place))
+            except HoldfastError as error:
+                events.append(self._reject(place, error))
+        try:
+            await self._events.append(events)
+        except StoreError:
+            raise
+        except HoldfastError:
+            await self._one_by_one(places, events)
+        for place in places:
+            (self._folder / place.name).unlink(missing_ok=True)
+        sync_folder(self._folder)
+        self.imported += len(places)
+
+    async def _one_by_one(self, places: list[Place], events: list[NewEvent]) -> None:
+        """One of them cannot be appended (a key used with another body): the others must not wait for it."""
+        for place, event in zip(places, events, strict=True):
+            try:
+                await self._events.append([event])
+            except Conflict as error:
+                await self._events.append([self._reject(place, error)])
+
+    def _read(self, place: Place) -> NewEvent:
+        header, body = read_record(self._folder / place.name)
+        if header["kind"] != "event":
+            raise BadInput(f"the spool record is of an unknown kind {header['kind']!r}")
+        return _event_of(header, body, late=self._is_late(place))
+
+    def _is_late(self, place: Place) -> bool:
+        """Older than one that was imported before it: it is appended all the same, and says so."""
+        here = (place.boot, place.since_boot_ns)
+        late = self._newest is not None and self._newest[0] == place.boot and here < self._newest
+        self._newest = here if self._newest is None or not late else self._newest
+        return late
+
+    def _reject(self, place: Place, error: HoldfastError) -> NewEvent:
+        """Keep what cannot be imported beside the spool, and say so as an event that contracts can ask for."""
+        path = self._folder / place.name
+        kept = self._folder / "rejected"
+        kept.mkdir(mode=0o700, exist_ok=True)
+        try:
+            raw = path.read_bytes()[:RAW_MAX].decode("utf-8", "replace").replace("\x00", "\ufffd")
+            os.link(path, kept / place.name)
+        except OSError:
+            raw = ""
+        self.rejected += 1
+        log.warning("spool record %s cannot be imported: %s; it is kept in %s", place.name, error, kept)
+        return new_event(
+            "error.error",
+            {"message": error.message, "file": place.name, "raw": raw},
+            source="holdfast",
+            properties={"severity": "error", "error_source": "spool", "error_code": "SPOOL_INVALID"},
+            id="evt_" + place.name.replace("-", "")[:60].removesuffix(".evt"),
+        )
+
+
+def _event_of(header: dict[str, Any], body: bytes, late: bool) -> NewEvent:
+    fields = {k: header.get(k) for k in ("type", "source", "stream", "timestamp", "dedup_key", "to")}
+    properties = header.get("properties") or {}
+    if late and isinstance(properties, dict):
+        properties = {**properties, "spool_late": True}
+    payload = parse_json(body, "payload") if body else None
+    event = parse_event(
+        {**{k: v for k, v in fields.items() if v is not None}, "properties": properties, "payload": payload}
+    )
+    id = header.get("id")
+    if not isinstance(id, str) or not id.startswith("evt_") or not id.isascii() or len(id) > 80:
+        raise BadInput("the spool record carries no event id")
+    values = {name: getattr(event, name) for name in NewEvent.__slots__}
+    return NewEvent(**{**values, "id": id})
+
+
+def spool_depth(folder: Path) -> int:
+    """How many records wait to be imported."""
+    try:
+        return sum(1 for name in os.listdir(folder) if place_of(name) is not None)
+    except FileNotFoundError:
+        return 0

@@ -1,0 +1,110 @@
+"""The spool: how short-lived processes hand over a fact without opening the database. Stdlib only, and little of it.
+
+A record is one file: a line of JSON that says what it is, then the payload's bytes. It is created exclusively,
+written, synced, renamed, and its folder synced; only then is it accepted. The name carries the boot and the
+nanoseconds since boot, so that a record finished before another was begun sorts before it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from holdfast.domain.errors import BadInput
+from holdfast.domain.event import NewEvent
+from holdfast.ports import SystemClock, boot_ns
+
+SUFFIX = ".evt"
+RECORD_MAX = 2 * 1024 * 1024
+
+_NAME = re.compile(r"([0-9a-z]{1,16})-(\d{20})-(\d+)-([0-9a-f]{8})\.evt")
+
+
+class Place(NamedTuple):
+    """Where a record stands in the order of a spool."""
+
+    boot: str
+    since_boot_ns: int
+    name: str
+
+
+def write_event(folder: Path, event: NewEvent, id: str) -> Path:
+    """Accept an event into the spool. When this returns, it survives."""
+    header = {
+        "v": 1,
+        "kind": "event",
+        "id": id,
+        "type": event.type,
+        "source": event.source,
+        "stream": event.stream,
+        "timestamp": event.timestamp,
+        "properties": json.loads(event.properties),
+        "dedup_key": event.dedup_key,
+        "to": event.to,
+        "accepted_at": time.time_ns() // 1_000_000,
+    }
+    return write_record(folder, header, event.payload)
+
+
+def write_record(folder: Path, header: dict[str, Any], body: bytes) -> Path:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    boot = SystemClock().boot_id[:16].lower()
+    name = f"{boot}-{boot_ns():020d}-{os.getpid()}-{os.urandom(4).hex()}{SUFFIX}"
+    unfinished = folder / f".{name}"
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    try:
+        data = json.dumps(header, ensure_ascii=True).encode() + b"\n" + body
+        while data:
+            data = data[os.write(descriptor, data) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    os.rename(unfinished, folder / name)
+    sync_folder(folder)
+    return folder / name
+
+
+def place_of(name: str) -> Place | None:
+    """The place of a record by its name; None for anything else that lies in the folder."""
+    match = _NAME.fullmatch(name)
+    return None if match is None else Place(match[1], int(match[2]), name)
+
+
+def read_record(path: Path) -> tuple[dict[str, Any], bytes]:
+    """The header and the bytes of a record, or BadInput that says what is wrong with it."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    with os.fdopen(descriptor, "rb") as file:
+        raw = file.read(RECORD_MAX + 1)
+    if len(raw) > RECORD_MAX:
+        raise BadInput(f"the spool record is larger than {RECORD_MAX:,} bytes")
+    line, newline, body = raw.partition(b"\n")
+    try:
+        header = json.loads(line) if newline else None
+    except (ValueError, RecursionError):
+        header = None
+    if not isinstance(header, dict) or header.get("v") != 1 or not isinstance(header.get("kind"), str):
+        raise BadInput("the spool record has no readable header")
+    return header, body
+
+
+def poke(path: Path) -> None:
+    """Tell a daemon that there is something to import, if one listens. It would notice by itself a little later."""
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+            sender.setblocking(False)
+            sender.sendto(b"spool", str(path))
+    except OSError:
+        pass
+
+
+def sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,1 @@
+"""The book: receipts, and whether they verify."""

@@ -1,0 +1,1 @@
+"""Care: every operator verb once, free of presentation."""

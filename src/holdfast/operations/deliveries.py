@@ -1,0 +1,133 @@
+"""Verbs on deliveries and dead letters: look, retry, cancel, reprocess, discard."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.domain.errors import BadInput, Conflict, NotFound
+from holdfast.domain.event import show
+from holdfast.domain.states import Reason, State
+from holdfast.operations.shapes import LIMIT_DEFAULT, check_cursor, check_limit, delivery_shape
+from holdfast.store.base import PAGE_MAX, DeliveryFilter, DeliveryRow, Owner, Store
+
+FILTERS = ("state", "reason", "contract", "address", "stream", "event")
+_ENDED = frozenset({State.DELIVERED.value, State.DEAD.value, State.DROPPED.value})
+
+
+class DeliveryVerbs:
+    def __init__(self, store: Store, owner: Owner) -> None:
+        self._store, self._owner = store, owner
+
+    async def find(
+        self, *, after: str | None = None, limit: int = LIMIT_DEFAULT, **filters: str | None
+    ) -> dict[str, Any]:
+        """Newest first."""
+        page = await self._store.operator.deliveries(make_filter(filters), check_cursor(after), check_limit(limit))
+        return {"items": [delivery_shape(row) for row in page.items], "next": page.next}
+
+    async def show(self, id: int) -> dict[str, Any]:
+        row = await self._get(id)
+        return delivery_shape(row, await self._store.operator.attempts(id))
+
+    async def retry(self, id: int, actor: str) -> dict[str, Any]:
+        """What waits is due now; what has ended begins a new life."""
+        row = await self._get(id)
+        if row.state == State.PENDING:
+            await self._store.operator.hasten([id])
+        else:
+            await self._store.operator.reprocess(self._owner, [id], _ENDED, actor)
+        return await self.show(id)
+
+    async def cancel(self, id: int, actor: str) -> dict[str, Any]:
+        """End what waits as dropped(cancelled)."""
+        row = await self._get(id)
+        if not await self._store.operator.cancel(self._owner, [id], actor):
+            raise Conflict(f"delivery {id} is {row.state} already; only a pending one can be cancelled")
+        return await self.show(id)
+
+    async def _get(self, id: int) -> DeliveryRow:
+        row = await self._store.operator.delivery(id)
+        if row is None:
+            raise NotFound(f"there is no delivery {id}; it may have been pruned")
+        return row
+
+
+class DeadLetterVerbs:
+    def __init__(self, store: Store, owner: Owner) -> None:
+        self._store, self._owner = store, owner
+
+    async def count(self, **filters: str | None) -> dict[str, Any]:
+        by_queue = await self._store.operator.count_dead(_dead(filters))
+        return {"count": sum(by_queue.values()), "by_queue": by_queue}
+
+    async def inspect(
+        self, *, after: str | None = None, limit: int = LIMIT_DEFAULT, **filters: str | None
+    ) -> dict[str, Any]:
+        """Newest first, each with its payload and the story of its failures."""
+        page = await self._store.operator.deliveries(_dead(filters), check_cursor(after), check_limit(limit))
+        return {"items": [await self._letter(row) for row in page.items], "next": page.next}
+
+    async def reprocess(
+        self,
+        *,
+        ids: list[int] | None = None,
+        filter: Mapping[str, Any] | None = None,
+        dry_run: bool = False,
+        actor: str,
+    ) -> dict[str, Any]:
+        """Begin a new life of dead deliveries; with a filter at most as many as fit one page, and a count first."""
+        chosen = await self._choose(ids, filter)
+        if not dry_run:
+            chosen = await self._store.operator.reprocess(self._owner, chosen, frozenset({State.DEAD.value}), actor)
+        return {"reprocessed": len(chosen), "ids": chosen, **({"dry_run": True} if dry_run else {})}
+
+    async def discard(
+        self,
+        *,
+        ids: list[int] | None = None,
+        filter: Mapping[str, Any] | None = None,
+        dry_run: bool = False,
+        actor: str,
+    ) -> dict[str, Any]:
+        """Take dead deliveries out of the dead letters: dropped(discarded), with a receipt."""
+        chosen = await self._choose(ids, filter)
+        if not dry_run:
+            chosen = await self._store.operator.discard(self._owner, chosen, actor)
+        return {"discarded": len(chosen), "ids": chosen, **({"dry_run": True} if dry_run else {})}
+
+    async def _choose(self, ids: list[int] | None, filter: Mapping[str, Any] | None) -> list[int]:
+        if (ids is None) == (filter is None):
+            raise BadInput("say either which ids or which filter")
+        if ids is not None:
+            if not 1 <= len(ids) <= PAGE_MAX:
+                raise BadInput(f"name 1 to {PAGE_MAX} ids, not {len(ids)}")
+            known = [await self._store.operator.delivery(id) for id in ids]
+            return [row.id for row in known if row is not None and row.state == State.DEAD]
+        page = await self._store.operator.deliveries(_dead(dict(filter or {})), None, PAGE_MAX)
+        return sorted(row.id for row in page.items)
+
+    async def _letter(self, row: DeliveryRow) -> dict[str, Any]:
+        event = await self._store.events.get(row.event_id)
+        shape = delivery_shape(row, await self._store.operator.attempts(row.id))
+        shape["payload"] = event.payload if event is not None else None
+        return shape
+
+
+def make_filter(filters: Mapping[str, Any]) -> DeliveryFilter:
+    for name, value in filters.items():
+        if name not in FILTERS:
+            raise BadInput(f"unknown filter {show(name)}; known are {', '.join(FILTERS)}")
+        if value is not None and not isinstance(value, str):
+            raise BadInput(f"the filter {name} takes text, not {show(value)}")
+    for name, words in (("state", State), ("reason", Reason)):
+        value = filters.get(name)
+        if value is not None and value not in tuple(words):
+            raise BadInput(f"{name}={show(value)} is unknown; use one of {', '.join(words)}")
+    return DeliveryFilter(**dict(filters))
+
+
+def _dead(filters: Mapping[str, Any]) -> DeliveryFilter:
+    if filters.get("state") not in (None, State.DEAD):
+        raise BadInput("dead letters are in the state dead; leave the state filter out")
+    return make_filter({**filters, "state": State.DEAD.value})

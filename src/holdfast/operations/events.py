@@ -1,0 +1,68 @@
+"""Verbs on events and streams: append, look, route again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.domain.errors import BadInput, NotFound
+from holdfast.domain.event import NewEvent, show
+from holdfast.operations.shapes import LIMIT_DEFAULT, check_cursor, check_limit, event_shape, stream_shape
+from holdfast.store.base import PAGE_MAX, DeliveryFilter, EventFilter, Store
+
+
+class EventVerbs:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def append(self, event: NewEvent) -> dict[str, Any]:
+        return (await self._store.events.append([event]))[0].as_dict()
+
+    async def show(self, id: str) -> dict[str, Any]:
+        """The event and what became of it everywhere."""
+        event = await self._store.events.get(id)
+        if event is None:
+            raise NotFound(f"there is no event {show(id)}; it may have been pruned")
+        page = await self._store.operator.deliveries(DeliveryFilter(event=id), None, PAGE_MAX)
+        return event_shape(event, page.items[::-1])
+
+    async def find(
+        self,
+        *,
+        source: str | None = None,
+        type: str | None = None,
+        stream: str | None = None,
+        unmatched: bool = False,
+        after: str | None = None,
+        limit: int = LIMIT_DEFAULT,
+    ) -> dict[str, Any]:
+        """Newest first."""
+        wanted = EventFilter(source, type, stream, unmatched)
+        page = await self._store.events.find(wanted, check_cursor(after), check_limit(limit))
+        return {"items": [event_shape(event) for event in page.items], "next": page.next}
+
+    async def route(self, ids: list[str]) -> dict[str, Any]:
+        """Offer events that nobody wanted to the contracts there are now."""
+        if not 1 <= len(ids) <= PAGE_MAX:
+            raise BadInput(f"name 1 to {PAGE_MAX} events to route again, not {len(ids)}")
+        return {"routed": await self._store.events.reroute(ids)}
+
+    async def streams(self, *, after: str | None = None, limit: int = LIMIT_DEFAULT) -> dict[str, Any]:
+        page = await self._store.events.streams(after, check_limit(limit))
+        return {"items": [stream_shape(row) for row in page.items], "next": page.next}
+
+    async def stream(self, id: str) -> dict[str, Any]:
+        row = await self._store.events.stream(id)
+        if row is not None:
+            return stream_shape(row)
+        single = await self._store.events.get(id)
+        if single is None or single.stream != id:
+            raise NotFound(f"there is no stream {show(id)}")
+        accepted = event_shape(single)["accepted_at"]
+        return {"id": id, "head": 1, "created_at": accepted, "closed_at": None}
+
+    async def stream_events(self, id: str, *, after: int = 0, limit: int = LIMIT_DEFAULT) -> dict[str, Any]:
+        """In `seq` order, after a given one."""
+        await self.stream(id)
+        events = await self._store.events.read(id, after, check_limit(limit))
+        more = str(events[-1].seq) if len(events) == limit else None
+        return {"items": [event_shape(event) for event in events], "next": more}

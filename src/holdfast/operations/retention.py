@@ -1,0 +1,50 @@
+"""Retention and checkpoints, as duties: small steps, often, holding nobody up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from holdfast.store.base import Care, Retention
+
+PRUNE_MAX = 20_000
+
+
+class Pruning:
+    name = "retention"
+
+    def __init__(self, care: Care, retention: Retention, every_s: float) -> None:
+        self._care, self._retention, self._every_s = care, retention, every_s
+        self._first = True
+
+    async def tick(self) -> float | None:
+        """Prune a bounded number; soon again if there was that much. The first look waits until start-up is over."""
+        if self._first:
+            self._first = False
+            return min(60.0, self._every_s)
+        counts = await self._care.prune(self._retention, PRUNE_MAX)
+        return 1.0 if max(counts.values()) >= PRUNE_MAX else self._every_s
+
+
+class Checkpointing:
+    name = "checkpoint"
+
+    def __init__(self, care: Care) -> None:
+        self._care = care
+
+    async def tick(self) -> float | None:
+        await self._care.checkpoint()
+        return 2.0
+
+
+class Watching:
+    """Notices commits of other processes. Wake-ups only shorten the wait: polling alone would be right too."""
+
+    name = "watch"
+
+    def __init__(self, care: Care, wake: Callable[[], None], every_s: float = 0.02) -> None:
+        self._care, self._wake, self._every_s = care, wake, every_s
+
+    async def tick(self) -> float | None:
+        if self._care.changed_elsewhere():
+            self._wake()
+        return self._every_s

@@ -1,0 +1,134 @@
+"""The JSON shapes every surface shows: one place, so that REST, the command line and Python answer alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.domain.contract import Contract
+from holdfast.domain.errors import BadInput
+from holdfast.domain.event import Event, iso_time, show
+from holdfast.domain.receipt import Link
+from holdfast.store.base import PAGE_MAX, AttemptRow, DeliveryRow, StreamRow, TokenRow
+
+LIMIT_DEFAULT = 50
+
+
+def check_limit(limit: int) -> int:
+    if not 1 <= limit <= PAGE_MAX:
+        raise BadInput(f"limit must be between 1 and {PAGE_MAX}, not {limit}")
+    return limit
+
+
+def check_cursor(after: str | None) -> str | None:
+    """The cursor of a page that is ordered by number, as an earlier page handed it out."""
+    if after is not None and not (after.isascii() and after.isdigit() and len(after) <= 19):
+        raise BadInput(f"after={show(after)} is not a cursor: pass what `next` said on the page before")
+    return after
+
+
+def when(ms: int | None) -> str | None:
+    return None if ms is None else iso_time(ms)
+
+
+def event_shape(event: Event, deliveries: list[DeliveryRow] | None = None) -> dict[str, Any]:
+    shape = event.as_dict()
+    if event.to is not None:
+        shape["to"] = event.to
+    if deliveries is not None:
+        shape["deliveries"] = [delivery_shape(row) for row in deliveries]
+    return shape
+
+
+def delivery_shape(row: DeliveryRow, attempts: list[AttemptRow] | None = None) -> dict[str, Any]:
+    shape: dict[str, Any] = {
+        "id": row.id,
+        "event_id": row.event_id,
+        "event_type": row.event_type,
+        "stream": row.stream,
+        "seq": row.seq,
+        "address": row.address,
+        "contract_id": row.contract_id,
+        "state": row.state,
+        "reason": row.reason,
+        "attempts": row.attempts,
+        "generation": row.generation,
+        "due_at": when(row.due_at_ms),
+        "in_flight": row.leased,
+        "waits_for": row.waits_for,
+        "survivor": row.survivor,
+        "created_at": when(row.created_at_ms),
+        "settled_at": when(row.settled_at_ms),
+        "last_error": row.last_error,
+    }
+    if attempts is not None:
+        shape["history"] = [attempt_shape(attempt) for attempt in attempts]
+    return shape
+
+
+def attempt_shape(row: AttemptRow) -> dict[str, Any]:
+    return {
+        "generation": row.generation,
+        "attempt": row.attempt,
+        "started_at": when(row.started_at_ms),
+        "ended_at": when(row.ended_at_ms),
+        "outcome": row.outcome,
+        "error": row.error,
+        "detail": row.detail,
+    }
+
+
+def stream_shape(row: StreamRow) -> dict[str, Any]:
+    return {
+        "id": row.id,
+        "head": row.head,
+        "created_at": when(row.created_at_ms),
+        "closed_at": when(row.closed_at_ms),
+    }
+
+
+def contract_shape(contract: Contract) -> dict[str, Any]:
+    """The seed's answer, and our options. The secret is always null."""
+    address = contract.address
+    return {
+        "id": contract.id,
+        "target": {
+            "handler": address.name if address.kind == "handler" else None,
+            "url": address.text if address.kind == "https" else None,
+            "session": address.name if address.kind == "session" else None,
+            "secret": None,
+        },
+        "source_criterion": contract.source_criterion and contract.source_criterion.as_dict(),
+        "type_criterion": contract.type_criterion and contract.type_criterion.as_dict(),
+        "properties": {name: criterion.as_dict() for name, criterion in contract.properties.items()},
+        "active": contract.active,
+        "source": contract.source,
+        "created_at": when(contract.created_at_ms),
+        "expires_at": when(contract.expires_at_ms),
+        "policy": contract.policy_name,
+        "attempts": contract.attempts,
+        "ordered": contract.is_ordered,
+        "timeout": contract.timeout_s,
+        "concurrency": contract.concurrency,
+    }
+
+
+def link_shape(link: Link) -> dict[str, Any]:
+    return {
+        "chain": link.chain,
+        "seq": link.seq,
+        "at": when(link.at_ms),
+        "h_prev": link.prev.hex(),
+        "h_self": link.hash.hex(),
+        "root": link.root.hex(),
+        "transitions": link.count,
+    }
+
+
+def token_shape(row: TokenRow) -> dict[str, Any]:
+    return {
+        "id": row.id,
+        "name": row.name,
+        "scope": row.scope,
+        "created_at": when(row.created_at_ms),
+        "revoked_at": when(row.revoked_at_ms),
+    }

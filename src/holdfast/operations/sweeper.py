@@ -1,0 +1,38 @@
+"""The sweeper: gives back what dead owners hold, and ends what can no longer be delivered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from holdfast.ports import Clock
+from holdfast.store.base import Deliveries, Owner
+
+POLL_S = 1.0
+GRACE_MS = 3600 * 1000
+SERVE_EVERY_MS = 60 * 1000
+
+
+class Sweeper:
+    name = "sweeper"
+
+    def __init__(
+        self, deliveries: Deliveries, owner: Owner, served: Callable[[], frozenset[str]], clock: Clock
+    ) -> None:
+        self._deliveries, self._owner, self._served, self._clock = deliveries, owner, served, clock
+        self._started_ms = clock.now_ms()
+        self._served_ms = -SERVE_EVERY_MS
+        self.reclaimed = 0
+
+    async def tick(self) -> float | None:
+        """Every step is a loop over what is there now, so that an interrupted sweep is simply begun again."""
+        self.reclaimed += await self._deliveries.reclaim()
+        await self._deliveries.resume_handed()
+        while await self._deliveries.drop_removed(self._owner):
+            pass
+        now_ms = self._clock.boot_ms()
+        if now_ms - self._served_ms >= SERVE_EVERY_MS:
+            await self._deliveries.serve(sorted(self._served()))
+            while await self._deliveries.bury_unserved(self._owner, GRACE_MS, self._started_ms):
+                pass
+            self._served_ms = now_ms
+        return POLL_S

@@ -1,0 +1,36 @@
+"""Everything an operator can do, gathered: what REST, the command line and (later) other surfaces are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from holdfast.domain.retry import Policy
+from holdfast.egress.guard import Guard
+from holdfast.operations.care import CareVerbs, ReceiptVerbs, TokenVerbs
+from holdfast.operations.contracts import ContractVerbs
+from holdfast.operations.deliveries import DeadLetterVerbs, DeliveryVerbs
+from holdfast.operations.events import EventVerbs
+from holdfast.ports import Chance, Clock
+from holdfast.store.base import Owner, Retention, Store
+
+
+class Operations:
+    def __init__(
+        self,
+        store: Store,
+        owner: Owner,
+        guard: Guard,
+        policies: Mapping[str, Policy],
+        retention: Retention,
+        clock: Clock,
+        chance: Chance,
+        health: Callable[[], dict[str, str]] = dict,
+        spool_depth: Callable[[], int] = int,
+    ) -> None:
+        self.events = EventVerbs(store)
+        self.deliveries = DeliveryVerbs(store, owner)
+        self.dead_letters = DeadLetterVerbs(store, owner)
+        self.contracts = ContractVerbs(store, guard, policies, clock)
+        self.receipts = ReceiptVerbs(store)
+        self.care = CareVerbs(store, retention, clock, health, spool_depth)
+        self.tokens = TokenVerbs(store, clock, chance)

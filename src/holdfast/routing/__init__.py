@@ -1,0 +1,1 @@
+"""Sorting: which contracts want an event, and the deliveries that follow from it."""

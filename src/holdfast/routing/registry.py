@@ -1,0 +1,61 @@
+"""The contracts in force at one version, and what they want of an event."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from holdfast.domain.address import parse_address
+from holdfast.domain.contract import Contract, Terms, default_terms
+from holdfast.domain.event import Event
+from holdfast.domain.lane import lane_key
+from holdfast.domain.retry import Policy
+from holdfast.store.base import Contracts, Target
+
+
+class Registry:
+    """A cache of the store's contracts. The router checks its version in the transaction that uses it."""
+
+    def __init__(self, contracts: Contracts, policies: Mapping[str, Policy]) -> None:
+        self._contracts, self._policies = contracts, policies
+        self.version = -1
+        self._active: list[tuple[Contract, int]] = []
+        self._terms: dict[str, Terms] = {}
+
+    async def refresh(self) -> None:
+        """Read until what was read belongs to one version."""
+        while (version := await self._contracts.version()) != self.version:
+            queues = {row.contract_id: row.id for row in await self._contracts.queues() if row.contract_id}
+            known = await self._contracts.all(inactive=True)
+            if await self._contracts.version() != version:
+                continue
+            self._active = [(contract, queues[contract.id]) for contract in known if contract.active]
+            self._terms = {contract.id: contract.terms(self._policies) for contract in known}
+            self.version = version
+
+    def targets(self, event: Event) -> tuple[Target, ...]:
+        """Where one event goes: to every contract that wants it, and to its direct address."""
+        found = [
+            _target(contract, queue, event)
+            for contract, queue in self._active
+            if contract.matches(event.source, event.type, event.properties, event.accepted_at_ms)
+        ]
+        if event.to is not None:
+            address = parse_address(event.to)
+            lane = lane_key(address.kind, address.text, None, _stream(event), ordered=False)
+            found.append(Target(None, address.text, address.kind, lane))
+        return tuple(found)
+
+    def terms_of(self, contract_id: str | None, kind: str) -> Terms:
+        """How a delivery is carried out; of a contract that is gone, by the defaults of its kind."""
+        known = self._terms.get(contract_id) if contract_id is not None else None
+        return known or default_terms(kind, self._policies)
+
+
+def _target(contract: Contract, queue: int, event: Event) -> Target:
+    address = contract.address
+    lane = lane_key(address.kind, address.text, contract.id, _stream(event), contract.is_ordered)
+    return Target(queue, address.text, address.kind, lane)
+
+
+def _stream(event: Event) -> str | None:
+    return event.stream if event.stream != event.id else None

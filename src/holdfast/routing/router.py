@@ -1,0 +1,30 @@
+"""The router: from events to deliveries, in stream order, in one transaction with its own place."""
+
+from __future__ import annotations
+
+from holdfast.routing.registry import Registry
+from holdfast.store.base import BATCH_MAX, Plan, Routing
+
+
+class Router:
+    name = "router"
+
+    def __init__(self, routing: Routing, registry: Registry) -> None:
+        self._routing, self._registry = routing, registry
+        self.routed = 0
+
+    async def tick(self) -> float | None:
+        """Route one batch. Again at once while there is more, otherwise when woken."""
+        async with self._routing.batch(BATCH_MAX) as batch:
+            if not batch.events:
+                return None
+            if batch.version != self._registry.version:
+                await self._registry.refresh()
+            if batch.version != self._registry.version:
+                return 0.0  # the contracts changed between the two looks: take the batch anew
+            plans = [
+                Plan(event.n, self._registry.targets(event), batch.due_at_ms.get(event.n, 0)) for event in batch.events
+            ]
+            if await batch.commit(plans):
+                self.routed += len(plans)
+        return 0.0

@@ -1,0 +1,1 @@
+"""What people and programs touch. Thin: they speak to operations and ingress only."""

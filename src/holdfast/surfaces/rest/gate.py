@@ -1,0 +1,100 @@
+"""The gate before every route: Host and Origin against rebinding and forgery, size, and who asks."""
+
+from __future__ import annotations
+
+import hmac
+import time
+from collections.abc import Awaitable, Callable, Iterable
+
+from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from holdfast.domain.errors import Denied
+from holdfast.surfaces.rest.problem import problem
+
+SCOPES = {"read": 1, "operate": 2, "admin": 3}
+OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json"})
+CACHE_S = 1.0
+CACHE_MAX = 1000
+
+
+class Tokens:
+    """Who a bearer token speaks for. The file's token is the administrator's; others are looked up by their hash."""
+
+    def __init__(self, admin: str | None, scope_of: Callable[[str], Awaitable[str | None]]) -> None:
+        self._admin, self._scope_of = admin, scope_of
+        self._cache: dict[str, tuple[float, str | None]] = {}
+
+    async def scope(self, text: str) -> str | None:
+        if self._admin is not None and hmac.compare_digest(text.encode(), self._admin.encode()):
+            return "admin"
+        known = self._cache.get(text)
+        if known is None or time.monotonic() - known[0] > CACHE_S:
+            if len(self._cache) >= CACHE_MAX:
+                self._cache.clear()
+            known = self._cache[text] = (time.monotonic(), await self._scope_of(text))
+        return known[1]
+
+
+class Gate:
+    """ASGI middleware. Refuses before anything is read that it would have to trust."""
+
+    def __init__(self, app: ASGIApp, tokens: Tokens, hosts: Iterable[str]) -> None:
+        self._app, self._tokens = app, tokens
+        self._hosts = frozenset(host.lower() for host in hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        refusal = self._refuse(scope, headers)
+        if refusal is None and scope["path"] not in OPEN_PATHS:
+            scope["holdfast.scope"] = granted = await self._authenticate(headers)
+            if granted is None:
+                refusal = problem(
+                    401,
+                    "Who are you?",
+                    "send the header Authorization: Bearer TOKEN; the administrator's token is in HOLDFAST_HOME/token",
+                    {"WWW-Authenticate": "Bearer"},
+                )
+        await (self._app if refusal is None else refusal)(scope, receive, send)
+
+    def _refuse(self, scope: Scope, headers: dict[bytes, str]) -> ASGIApp | None:
+        host = _host_of(headers.get(b"host", ""))
+        if host not in self._hosts:
+            return problem(421, "Unknown host", f"this daemon does not answer to the Host {host!r}; see server.hosts")
+        origin = headers.get(b"origin")
+        if origin is not None and _host_of(origin.partition("://")[2]) not in self._hosts:
+            return problem(403, "Foreign origin", "requests from pages of other sites are refused")
+        if headers.get(b"sec-fetch-site") in ("cross-site", "same-site"):
+            return problem(403, "Foreign origin", "requests from pages of other sites are refused")
+        if scope["method"] in ("POST", "PUT", "PATCH"):
+            kind = headers.get(b"content-type", "").partition(";")[0].strip().lower()
+            if kind != "application/json":
+                return problem(415, "Not JSON", "send the body as application/json")
+        return None
+
+    async def _authenticate(self, headers: dict[bytes, str]) -> str | None:
+        kind, _, text = headers.get(b"authorization", "").partition(" ")
+        return await self._tokens.scope(text.strip()) if kind.lower() == "bearer" and text.strip() else None
+
+
+def require(needed: str) -> Callable[[Request], str]:
+    """A dependency: the caller's scope must reach this far. Answers who acts, for the receipts."""
+
+    def check(request: Request) -> str:
+        granted = request.scope.get("holdfast.scope") or ""
+        if SCOPES.get(granted, 0) < SCOPES[needed]:
+            raise Denied(f"this needs a token of scope {needed}; yours is {granted or 'none'}")
+        return f"api:{granted}"
+
+    return check
+
+
+def _host_of(value: str) -> str:
+    """The host of a Host or Origin value, without its port."""
+    value = value.strip().lower()
+    if value.startswith("["):
+        return value.partition("]")[0] + "]"
+    return value.partition(":")[0]

@@ -1,0 +1,247 @@
+"""The routes: each one calls one verb and returns what it answers."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path, Query, Request
+
+from holdfast.domain.errors import BadInput
+from holdfast.domain.event import show
+from holdfast.ingress.accept import refuse_unknown
+from holdfast.operations.verbs import Operations
+from holdfast.surfaces.rest.body import read_json
+from holdfast.surfaces.rest.gate import require
+from holdfast.surfaces.rest.schemas import CHOICE, CONTRACT, EVENT_IDS, HOLD, body, problems
+
+router = APIRouter(responses=problems())
+
+Text = Annotated[str | None, Query(max_length=2048)]
+Limit = Annotated[int, Query(ge=1, le=1000)]
+Id = Annotated[int, Path(ge=0, le=2**62)]
+Reads = [Depends(require("read"))]
+Operator = Annotated[str, Depends(require("operate"))]
+Admin = Annotated[str, Depends(require("admin"))]
+
+
+def verbs(request: Request) -> Operations:
+    operations = request.app.state.operations
+    assert isinstance(operations, Operations)
+    return operations
+
+
+Verbs = Annotated[Operations, Depends(verbs)]
+
+
+@router.get("/api/events", dependencies=Reads, tags=["events"])
+async def list_events(
+    ops: Verbs, source: Text = None, type: Text = None, stream: Text = None, unmatched: bool = False,
+    after: Text = None, limit: Limit = 50,
+) -> dict[str, Any]:  # fmt: skip
+    """Events, newest first."""
+    return await ops.events.find(source=source, type=type, stream=stream, unmatched=unmatched, after=after, limit=limit)
+
+
+@router.get("/api/events/{id}", dependencies=Reads, tags=["events"])
+async def show_event(ops: Verbs, id: str) -> dict[str, Any]:
+    """One event and what became of it at every address."""
+    return await ops.events.show(id)
+
+
+@router.post("/api/events/route", tags=["events"], openapi_extra=body(EVENT_IDS))
+async def route_events(ops: Verbs, actor: Operator, request: Request) -> dict[str, Any]:
+    """Offer events that matched nothing to the contracts there are now."""
+    given = _object(await read_json(request), ("ids",))
+    return await ops.events.route(_list(given.get("ids"), str))
+
+
+@router.get("/api/streams", dependencies=Reads, tags=["streams"])
+async def list_streams(ops: Verbs, after: Text = None, limit: Limit = 50) -> dict[str, Any]:
+    """Streams by name."""
+    return await ops.events.streams(after=after, limit=limit)
+
+
+@router.get("/api/streams/{id}", dependencies=Reads, tags=["streams"])
+async def show_stream(ops: Verbs, id: str) -> dict[str, Any]:
+    """One stream."""
+    return await ops.events.stream(id)
+
+
+@router.get("/api/streams/{id}/events", dependencies=Reads, tags=["streams"])
+async def stream_events(
+    ops: Verbs, id: str, after: Annotated[int, Query(ge=0, le=2**62)] = 0, limit: Limit = 50
+) -> dict[str, Any]:
+    """A stream's events in `seq` order."""
+    return await ops.events.stream_events(id, after=after, limit=limit)
+
+
+@router.get("/api/deliveries", dependencies=Reads, tags=["deliveries"])
+async def list_deliveries(
+    ops: Verbs, state: Text = None, reason: Text = None, contract: Text = None, address: Text = None,
+    stream: Text = None, event: Text = None, after: Text = None, limit: Limit = 50,
+) -> dict[str, Any]:  # fmt: skip
+    """Deliveries, newest first."""
+    return await ops.deliveries.find(
+        state=state, reason=reason, contract=contract, address=address, stream=stream, event=event,
+        after=after, limit=limit,
+    )  # fmt: skip
+
+
+@router.get("/api/deliveries/{id}", dependencies=Reads, tags=["deliveries"])
+async def show_delivery(ops: Verbs, id: Id) -> dict[str, Any]:
+    """One delivery with the history of its attempts."""
+    return await ops.deliveries.show(id)
+
+
+@router.post("/api/deliveries/{id}/retry", tags=["deliveries"])
+async def retry_delivery(ops: Verbs, actor: Operator, id: Id) -> dict[str, Any]:
+    """Make a waiting delivery due now, or begin a new life of an ended one."""
+    return await ops.deliveries.retry(id, actor)
+
+
+@router.post("/api/deliveries/{id}/cancel", tags=["deliveries"])
+async def cancel_delivery(ops: Verbs, actor: Operator, id: Id) -> dict[str, Any]:
+    """End a pending delivery as dropped(cancelled)."""
+    return await ops.deliveries.cancel(id, actor)
+
+
+@router.get("/api/dlq/count", dependencies=Reads, tags=["dead letters"])
+async def count_dead(
+    ops: Verbs, reason: Text = None, contract: Text = None, address: Text = None, stream: Text = None,
+    event: Text = None,
+) -> dict[str, Any]:  # fmt: skip
+    """How many dead letters there are, in all and by queue."""
+    return await ops.dead_letters.count(reason=reason, contract=contract, address=address, stream=stream, event=event)
+
+
+@router.get("/api/dlq", dependencies=Reads, tags=["dead letters"])
+async def inspect_dead(
+    ops: Verbs, reason: Text = None, contract: Text = None, address: Text = None, stream: Text = None,
+    event: Text = None, after: Text = None, limit: Limit = 50,
+) -> dict[str, Any]:  # fmt: skip
+    """Dead letters with payload and history, newest first."""
+    return await ops.dead_letters.inspect(
+        reason=reason, contract=contract, address=address, stream=stream, event=event, after=after, limit=limit
+    )
+
+
+@router.post("/api/dlq/reprocess", tags=["dead letters"], openapi_extra=body(CHOICE))
+async def reprocess_dead(ops: Verbs, actor: Operator, request: Request) -> dict[str, Any]:
+    """Begin a new life of dead letters, by ids or by filter."""
+    return await ops.dead_letters.reprocess(**_choice(await read_json(request)), actor=actor)
+
+
+@router.post("/api/dlq/discard", tags=["dead letters"], openapi_extra=body(CHOICE))
+async def discard_dead(ops: Verbs, actor: Operator, request: Request) -> dict[str, Any]:
+    """Take dead letters out of the queue for good, by ids or by filter."""
+    return await ops.dead_letters.discard(**_choice(await read_json(request)), actor=actor)
+
+
+@router.get("/hooks/contracts", dependencies=Reads, tags=["contracts"])
+async def list_contracts(ops: Verbs, property: Text = None, value: Text = None) -> list[dict[str, Any]]:
+    """Active contracts."""
+    return await ops.contracts.find(property=property, value=value)
+
+
+@router.post("/hooks/contracts", status_code=201, tags=["contracts"], openapi_extra=body(CONTRACT))
+async def add_contract(ops: Verbs, actor: Admin, request: Request) -> dict[str, Any]:
+    """Create a contract, or replace the one of that id."""
+    return await ops.contracts.add(await read_json(request))
+
+
+@router.post("/hooks/contracts/test", tags=["contracts"], openapi_extra=body(CONTRACT))
+async def try_contract(ops: Verbs, actor: Operator, request: Request, limit: Limit = 100) -> dict[str, Any]:
+    """Which past events a contract would have matched; nothing is created."""
+    return await ops.contracts.test(await read_json(request), limit)
+
+
+@router.get("/hooks/contracts/{id}", dependencies=Reads, tags=["contracts"])
+async def show_contract(ops: Verbs, id: str) -> dict[str, Any]:
+    """One contract."""
+    return await ops.contracts.show(id)
+
+
+@router.delete("/hooks/contracts/{id}", tags=["contracts"])
+async def remove_contract(ops: Verbs, actor: Admin, id: str) -> dict[str, Any]:
+    """Remove a contract; what it still had waiting is dropped(contract_removed)."""
+    return await ops.contracts.remove(id)
+
+
+@router.get("/hooks/properties", dependencies=Reads, tags=["contracts"])
+async def contract_properties(ops: Verbs) -> dict[str, list[str]]:
+    """Property names and values that active contracts ask for."""
+    return await ops.contracts.properties()
+
+
+@router.get("/api/receipts", dependencies=Reads, tags=["receipts"])
+async def list_receipts(ops: Verbs, chain: Text = None, after: Text = None, limit: Limit = 50) -> dict[str, Any]:
+    """Receipts in order, chain by chain."""
+    return await ops.receipts.find(chain=chain, after=after, limit=limit)
+
+
+@router.get("/api/receipts/verify", dependencies=Reads, tags=["receipts"])
+async def verify_receipts(ops: Verbs) -> dict[str, Any]:
+    """Whether every chain is whole; every fault is listed."""
+    return await ops.receipts.verify()
+
+
+@router.get("/api/status", dependencies=Reads, tags=["care"])
+async def status(ops: Verbs) -> dict[str, Any]:
+    """What is true right now."""
+    return await ops.care.status()
+
+
+@router.post("/api/pause", tags=["care"], openapi_extra=body(HOLD))
+async def pause(ops: Verbs, actor: Operator, request: Request) -> dict[str, Any]:
+    """Hold a contract, an address or a lane."""
+    return await ops.care.pause(*_hold(await read_json(request)))
+
+
+@router.post("/api/resume", tags=["care"], openapi_extra=body(HOLD))
+async def resume(ops: Verbs, actor: Operator, request: Request) -> dict[str, Any]:
+    """Let a contract, an address or a lane go on."""
+    return await ops.care.resume(*_hold(await read_json(request)))
+
+
+@router.post("/api/prune", tags=["care"])
+async def prune(ops: Verbs, actor: Admin) -> dict[str, int]:
+    """Remove now what is past its retention."""
+    return await ops.care.prune()
+
+
+def _object(value: Any, known: tuple[str, ...]) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise BadInput(f"the body must be a JSON object, not {show(value)}")
+    refuse_unknown(value, known, "the body")
+    return value
+
+
+def _list(value: Any, kind: type) -> list[Any]:
+    if not isinstance(value, list) or not all(isinstance(item, kind) and not isinstance(item, bool) for item in value):
+        raise BadInput(f"ids must be a list of {'numbers' if kind is int else 'texts'}, not {show(value)}")
+    return value
+
+
+def _choice(value: Any) -> dict[str, Any]:
+    given = _object(value, ("ids", "filter", "dry_run"))
+    dry_run, chosen = given.get("dry_run") or False, given.get("filter")
+    if not isinstance(dry_run, bool):
+        raise BadInput(f"dry_run must be true or false, not {show(dry_run)}")
+    if chosen is not None and not isinstance(chosen, dict):
+        raise BadInput(f"filter must be an object, not {show(chosen)}")
+    ids = None if given.get("ids") is None else [_id(item) for item in _list(given["ids"], object)]
+    return {"ids": ids, "filter": chosen, "dry_run": dry_run}
+
+
+def _id(value: Any) -> int:
+    """Ids are numbers; a client that only has text may send the digits."""
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19:
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**62:
+        raise BadInput(f"ids must list delivery ids, not {show(value)}")
+    return value
+
+
+def _hold(value: Any) -> tuple[str, str]:
+    given = _object(value, ("scope", "name"))
+    return given.get("scope") or "", given.get("name") or ""

@@ -1,0 +1,109 @@
+"""The request bodies as JSON Schema, for `/openapi.json`. They are checked by our own strict reader, not from here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_TEXT = {"type": "string"}
+_TEXT_OR_NULL = {"type": ["string", "null"]}
+_CRITERION = {
+    "oneOf": [
+        {"type": "null"},
+        {"type": "string"},
+        {
+            "type": "object",
+            "properties": {
+                "match": {
+                    "oneOf": [
+                        {"type": "null"},
+                        _TEXT,
+                        {"type": "array", "items": _TEXT, "minItems": 1, "maxItems": 100},
+                    ]
+                },
+                "pattern": {"type": ["string", "null"], "minLength": 1, "maxLength": 200},
+                "required": {"type": "boolean"},
+            },
+            "additionalProperties": False,
+        },
+    ]
+}
+
+EVENT = {
+    "type": "object",
+    "required": ["type"],
+    "additionalProperties": False,
+    "properties": {
+        "type": {"type": "string", "minLength": 1, "maxLength": 255, "examples": ["order.placed"]},
+        "source": _TEXT_OR_NULL,
+        "stream": _TEXT_OR_NULL,
+        "timestamp": {"type": ["string", "null"], "format": "date-time"},
+        "properties": {"type": ["object", "null"]},
+        "payload": {},
+        "dedup_key": _TEXT_OR_NULL,
+        "to": _TEXT_OR_NULL,
+    },
+}
+
+CONTRACT = {
+    "type": "object",
+    "required": ["id", "target"],
+    "additionalProperties": False,
+    "properties": {
+        "id": {"type": "string", "minLength": 1, "maxLength": 128},
+        "target": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {
+                "url": _TEXT_OR_NULL,
+                "handler": _TEXT_OR_NULL,
+                "session": _TEXT_OR_NULL,
+                "secret": _TEXT_OR_NULL,
+            },
+        },
+        "source_criterion": _CRITERION,
+        "type_criterion": _CRITERION,
+        "properties": {"type": ["object", "null"], "additionalProperties": _CRITERION},
+        "ttl_seconds": {"type": ["number", "null"], "exclusiveMinimum": 0},
+        "policy": _TEXT_OR_NULL,
+        "attempts": {"type": ["integer", "null"], "minimum": 1, "maximum": 1000},
+        "ordered": {"type": ["boolean", "null"]},
+        "timeout": {"type": ["number", "null"], "exclusiveMinimum": 0, "maximum": 3600},
+        "concurrency": {"type": ["integer", "null"], "minimum": 1, "maximum": 1000},
+        "active": {"type": ["boolean", "null"]},
+    },
+}
+
+IDS = {"type": "array", "items": {"type": "integer"}, "minItems": 1, "maxItems": 1000}
+CHOICE = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {"ids": IDS, "filter": {"type": "object"}, "dry_run": {"type": "boolean"}},
+}
+EVENT_IDS = {
+    "type": "object",
+    "required": ["ids"],
+    "additionalProperties": False,
+    "properties": {"ids": {"type": "array", "items": _TEXT, "minItems": 1, "maxItems": 1000}},
+}
+HOLD = {
+    "type": "object",
+    "required": ["scope", "name"],
+    "additionalProperties": False,
+    "properties": {"scope": {"enum": ["contract", "address", "lane"]}, "name": _TEXT},
+}
+PROBLEM = {
+    "type": "object",
+    "required": ["type", "title", "status", "detail"],
+    "properties": {"type": _TEXT, "title": _TEXT, "status": {"type": "integer"}, "detail": _TEXT},
+}
+
+
+def body(schema: dict[str, Any]) -> dict[str, Any]:
+    """The `openapi_extra` of a route that reads its body itself."""
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    common = (400, 401, 403, 404, 405, 409, 413, 415, 421, 422, 503)
+    return {status: {"description": "an error, as RFC 9457", "content": content} for status in statuses or common}
