@@ -99,6 +99,9 @@ class Outbox:
             raise BadInput(f"policy {policy!r} is unknown; use one of {', '.join(POLICIES)}")
 
         def register(function: F) -> F:
+            from holdfast.egress.deliverers.handler import make_handler
+
+            make_handler(function)
             key = name or function.__name__
             if key in self.handlers:
                 raise BadInput(f"a handler named {key!r} is registered already; give this one another name=")
@@ -115,9 +118,6 @@ class Outbox:
                 timeout_s=timeout,
                 concurrency=concurrency,
             )
-            from holdfast.egress.deliverers.handler import make_handler
-
-            make_handler(function)
             self.handlers[key] = function
             self.contracts.register(contract)
             return function

@@ -110,6 +110,10 @@ def test_the_digest_differs_when_a_part_that_matters_differs(other):
     assert other.digest != BASE.digest
 
 
+def test_a_line_break_in_one_part_cannot_move_the_border_to_the_next():
+    assert replace(BASE, stream="a\nb", to=None).digest != replace(BASE, stream="a", to="b\n").digest
+
+
 def test_the_digest_is_the_same_for_what_may_differ_between_two_tries():
     for same in (
         replace(BASE, id="evt_1"),

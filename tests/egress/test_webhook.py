@@ -191,6 +191,8 @@ async def test_the_largest_event_is_carried():
         work = claim(sink.url, payload)
         assert isinstance(await one.deliver(work), Delivered)
         assert sink.received[0].body == work.event.body()
+        assert sink.received[0].headers["Content-Type"] == "application/json"
+        assert sink.received[0].headers["Content-Length"] == str(len(work.event.body()))
 
 
 async def test_proxies_and_cookies_are_not_used(monkeypatch):
@@ -655,7 +657,7 @@ async def test_an_old_tls_version_is_refused(server_tls, client_tls, monkeypatch
     async with Sink(tls=server_tls) as sink:
         outcome = await deliver(f"https://hook.test:{sink.port}/", tls=client_tls)
         assert isinstance(outcome, Retry)
-        assert "TLS failed" in outcome.error
+        assert sink.received == []
 
 
 async def test_the_dialled_address_is_asked_for_by_its_name(server_tls, client_tls, monkeypatch):

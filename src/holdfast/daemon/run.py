@@ -20,6 +20,7 @@ from holdfast.daemon.serve import Server, bind
 from holdfast.daemon.wiring import House
 from holdfast.domain.errors import HoldfastError, StoreFailed
 from holdfast.home import Home, store_url, write_secret
+from holdfast.ports import Probe, no_probe
 from holdfast.store.open import open_store
 
 if TYPE_CHECKING:
@@ -29,7 +30,12 @@ log = logging.getLogger("holdfast")
 
 
 async def run_daemon(
-    home: Home, host: str | None, port: int | None, app: Outbox | None, say: Callable[[str], None]
+    home: Home,
+    host: str | None,
+    port: int | None,
+    app: Outbox | None,
+    say: Callable[[str], None],
+    probe: Probe = no_probe,
 ) -> int:
     """Work until told to stop. 0: stopped in order; 1: the store failed."""
     config = load_config(home.config)
@@ -37,7 +43,7 @@ async def run_daemon(
     os.umask(0o077)
     url = app.url if app is not None else (os.environ.get("HOLDFAST_STORE") or config.store or store_url(home))
     listener = bind(host or config.host, config.port if port is None else port)
-    house = _open_house(url, config, home, app)
+    house = _open_house(url, config, home, app, probe)
     stopping = asyncio.Event()
     _listen_to_signals(stopping)
     with _poke_socket(home, lambda: house.loop.wake("spool")):
@@ -61,8 +67,8 @@ async def run_daemon(
     return 0
 
 
-def _open_house(url: str, config: Config, home: Home, app: Outbox | None) -> House:
-    store = open_store(url, driver="sqlite3" if app is not None else "apsw", keep=True, own=app is None)
+def _open_house(url: str, config: Config, home: Home, app: Outbox | None, probe: Probe) -> House:
+    store = open_store(url, driver="sqlite3" if app is not None else "apsw", keep=True, own=app is None, probe=probe)
     if app is None:
         return House(store, config, home)
     return House(store, config, home, handlers=app.handlers, contracts=app.contracts.all())

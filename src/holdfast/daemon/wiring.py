@@ -9,6 +9,7 @@ from holdfast import __version__
 from holdfast.daemon.config import Config
 from holdfast.daemon.loop import Loop
 from holdfast.domain.contract import Contract
+from holdfast.domain.event import new_event
 from holdfast.egress.deliverers.handler import HandlerDeliverer
 from holdfast.egress.deliverers.webhook import WebhookDeliverer
 from holdfast.egress.engine import Deliverer, Engine, Renewal
@@ -45,8 +46,14 @@ class House:
         self.handlers = HandlerDeliverer()
         for name, function in (handlers or {}).items():
             self.handlers.add(name, function)
-        self.webhooks = WebhookDeliverer(
-            self.guard, store.contracts.secrets, self._clock, user_agent=f"holdfast/{__version__}"
+        self._registry = registry = Registry(store.contracts, config.policies)
+        self._webhooks = WebhookDeliverer(
+            self.guard,
+            registry.secrets,
+            self._clock,
+            user_agent=f"holdfast/{__version__}",
+            trusted=registry.is_trusted,
+            gone=self._gone,
         )
         self.loop: Loop
         self.engine: Engine
@@ -60,10 +67,10 @@ class House:
         for contract in self._contracts:
             await store.contracts.put(contract, None)
         await store.deliveries.serve(sorted(self.handlers.serves() or ()))
-        registry = Registry(store.contracts, config.policies)
+        registry = self._registry
         await registry.refresh()
         self.loop = loop = Loop(self._chance)
-        deliverers: dict[str, Deliverer] = {"handler": self.handlers, "https": self.webhooks}
+        deliverers: dict[str, Deliverer] = {"handler": self.handlers, "https": self._webhooks}
         self.engine = Engine(
             store.deliveries, owner, deliverers, registry.terms_of, clock, self._chance, capacity=config.capacity
         )
@@ -89,6 +96,17 @@ class House:
         await self.store.owners.retire(self._owner)
         await self.store.care.checkpoint()
         await self.store.close()
+
+    async def _gone(self, contract_id: str) -> None:
+        """A receiver answered 410: disable its contract and tell whoever subscribed to such news."""
+        if await self.store.contracts.set_active(contract_id, False):
+            news = new_event(
+                "holdfast.contract.disabled",
+                {"contract": contract_id, "why": "the receiver answered 410 Gone"},
+                source="holdfast",
+                properties={"contract": contract_id, "why": "gone"},
+            )
+            await self.store.events.append([news])
 
     def _spooled(self) -> int:
         return spool_depth(self.home.spool) if self.home is not None else 0

@@ -68,7 +68,7 @@ class Criterion:
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """A subscription. `as_dict` is the seed's shape; the secret is never part of it."""
+    """A subscription. Its signing secret is kept elsewhere and is never part of it."""
 
     id: str
     address: Address

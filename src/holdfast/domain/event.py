@@ -22,6 +22,8 @@ PROPERTIES_BYTES_MAX = 16 * 1024
 Scalar = str | int | float | bool | None
 Properties = Mapping[str, Scalar | list[str]]
 
+_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
+_TIME = re.compile(r"\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(\.\d{1,9})?([Zz]|[+-]\d{2}:\d{2})?")
 _TYPE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/@+-]*")
 
 
@@ -158,6 +160,8 @@ def new_event(
         raise BadInput("at= cannot be combined with stream=: a delayed event would hold up its ordered stream")
     if to is not None:
         parse_address(to)
+    if id is not None and not _ID.fullmatch(id):
+        raise BadInput(f"id {show(id)} is not valid: use 1 to 80 letters, digits, _ and -")
     return NewEvent(
         type=check_type(type),
         payload=dump_json(payload, "payload"),
@@ -211,12 +215,12 @@ def check_timestamp(value: object) -> str | None:
         return None
     if isinstance(value, datetime):
         return iso_time(_epoch_ms(value))
+    text = value if isinstance(value, str) and _TIME.fullmatch(value) else None
     try:
-        moment = datetime.fromisoformat(str(value))
+        moment = None if text is None else datetime.fromisoformat(text.upper())
     except ValueError:
-        raise BadInput(f"timestamp {show(value)} is not RFC 3339, such as 2026-01-31T12:00:00Z") from None
-    text = str(value)
-    if len(text) > 64 or not isinstance(value, str) or "T" not in text.upper():
+        moment = None
+    if text is None or moment is None:
         raise BadInput(f"timestamp {show(value)} is not RFC 3339, such as 2026-01-31T12:00:00Z")
     return text if moment.tzinfo else text + "Z"
 
@@ -239,6 +243,8 @@ def show(value: object) -> str:
 def _epoch_ms(moment: datetime) -> int:
     if moment.tzinfo is None:
         raise BadInput(f"the time {moment.isoformat()} has no time zone; use datetime.now(timezone.utc)")
+    if not 1970 <= moment.year <= 9000:
+        raise BadInput(f"the time {moment.isoformat()} is out of range")
     return round(moment.timestamp() * 1000)
 
 

@@ -20,6 +20,8 @@ from typing import Any, NamedTuple
 
 GENESIS = bytes(32)
 
+_quote = json.encoder.encode_basestring_ascii
+
 
 class Head(NamedTuple):
     """Where a chain ends: the sequence number and hash of its last link (0 and zeros before the first)."""
@@ -65,8 +67,8 @@ def leaf_line(delivery: int, generation: int, event_id: str, state: str, reason:
     """The canonical line of one transition: digests and names, never a payload."""
     why = "null" if reason is None else f'"{reason}"'
     return (
-        f'{{"actor":{json.dumps(actor)},"at":{at_ms},"attempts":{attempts},"delivery":{delivery},'
-        f'"event":"{event_id}","generation":{generation},"reason":{why},"state":"{state}"}}'
+        f'{{"actor":{_quote(actor)},"at":{at_ms},"attempts":{attempts},"delivery":{delivery},'
+        f'"event":{_quote(event_id)},"generation":{generation},"reason":{why},"state":"{state}"}}'
     ).encode()
 
 

@@ -20,6 +20,8 @@ class Registry:
         self.version = -1
         self._active: list[tuple[Contract, int]] = []
         self._terms: dict[str, Terms] = {}
+        self._trusted: frozenset[str] = frozenset()
+        self._secrets: dict[str, list[str]] = {}
 
     async def refresh(self) -> None:
         """Read until what was read belongs to one version."""
@@ -30,6 +32,8 @@ class Registry:
                 continue
             self._active = [(contract, queues[contract.id]) for contract in known if contract.active]
             self._terms = {contract.id: contract.terms(self._policies) for contract in known}
+            self._trusted = frozenset(contract.id for contract in known if contract.source != "api")
+            self._secrets = {}
             self.version = version
 
     def targets(self, event: Event) -> tuple[Target, ...]:
@@ -44,6 +48,17 @@ class Registry:
             lane = lane_key(address.kind, address.text, None, _stream(event), ordered=False)
             found.append(Target(None, address.text, address.kind, lane))
         return tuple(found)
+
+    def is_trusted(self, contract_id: str) -> bool:
+        """Whether the target was written by the operator: in the configuration or in the application's own code."""
+        return contract_id in self._trusted
+
+    async def secrets(self, contract_id: str) -> list[str]:
+        """A contract's signing secrets as of the version in force."""
+        known = self._secrets.get(contract_id)
+        if known is None:
+            known = self._secrets[contract_id] = await self._contracts.secrets(contract_id)
+        return known
 
     def terms_of(self, contract_id: str | None, kind: str) -> Terms:
         """How a delivery is carried out; of a contract that is gone, by the defaults of its kind."""

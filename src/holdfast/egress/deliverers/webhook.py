@@ -10,10 +10,13 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from importlib import import_module
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from weakref import WeakValueDictionary
 
@@ -22,17 +25,20 @@ from holdfast.domain.errors import HoldfastError, TargetRefused
 from holdfast.domain.retry import RETRY_AFTER_MAX_S
 from holdfast.domain.signature import sign
 from holdfast.domain.states import Reason
-from holdfast.egress.guard import Guard, Target, read_target
+from holdfast.egress.guard import Guard, read_target
 from holdfast.ports import Clock
 
 if TYPE_CHECKING:
     # Importing it takes a third of a second, and the engine must start first: it is loaded at the first delivery.
     import aiohttp
     from aiohttp.abc import ResolveResult
+    from yarl import URL
 
 READ_MAX = 16 * 1024
 SHOWN_MAX = 500
 KEEPALIVE_S = 15.0
+WHOLE_MAX = 64 * 1024
+ROUTES_MAX = 1024
 RETRIED_4XX = frozenset({408, 425, 429})
 
 
@@ -48,7 +54,7 @@ class Exchange:
     body: bytes = b""
     fault: str | None = None
     refusal: str | None = None
-    reused: bool = False
+    dialled: bool = False
 
     def outcome(self, now_ms: int, boot_ms: int) -> Outcome:
         detail: dict[str, Any] = {
@@ -75,11 +81,16 @@ class Exchange:
         return text
 
 
+# Which exchange a new connection is made for; an exchange that made none uses one that was kept.
+_CURRENT: ContextVar[Exchange | None] = ContextVar("exchange", default=None)
+
+
 class WebhookDeliverer:
     """Delivers to `https://…` (and, where the operator allows it, `http://…`).
 
     `secrets` gives a contract's signing secrets, newest first; an event sent to a direct address is not signed.
-    `trusted` says whether a contract's target stands in the config file or in code.
+    `trusted` says whether a contract's target stands in the config file or in code. `gone` disables a contract whose
+    receiver answered 410: what waits for it, this delivery included, is parked and not lost.
     """
 
     kind = "https"
@@ -92,6 +103,7 @@ class WebhookDeliverer:
         *,
         user_agent: str,
         trusted: Callable[[str], bool] = lambda contract_id: False,
+        gone: Callable[[str], Awaitable[None]] | None = None,
         tls: ssl.SSLContext | None = None,
         connect_s: float = 5.0,
         first_byte_s: float = 15.0,
@@ -99,11 +111,12 @@ class WebhookDeliverer:
         concurrency_per_host: int = 32,
     ) -> None:
         self._guard, self._secrets, self._clock = guard, secrets, clock
-        self._user_agent, self._trusted, self._tls = user_agent, trusted, tls
+        self._user_agent, self._trusted, self._tls, self._gone = user_agent, trusted, tls, gone
         self._connect_s, self._first_byte_s, self._total_s = connect_s, first_byte_s, total_s
         self._per_host = concurrency_per_host
         self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self._sessions: dict[Rule, aiohttp.ClientSession] = {}
+        self._route = lru_cache(ROUTES_MAX)(self._plan)
 
     def serves(self) -> None:
         """Every address of its kind."""
@@ -122,7 +135,14 @@ class WebhookDeliverer:
             exchange.fault = error.message
         except Exception as error:
             exchange.fault = self._describe(error)
-        return exchange.outcome(self._clock.now_ms(), self._clock.boot_ms())
+        outcome = exchange.outcome(self._clock.now_ms(), self._clock.boot_ms())
+        contract = claim.delivery.contract_id
+        if exchange.status == 410 and contract is not None and self._gone is not None:
+            await self._gone(contract)
+            return Retry(
+                "410 Gone: the contract is disabled and its deliveries wait", detail={"status": 410, "gone": True}
+            )
+        return outcome
 
     async def close(self) -> None:
         sessions, self._sessions = list(self._sessions.values()), {}
@@ -132,21 +152,30 @@ class WebhookDeliverer:
     async def _attempt(self, claim: Claim, exchange: Exchange) -> None:
         contract = claim.delivery.contract_id
         exchange.secrets = await self._secrets(contract) if contract is not None else []
-        target = read_target(exchange.url)
-        rule = Rule(target.plain, contract is not None and self._trusted(contract))
-        if target.address is not None:
-            rule.vet(self._guard, target.address, target.port)
         if not self._sessions:
             await self.start()
-        session = self._sessions.get(rule) or self._open(rule)
-        turn = self._turns.setdefault(f"{target.host}:{target.port}", asyncio.Semaphore(self._per_host))
+        route = self._route(exchange.url, contract is not None and self._trusted(contract))
+        session = self._sessions.get(route.rule) or self._open(route.rule)
+        turn = self._turns.get(route.place)
+        if turn is None:
+            turn = self._turns[route.place] = asyncio.Semaphore(self._per_host)
         async with turn:
             # Waiting for a turn is our own doing: the receiver's time, and the signature's, begin here.
             exchange.began_ms = self._clock.boot_ms()
             async with asyncio.timeout(self._total_s):
-                await self._send(session, target, claim, exchange)
+                await self._send(session, route.url, claim, exchange)
 
-    async def _send(self, session: aiohttp.ClientSession, target: Target, claim: Claim, exchange: Exchange) -> None:
+    def _plan(self, text: str, trusted: bool) -> Route:
+        from yarl import URL
+
+        target = read_target(text)
+        rule = Rule(target.plain, trusted)
+        if target.address is not None:
+            rule.vet(self._guard, target.address, target.port)
+        # The guard's reading of the host, so that it and the client cannot differ about what the URL names.
+        return Route(URL(text, encoded=True).with_host(target.host), f"{target.host}:{target.port}", rule)
+
+    async def _send(self, session: aiohttp.ClientSession, url: URL, claim: Claim, exchange: Exchange) -> None:
         import aiohttp
 
         body = claim.event.body()
@@ -157,30 +186,26 @@ class WebhookDeliverer:
             **sign(exchange.secrets, claim.event.id, self._clock.now_ms() // 1000, body),
         }
         try:
-            await self._post(session, target, headers, body, exchange)
+            await self._post(session, url, headers, body, exchange)
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
             # A kept connection that its server closed in the same moment says nothing about the receiver. The id
             # makes sending once more safe, and it is not worth one of the delivery's attempts.
-            if not exchange.reused:
+            if exchange.dialled:
                 raise
-            exchange.reused = False
-            await self._post(session, target, headers, body, exchange)
+            await self._post(session, url, headers, body, exchange)
 
     async def _post(
         self,
         session: aiohttp.ClientSession,
-        target: Target,
+        url: URL,
         headers: dict[str, str],
         body: bytes,
         exchange: Exchange,
     ) -> None:
-        from yarl import URL
-
-        # The guard's reading of the host, so that it and the client cannot differ about what the URL names.
-        url = URL(exchange.url, encoded=True).with_host(target.host)
-        async with session.post(
-            url, data=body, headers=headers, allow_redirects=False, trace_request_ctx=exchange
-        ) as response:
+        # The client writes large bytes in one go and warns about it; a file it writes piece by piece.
+        data = body if len(body) <= WHOLE_MAX else BytesIO(body)
+        _CURRENT.set(exchange)
+        async with session.post(url, data=data, headers=headers, allow_redirects=False) as response:
             exchange.status = response.status
             exchange.retry_after = response.headers.get("Retry-After")
             await self._read(response, exchange)
@@ -212,15 +237,12 @@ class WebhookDeliverer:
             socket_factory=lambda info: vetted_socket(self._guard, rule, info),
             ssl=self._tls if self._tls is not None else True,
         )
-        trace = aiohttp.TraceConfig()
-        trace.on_connection_reuseconn.append(_note_reuse)
         session = self._sessions[rule] = aiohttp.ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
             trust_env=False,
             read_bufsize=READ_MAX,
-            trace_configs=[trace],
             timeout=aiohttp.ClientTimeout(total=None, connect=self._connect_s, sock_read=self._first_byte_s),
         )
         return session
@@ -267,6 +289,14 @@ class Rule(NamedTuple):
         guard.vet([address], port=port, plain=self.plain, trusted=self.trusted)
 
 
+class Route(NamedTuple):
+    """A URL, read and judged as far as that needs no DNS; `place` is the host and port that requests take turns at."""
+
+    url: URL
+    place: str
+    rule: Rule
+
+
 class VettedResolver:
     """Asks the guard, once per connection; what it returns are addresses, so that nobody asks again."""
 
@@ -295,6 +325,9 @@ def vetted_socket(guard: Guard, rule: Rule, info: tuple[Any, ...]) -> socket.soc
     """The last look, at the very address about to be dialled: it holds even if the client took another way here."""
     family, kind, protocol, _, address = info
     rule.vet(guard, str(address[0]), int(address[1]))
+    exchange = _CURRENT.get()
+    if exchange is not None:
+        exchange.dialled = True
     return socket.socket(family, kind, protocol)
 
 
@@ -333,7 +366,3 @@ def retry_after_s(text: str | None, now_ms: int) -> float | None:
         return min(max(0.0, moment.timestamp() - now_ms / 1000), RETRY_AFTER_MAX_S)
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
-
-
-async def _note_reuse(session: aiohttp.ClientSession, context: Any, params: object) -> None:
-    context.trace_request_ctx.reused = True

@@ -37,17 +37,18 @@ class SqliteCare:
         first_d, last_d, first_e, last_e = (await self._reader.run(lambda c: c.rows(sql.prune_span)))[0]
         counts = {"deliveries": 0, "events": 0, "dedup_keys": 0, "lanes": 0}
         for start in range(first_d - 1, last_d, SPAN):
-            if counts["deliveries"] < limit:
-                counts["deliveries"] += await self._writer.run(partial(_prune_deliveries, start, retention, now_ms))
+            if left := limit - counts["deliveries"]:
+                work = partial(_prune_deliveries, start, retention, now_ms, left)
+                counts["deliveries"] += await self._writer.run(work)
         for start in range(first_e - 1, last_e, SPAN):
-            if counts["events"] < limit:
-                counts["events"] += await self._writer.run(partial(_prune_events, start, retention, now_ms))
-        while counts["dedup_keys"] < limit:
-            removed = await self._writer.run(partial(_prune_dedup, now_ms - retention.dedup_ms))
+            if left := limit - counts["events"]:
+                counts["events"] += await self._writer.run(partial(_prune_events, start, retention, now_ms, left))
+        while left := limit - counts["dedup_keys"]:
+            removed = await self._writer.run(partial(_prune_dedup, now_ms - retention.dedup_ms, min(left, SPAN)))
             counts["dedup_keys"] += removed
             if removed < SPAN:
                 break
-        counts["lanes"] = await self._writer.run(lambda c: c.run(sql.prune_lanes, (SPAN,)))
+        counts["lanes"] = await self._writer.run(lambda c: c.run(sql.prune_lanes, (min(limit, SPAN),)))
         return counts
 
     async def backup(self, path: Path) -> None:
@@ -80,23 +81,23 @@ class SqliteCare:
             raise StoreFailed(f"{self._path} was moved or replaced while in use; stop, put it back, start again")
 
 
-def _prune_deliveries(start: int, retention: Retention, now_ms: int, connection: Connection) -> int:
+def _prune_deliveries(start: int, retention: Retention, now_ms: int, limit: int, connection: Connection) -> int:
     cutoffs = (now_ms - retention.delivered_ms, now_ms - retention.inbound_ms, now_ms - retention.dead_ms)
-    rows = connection.rows(sql.prune_deliveries, (start, SPAN, *cutoffs))
+    rows = connection.rows(sql.prune_deliveries, (start, SPAN, *cutoffs, limit))
     connection.many(sql.prune_attempts, rows)
     connection.many(sql.prune_delivery, rows)
     return len(rows)
 
 
-def _prune_events(start: int, retention: Retention, now_ms: int, connection: Connection) -> int:
-    rows = connection.rows(sql.prune_events, (start, SPAN, now_ms - retention.delivered_ms, now_ms))
+def _prune_events(start: int, retention: Retention, now_ms: int, limit: int, connection: Connection) -> int:
+    rows = connection.rows(sql.prune_events, (start, SPAN, now_ms - retention.delivered_ms, now_ms, limit))
     connection.many(sql.prune_unmatched, rows)
     connection.many(sql.prune_event, rows)
     return len(rows)
 
 
-def _prune_dedup(before_ms: int, connection: Connection) -> int:
-    return connection.run(sql.prune_dedup, (before_ms, SPAN))
+def _prune_dedup(before_ms: int, limit: int, connection: Connection) -> int:
+    return connection.run(sql.prune_dedup, (before_ms, limit))
 
 
 def _copy(connection: Connection, path: Path) -> None:

@@ -62,13 +62,28 @@ class SqliteContracts:
             if not connection.run(sql.contract_remove, (now_ms, now_ms, id)):
                 return False
             connection.run(sql.secret_clear, (id,))
-            connection.run(sql.queue_park, (id,))
+            connection.run(sql.queue_park, (1, id))
             connection.run(sql.contract_bump)
             return True
 
         removed = await self._writer.run(work)
         self._changed("contracts")
         return removed
+
+    async def set_active(self, id: str, active: bool) -> bool:
+        now_ms = self._clock.now_ms()
+
+        def work(connection: Connection) -> bool:
+            if not connection.run(sql.contract_activate, (int(active), now_ms, id, int(active))):
+                return False
+            connection.run(sql.queue_park, (int(not active), id))
+            connection.run(sql.contract_bump)
+            return True
+
+        done = await self._writer.run(work)
+        self._changed("contracts")
+        self._changed("deliveries")
+        return done
 
     async def secrets(self, id: str) -> list[str]:
         return [row[0] for row in await self._reader.run(lambda c: c.rows(sql.secret_all, (id,)))]

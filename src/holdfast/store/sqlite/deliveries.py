@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from holdfast.domain.delivery import Claim, Delivery, Settlement
 from holdfast.domain.event import Event
@@ -20,6 +20,7 @@ from holdfast.store.sqlite.writer import Writer
 QUEUES_MAX = 1000
 ATTEMPTS_KEPT = 50
 DETAIL_MAX = 4000
+_NO_END = 1 << 62
 
 
 class SqliteDeliveries:
@@ -163,6 +164,7 @@ def advance_lane(connection: Connection, delivery: int, now_ms: int) -> None:
 
 
 def _claim(connection: Connection, request: ClaimRequest, now_ms: int, boot_ms: int, token: int) -> Claimed:
+    connection.run(sql.paused_unready)
     queues, next_due = _queues(connection, request, now_ms)
     if not queues:
         return Claimed([], next_due, 0)
@@ -192,23 +194,33 @@ def _claim(connection: Connection, request: ClaimRequest, now_ms: int, boot_ms: 
 
 
 def _queues(connection: Connection, request: ClaimRequest, now_ms: int) -> tuple[list[Row], int | None]:
-    """The queues with work that is due and that we serve, and when the next of the others is due."""
-    rows = connection.rows(sql.ready_queues, (request.after_queue, QUEUES_MAX))
-    if request.after_queue:
-        rows += [row for row in connection.rows(sql.ready_queues, (0, QUEUES_MAX)) if row[0] <= request.after_queue]
+    """Queues with work that is due and that we serve, and when the next of the others is due."""
     due: list[Row] = []
     next_due: int | None = None
-    for row in rows:
+    for row in _walk(connection, request.after_queue):
         id, _, address, kind, due_at = row
         if kind not in request.served.kinds and address not in request.served.addresses:
             continue
-        if request.room.get(id, 1) <= 0:
+        if due_at is None or request.room.get(id, 1) <= 0:
             continue
         if due_at <= now_ms:
             due.append(row)
+            if len(due) == QUEUES_MAX:
+                break
         elif next_due is None or due_at < next_due:
             next_due = due_at
     return due, next_due
+
+
+def _walk(connection: Connection, after: int) -> Iterator[Row]:
+    """Every queue with unleased work once, page by page: those after the one served last, then the others."""
+    for first, last in ((after, _NO_END), (0, after)):
+        at, more = first, first < last
+        while more:
+            page = connection.rows(sql.ready_queues, (at, QUEUES_MAX))
+            yield from (row for row in page if row[0] <= last)
+            more = len(page) == QUEUES_MAX and page[-1][0] < last
+            at = page[-1][0] if page else last
 
 
 def _to_claim(row: Row, token: int, addresses: dict[int, tuple[str, str | None]]) -> Claim:

@@ -47,7 +47,7 @@ class SqliteEvents:
         """Newest first. A filter without an index looks at a bounded number of rows, then hands out a cursor."""
         before = int(after) if after else _NEWEST
         rows, more = await self._reader.run(lambda c: _find(c, wanted, before, limit))
-        by_seq = wanted.stream is not None
+        by_seq = _by_seq(wanted)
         last = more if more is not None else None
         if last is None and len(rows) == limit:
             last = rows[-1][3] if by_seq else rows[-1][0]
@@ -99,8 +99,9 @@ def door_row(event: NewEvent, id: str, now_ms: int) -> tuple[object, ...]:
 
 def _appended(connection: Connection, event: NewEvent, id: str) -> Appended:
     """What became of it: a fresh event under its own id, or the first one under its key."""
-    if event.dedup_key is not None:
-        first_id, stream, seq = connection.rows(sql.event_first, (event.source, event.dedup_key))[0]
+    first = [] if event.dedup_key is None else connection.rows(sql.event_first, (event.source, event.dedup_key))
+    if first:  # a key that retention forgot leaves only the id
+        first_id, stream, seq = first[0]
         return Appended(first_id, stream or first_id, seq, duplicate=first_id != id)
     if event.stream is None:
         return Appended(id, id, 1)
@@ -110,17 +111,17 @@ def _appended(connection: Connection, event: NewEvent, id: str) -> Appended:
 def _find(connection: Connection, wanted: EventFilter, before: int, limit: int) -> tuple[list[Row], int | None]:
     found: list[Row] = []
     scanned = 0
-    by_seq = wanted.stream is not None
+    by_seq = _by_seq(wanted)
     while scanned < SCAN_MAX:
         step = max(limit, 500)
-        if wanted.stream is not None:
-            rows = connection.rows(sql.event_page_stream, (wanted.stream, before, step))
-        elif wanted.unmatched:
+        if wanted.unmatched:
             rows = connection.rows(sql.event_page_unmatched, (before, step))
+        elif by_seq:
+            rows = connection.rows(sql.event_page_stream, (wanted.stream, before, step))
         else:
             rows = connection.rows(sql.event_page, (before, step))
         for row in rows:
-            if (wanted.source is None or row[4] == wanted.source) and (wanted.type is None or row[5] == wanted.type):
+            if _wants(wanted, row):
                 found.append(row)
                 if len(found) == limit:
                     return found, None
@@ -129,3 +130,16 @@ def _find(connection: Connection, wanted: EventFilter, before: int, limit: int) 
         scanned += len(rows)
         before = rows[-1][3] if by_seq else rows[-1][0]
     return found, before
+
+
+def _by_seq(wanted: EventFilter) -> bool:
+    """Whether pages go by `seq` along one stream, or by `n` along everything."""
+    return wanted.stream is not None and not wanted.unmatched
+
+
+def _wants(wanted: EventFilter, row: Row) -> bool:
+    return (
+        (wanted.source is None or row[4] == wanted.source)
+        and (wanted.type is None or row[5] == wanted.type)
+        and (wanted.stream is None or (row[2] or row[1]) == wanted.stream)
+    )

@@ -78,7 +78,7 @@ class SqliteOperator:
 
         def work(connection: Connection) -> list[int]:
             done: list[Row] = []
-            for id in ids:
+            for id in dict.fromkeys(ids):
                 facts = connection.rows(sql.delivery_facts, (id,))
                 if facts and facts[0][0] == before:
                     done.append((id, facts[0][1], facts[0][2], facts[0][5]))

@@ -59,10 +59,12 @@ def route(connection: Connection, version: int, plans: Sequence[Plan], now_ms: i
     for plan in plans:
         if not connection.run(sql.unrouted_done, (plan.n,)):
             continue
+        known: set[int] = set()
         for target in plan.targets:
             queue = target.queue if target.queue is not None else _direct_queue(connection, target, now_ms)
-            if connection.rows(sql.delivery_known, (plan.n, queue)):
+            if queue in known or connection.rows(sql.delivery_known, (plan.n, queue)):
                 continue
+            known.add(queue)
             lane = pos = None
             claimable = True
             if target.lane is not None:

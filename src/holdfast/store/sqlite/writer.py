@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from holdfast.domain.errors import StoreBusy, StoreFailed
+from holdfast.domain.errors import StoreBusy, StoreError, StoreFailed
 from holdfast.ports import Executor, Probe
 from holdfast.store.sqlite.connection import BUSY_TIMEOUT_MS, Connection
 
@@ -135,8 +135,15 @@ class Writer:
             raise
         except Exception as error:
             item.error = error
-            self._connection.run("ROLLBACK TO work")
+            self._forget(error)
         self._connection.run("RELEASE work")
+
+    def _forget(self, error: Exception) -> None:
+        """Undo one work. A full disk makes SQLite undo the whole transaction by itself: then it is the fault of all."""
+        try:
+            self._connection.run("ROLLBACK TO work")
+        except StoreError:
+            raise error from None
 
     def _begin(self, wait: bool) -> None:
         if wait:

@@ -76,7 +76,10 @@ BEGIN
   SELECT RAISE(ABORT, 'holdfast: not_before cannot be combined with stream')
     WHERE new.not_before IS NOT NULL AND new.stream IS NOT NULL;
   SELECT RAISE(ABORT, 'holdfast: stream is closed')
-    WHERE EXISTS (SELECT 1 FROM holdfast_streams WHERE id = new.stream AND closed_at IS NOT NULL);
+    WHERE EXISTS (SELECT 1 FROM holdfast_streams WHERE id = new.stream AND closed_at IS NOT NULL)
+      AND NOT EXISTS (SELECT 1 FROM holdfast_events WHERE id = new.id)  -- what was accepted before may be said again
+      AND NOT EXISTS (SELECT 1 FROM holdfast_dedup
+                      WHERE source = coalesce(new.source, 'app') AND key = new.dedup_key);
   SELECT RAISE(ABORT, 'holdfast: dedup_key was used with another body')
     WHERE new.dedup_key IS NOT NULL AND EXISTS (
       SELECT 1 FROM holdfast_dedup d LEFT JOIN holdfast_events e ON e.id = d.event_id

@@ -13,6 +13,9 @@ SELECT id, contract_json, active, source, created_at FROM holdfast_contracts WHE
 -- name: contract_remove
 UPDATE holdfast_contracts SET active = 0, removed_at = ?, updated_at = ? WHERE id = ? AND removed_at IS NULL;
 
+-- name: contract_activate
+UPDATE holdfast_contracts SET active = ?, updated_at = ? WHERE id = ? AND removed_at IS NULL AND active <> ?;
+
 -- name: contract_version
 SELECT CAST(value AS INTEGER) FROM holdfast_meta WHERE key = 'contracts_version';
 
@@ -43,7 +46,7 @@ ON CONFLICT (address) WHERE contract = '' DO UPDATE SET kind = excluded.kind
 RETURNING id;
 
 -- name: queue_park
-UPDATE holdfast_queues SET parked = 1 WHERE contract = ?;
+UPDATE holdfast_queues SET parked = ? WHERE contract = ?;
 
 -- name: queue_all
 SELECT id, contract, address, kind, paused, parked, served_at FROM holdfast_queues ORDER BY id;

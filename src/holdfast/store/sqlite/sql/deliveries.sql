@@ -1,6 +1,7 @@
 -- name: ready_queues
--- A loose index scan: one step for each queue that has unleased work, however much of it. Bounded, and begun after
--- the queue served last, so that many queues take turns.
+-- A loose index scan: one step for each queue that has unleased work, however much of it. A bounded page, begun after
+-- the queue served last, so that many queues take turns. Held queues are in it, without a due time: a page that left
+-- them out could be empty before the end.
 WITH RECURSIVE walk (id, steps) AS (
   SELECT (SELECT min(queue) FROM holdfast_ready WHERE token IS NULL AND queue > ?1), 1
   UNION ALL
@@ -8,9 +9,9 @@ WITH RECURSIVE walk (id, steps) AS (
   FROM walk WHERE walk.id IS NOT NULL AND steps < ?2
 )
 SELECT q.id, q.contract, q.address, q.kind,
-       (SELECT min(due_at) FROM holdfast_ready WHERE token IS NULL AND queue = q.id)
-FROM walk JOIN holdfast_queues q ON q.id = walk.id
-WHERE q.paused = 0 AND q.parked = 0;
+       CASE WHEN q.paused = 0 AND q.parked = 0
+            THEN (SELECT min(due_at) FROM holdfast_ready WHERE token IS NULL AND queue = q.id) END
+FROM walk CROSS JOIN holdfast_queues q ON q.id = walk.id;
 
 -- name: ready_lease
 -- `starts < 2` is SUSPECT_STARTS, written out so that the suspects' partial index can serve the statements below.
@@ -20,8 +21,15 @@ WHERE delivery IN (
   WHERE token IS NULL AND queue = ?4 AND due_at <= ?5 AND starts < 2
   ORDER BY due_at, delivery LIMIT ?6);
 
+-- name: paused_unready
+-- The head of a paused lane may come back while it is held: failed, released, reclaimed, or its confirmation due.
+DELETE FROM holdfast_ready WHERE token IS NULL AND delivery IN (
+  SELECT (SELECT d.id FROM holdfast_deliveries d
+          WHERE d.lane = l.id AND d.state = 'pending' AND d.lane IS NOT NULL ORDER BY d.pos LIMIT 1)
+  FROM holdfast_pauses p JOIN holdfast_lanes l ON l.key = p.name WHERE p.scope = 'lane');
+
 -- name: suspect_queues
-SELECT DISTINCT queue FROM holdfast_ready WHERE token IS NULL AND starts >= 2 AND due_at <= ? LIMIT 100;
+SELECT DISTINCT queue FROM holdfast_ready WHERE token IS NULL AND starts >= 2 AND due_at <= ?;
 
 -- name: suspect_lease
 UPDATE holdfast_ready SET owner = ?1, token = ?2, lease_until = ?3, starts = starts + 1
@@ -79,8 +87,9 @@ ON CONFLICT DO NOTHING;
 
 -- name: handed_due
 INSERT INTO holdfast_ready (delivery, queue, due_at)
-SELECT id, queue, ?1 FROM holdfast_deliveries WHERE handed_until IS NOT NULL AND handed_until <= ?1 LIMIT ?2
-ON CONFLICT DO NOTHING;
+SELECT id, queue, ?1 FROM holdfast_deliveries d WHERE handed_until IS NOT NULL AND handed_until <= ?1
+  AND NOT EXISTS (SELECT 1 FROM holdfast_ready r WHERE r.delivery = d.id)
+ORDER BY handed_until LIMIT ?2;
 
 -- name: attempt_add
 INSERT INTO holdfast_attempts (delivery, generation, attempt, started_at, ended_at, outcome, error, detail)
@@ -107,8 +116,17 @@ WHERE c.removed_at IS NOT NULL
   AND EXISTS (SELECT 1 FROM holdfast_ready r WHERE r.token IS NULL AND r.queue = q.id);
 
 -- name: unserved_pending
-SELECT d.id, d.generation, d.attempts, e.id FROM holdfast_queues q
-JOIN holdfast_ready r ON r.queue = q.id AND r.token IS NULL AND r.due_at <= ?1
-JOIN holdfast_deliveries d ON d.id = r.delivery
-JOIN holdfast_events e ON e.n = d.event
-WHERE q.kind = 'handler' AND q.served_at <= ?1 AND q.paused = 0 AND q.parked = 0 LIMIT ?2;
+-- The waiting and, with the head of a lane, whoever has waited behind it as long: they would only be buried one by one.
+WITH waiting (id, lane) AS (
+  SELECT d.id, d.lane FROM holdfast_queues q
+  JOIN holdfast_ready r ON r.queue = q.id AND r.token IS NULL AND r.due_at <= ?1
+  JOIN holdfast_deliveries d ON d.id = r.delivery
+  WHERE q.kind = 'handler' AND q.served_at <= ?1 AND q.paused = 0 AND q.parked = 0 LIMIT ?2
+)
+SELECT d.id, d.generation, d.attempts, e.id FROM holdfast_deliveries d JOIN holdfast_events e ON e.n = d.event
+WHERE d.id IN (
+  SELECT id FROM waiting
+  UNION
+  SELECT behind.id FROM waiting JOIN holdfast_deliveries behind
+    ON behind.lane = waiting.lane AND behind.lane IS NOT NULL AND behind.state = 'pending' AND behind.created_at <= ?1
+  LIMIT ?2);

@@ -2,7 +2,8 @@
 -- Ended deliveries past their time. A dead one is kept longer than the rest; messages for sessions shorter.
 SELECT d.id FROM holdfast_deliveries d JOIN holdfast_queues q ON q.id = d.queue
 WHERE d.id > ?1 AND d.id <= ?1 + ?2 AND d.state <> 'pending'
-  AND d.settled_at < CASE WHEN d.state = 'dead' THEN ?5 WHEN q.kind = 'session' THEN ?4 ELSE ?3 END;
+  AND d.settled_at < CASE WHEN d.state = 'dead' THEN ?5 WHEN q.kind = 'session' THEN ?4 ELSE ?3 END
+LIMIT ?6;
 
 -- name: prune_delivery
 DELETE FROM holdfast_deliveries WHERE id = ?;
@@ -21,7 +22,8 @@ WHERE e.n > ?1 AND e.n <= ?1 + ?2 AND e.accepted_at < ?3
   AND NOT EXISTS (SELECT 1 FROM holdfast_unrouted u WHERE u.event = e.n)
   AND NOT EXISTS (SELECT 1 FROM holdfast_deliveries d WHERE d.event = e.n)
   AND NOT EXISTS (SELECT 1 FROM holdfast_cursors c WHERE c.stream = coalesce(e.stream, e.id) AND c.position < e.seq
-                  AND (c.expires_at IS NULL OR c.expires_at > ?4));
+                  AND (c.expires_at IS NULL OR c.expires_at > ?4))
+LIMIT ?5;
 
 -- name: prune_event
 DELETE FROM holdfast_events WHERE n = ?;

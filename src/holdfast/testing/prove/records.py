@@ -1,0 +1,159 @@
+"""What the outside books say, one kind of line for each fact, and the files they are kept in.
+
+A book is append-only and every line is on disk before anybody acts on it. Times named `_ns` are from the machine's
+monotonic clock, which all processes share; `_ms` is UTC, as in the store.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Lock
+from typing import Any, NamedTuple
+
+
+class Sent(NamedTuple):
+    """The load is about to post this fact for the first time. Until `Accepted` its fate is unknown."""
+
+    key: str
+    stream: str | None
+    digest: str
+    at_ns: int
+
+
+class Accepted(NamedTuple):
+    """The daemon answered 2xx. `duplicate`: an earlier post of the key had been accepted, its answer lost."""
+
+    key: str
+    id: str
+    stream: str
+    seq: int
+    duplicate: bool
+    at_ns: int
+
+
+class Refused(NamedTuple):
+    """The daemon answered that it will never take this fact."""
+
+    key: str
+    status: int
+    detail: str
+
+
+class Received(NamedTuple):
+    """A whole request reached the sink: one attempt at one delivery."""
+
+    n: int
+    contract: str
+    id: str
+    stream: str
+    seq: int
+    key: str
+    digest: str
+    body: str
+    at_ms: int
+    at_ns: int
+
+
+class Answered(NamedTuple):
+    """What the sink did with request `n`: `ok`, `503`, `reset`, or `lost` (taken, but the answer never sent)."""
+
+    n: int
+    answer: str
+    at_ns: int
+
+
+class Started(NamedTuple):
+    """A life of the daemon begins. `waited`: it was left alone until its first delivery."""
+
+    life: int
+    waited: bool
+    at_ns: int
+
+
+class Killed(NamedTuple):
+    """A life ended by SIGKILL, and what its store looked like before anyone opened it again."""
+
+    life: int
+    kind: str
+    point: str | None
+    leases: int
+    due: int
+    at_ns: int
+
+    @property
+    def commit_open(self) -> bool:
+        return self.point in ("begun", "before_commit")
+
+    @property
+    def in_flight(self) -> bool:
+        return self.leases > 0 or self.commit_open
+
+    @property
+    def place(self) -> str:
+        if self.point is not None:
+            return {"begun": "commit begun", "before_commit": "before commit"}.get(self.point, "just after commit")
+        return "lease held" if self.leases else "nothing in flight"
+
+
+class Crashed(NamedTuple):
+    """The daemon killed itself here, at the n-th passing of a named point."""
+
+    point: str
+    n: int
+
+
+Record = Sent | Accepted | Refused | Received | Answered | Started | Killed | Crashed
+_KINDS: dict[str, type[Any]] = {
+    kind.__name__: kind for kind in (Sent, Accepted, Refused, Received, Answered, Started, Killed, Crashed)
+}
+
+
+class Book:
+    """One append-only file. Each line is synced before `write` returns."""
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._lock = Lock()
+
+    def write(self, record: Record) -> None:
+        line = json.dumps([type(record).__name__, *record], ensure_ascii=True).encode() + b"\n"
+        with self._lock:
+            if os.write(self._descriptor, line) != len(line):
+                raise OSError("the book took only part of a line")
+            os.fdatasync(self._descriptor)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+class Reading:
+    """Follows a book while it is written: `more` gives the lines that came since."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._offset = path, 0
+
+    def more(self) -> Iterator[Record]:
+        if not self._path.exists():
+            return
+        with self._path.open("rb") as file:
+            file.seek(self._offset)
+            data = file.read()
+        whole = data[: data.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        for line in whole.splitlines():
+            kind, *values = json.loads(line)
+            yield _KINDS[kind](*values)
+
+
+def read_book(path: Path) -> list[Record]:
+    return list(Reading(path).more())
+
+
+def digest_json(value: object) -> str:
+    """The digest of a JSON value, whatever the order and spacing it was written in."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -1,0 +1,56 @@
+"""The behavioural suite of a store: what every store promises, one class for each role.
+
+A test module gives a fixture `open_store` and subclasses what it wants to run:
+
+    pytest.register_assert_rewrite("holdfast.testing.suite")      # in conftest.py, for readable failures
+
+    @pytest.fixture
+    def open_store(tmp_path):
+        async def open_store(name, clock, chance, keep):          # the same name opens the same data again
+            return MyStore(tmp_path / name, clock, chance, keep)
+        return open_store
+
+    class TestEvents(EventsSuite): ...
+    class TestLeases(LeasesSuite): ...
+
+The suite closes whatever it opened; closing twice must be harmless. Tests are coroutines: run them with
+pytest-asyncio in `auto` mode. What a store does not declare in `features` is skipped; what it declares must hold.
+"""
+
+from holdfast.testing.suite.bench import Bench, OpenStore, StoreSuite
+from holdfast.testing.suite.books import CursorsSuite, OwnersSuite, TokensSuite
+from holdfast.testing.suite.care import CareSuite
+from holdfast.testing.suite.claims import ClaimsSuite
+from holdfast.testing.suite.contracts import ContractsSuite
+from holdfast.testing.suite.events import EventsSuite
+from holdfast.testing.suite.lanes import LanesSuite
+from holdfast.testing.suite.leases import LeasesSuite
+from holdfast.testing.suite.life import LifeSuite
+from holdfast.testing.suite.operator import OperatorSuite
+from holdfast.testing.suite.pauses import PausesSuite
+from holdfast.testing.suite.receipts import ReceiptsSuite
+from holdfast.testing.suite.routing import RoutingSuite
+from holdfast.testing.suite.settlements import SettlementsSuite
+from holdfast.testing.suite.sweeps import SweepsSuite
+
+__all__ = [
+    "Bench",
+    "CareSuite",
+    "ClaimsSuite",
+    "ContractsSuite",
+    "CursorsSuite",
+    "EventsSuite",
+    "LanesSuite",
+    "LeasesSuite",
+    "LifeSuite",
+    "OpenStore",
+    "OperatorSuite",
+    "OwnersSuite",
+    "PausesSuite",
+    "ReceiptsSuite",
+    "RoutingSuite",
+    "SettlementsSuite",
+    "StoreSuite",
+    "SweepsSuite",
+    "TokensSuite",
+]

@@ -1,0 +1,289 @@
+"""The engine: claim, deliver, settle. Real store, virtual time, no threads."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from holdfast.domain.delivery import Claim, Dead, Delivered, Handed, Retry
+from holdfast.domain.event import new_event
+from holdfast.domain.states import Reason
+from holdfast.ledger.verifier import verify_receipts
+from house import Bench
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> Bench:
+    return await Bench(tmp_path).start()
+
+
+async def test_an_event_is_delivered_and_leaves_a_receipt(bench: Bench) -> None:
+    await bench.contract()
+    await bench.stream(1)
+    await bench.drain()
+    (row,) = await bench.rows()
+    assert (row.state, row.attempts) == ("delivered", 1)
+    book = await verify_receipts(bench.store.receipts)
+    assert book["ok"]
+    assert book["transitions"] == 1
+
+
+async def test_a_failing_head_blocks_its_lane_and_no_other(bench: Bench) -> None:
+    await bench.contract(ordered=True)
+    await bench.stream(3, "a")
+    await bench.stream(3, "b")
+    bench.script.answer = lambda claim: Retry("no") if claim.event.stream == "a" else Delivered()
+    await bench.drain()
+    assert [claim.event.seq for claim in bench.script.seen if claim.event.stream == "b"] == [1, 2, 3]
+    assert [claim.event.seq for claim in bench.script.seen if claim.event.stream == "a"] == [1]
+
+
+async def test_after_its_retry_a_head_is_tried_before_those_behind_it(bench: Bench) -> None:
+    await bench.contract(ordered=True)
+    await bench.stream(3)
+    bench.script.answer = lambda claim: Retry("no") if len(bench.script.seen) == 1 else Delivered()
+    await bench.drain()
+    assert bench.script.seqs == [1]
+    bench.clock.advance(2)
+    await bench.drain()
+    assert bench.script.seqs == [1, 1, 2, 3]
+
+
+async def test_a_dead_head_lets_its_lane_go_on(bench: Bench) -> None:
+    await bench.contract(ordered=True)
+    await bench.stream(2)
+    bench.script.answer = lambda claim: Dead(Reason.REJECTED, "bad") if claim.event.seq == 1 else Delivered()
+    await bench.drain()
+    assert await bench.states() == ["dead", "delivered"]
+
+
+async def test_attempts_end_where_the_contract_says(bench: Bench) -> None:
+    await bench.contract(attempts=3)
+    await bench.stream(1)
+    bench.script.answer = lambda claim: Retry("still no")
+    for _ in range(10):
+        await bench.drain()
+        bench.clock.advance(120)
+    (row,) = await bench.rows()
+    assert (row.state, row.reason, row.attempts) == ("dead", "exhausted", 3)
+    history = await bench.store.operator.attempts(row.id)
+    assert [attempt.error for attempt in history] == ["still no"] * 3
+
+
+async def test_a_retry_is_not_made_before_it_is_due(bench: Bench) -> None:
+    await bench.contract()
+    await bench.stream(1)
+    bench.script.answer = lambda claim: Retry("no")
+    await bench.drain()
+    delay = await bench.step()
+    assert delay is not None
+    assert 0 < delay <= 1.0
+    assert len(bench.script.seen) == 1
+
+
+async def test_a_handler_that_raises_is_retried_with_its_error(bench: Bench) -> None:
+    await bench.contract()
+    await bench.stream(1)
+
+    def fail(claim: Claim) -> None:
+        raise KeyError("price")
+
+    bench.script.answer = fail
+    await bench.drain()
+    (row,) = await bench.rows()
+    assert (row.state, row.last_error) == ("pending", "KeyError: 'price'")
+
+
+async def test_a_delivery_that_takes_too_long_is_retried(bench: Bench) -> None:
+    await bench.contract(timeout_s=0.01)
+    await bench.stream(1)
+
+    async def hang() -> Delivered:
+        await asyncio.sleep(60)
+        return Delivered()
+
+    bench.script.answer = lambda claim: hang()
+    await bench.engine.tick()
+    async with asyncio.timeout(5):
+        while not (await bench.rows())[0].attempts:
+            await asyncio.sleep(0.005)
+            await bench.engine.tick()
+    assert (await bench.rows())[0].last_error == "timed out after 0.01 s"
+
+
+async def test_five_starts_without_an_end_are_a_crash_loop(bench: Bench) -> None:
+    await bench.contract()
+    await bench.stream(1)
+    never = asyncio.Event()
+    bench.script.answer = lambda claim: never.wait()
+    for _ in range(5):
+        engine = bench.engine = bench.new_engine()
+        await bench.step()
+        assert engine.in_flight == 1
+        bench.clock.advance(31)  # the process dies: nothing is settled, the lease ends
+        assert await bench.store.deliveries.reclaim() == 1
+    bench.engine = bench.new_engine()
+    await bench.drain()
+    (row,) = await bench.rows()
+    assert (row.state, row.reason) == ("dead", "crash_loop")
+    assert len(bench.script.seen) == 5
+    never.set()
+
+
+async def test_a_crash_burns_no_attempt(bench: Bench) -> None:
+    await bench.contract(attempts=1)
+    await bench.stream(1)
+    never = asyncio.Event()
+    bench.script.answer = lambda claim: never.wait()
+    await bench.step()
+    bench.clock.advance(31)
+    await bench.store.deliveries.reclaim()
+    bench.script.answer = lambda claim: Delivered()
+    bench.engine = bench.new_engine()
+    await bench.drain()
+    assert await bench.states() == ["delivered"]
+    never.set()
+
+
+async def test_the_result_of_a_lost_lease_is_not_applied(bench: Bench) -> None:
+    """A stale worker comes back after its delivery was given to another."""
+    await bench.contract()
+    await bench.stream(1)
+    gate = asyncio.Event()
+
+    async def slow() -> Dead:
+        await gate.wait()
+        return Dead(Reason.REJECTED, "a stale verdict")
+
+    stale = bench.engine
+    bench.script.answer = lambda claim: slow()
+    await bench.step()
+    bench.clock.advance(31)
+    await bench.store.deliveries.reclaim()
+    bench.script.answer = lambda claim: Delivered()
+    bench.engine = bench.new_engine()
+    await bench.drain()
+    gate.set()
+    await asyncio.sleep(0.01)
+    await stale.tick()
+    assert await bench.states() == ["delivered"]
+    assert stale.leases_lost == 1
+
+
+async def test_renewal_keeps_a_long_delivery_ours_and_stops_one_that_is_not(bench: Bench) -> None:
+    await bench.contract()
+    await bench.stream(1)
+    never = asyncio.Event()
+    bench.script.answer = lambda claim: never.wait()
+    await bench.step()
+    for _ in range(10):
+        bench.clock.advance(8)
+        await bench.engine.renew()
+        assert await bench.store.deliveries.reclaim() == 0
+    bench.clock.advance(31)
+    assert await bench.store.deliveries.reclaim() == 1
+    await bench.engine.renew()
+    await asyncio.sleep(0.01)
+    await bench.engine.tick()
+    assert bench.engine.leases_lost == 1
+
+
+async def test_a_stop_gives_back_what_has_not_begun_and_settles_what_has(bench: Bench) -> None:
+    await bench.contract(concurrency=1)
+    await bench.stream(1)
+    await bench.drain()
+    bench.script.seen.clear()
+    await bench.stream(6, first=2)
+    gate = asyncio.Event()
+
+    async def wait() -> Delivered:
+        await gate.wait()
+        return Delivered()
+
+    bench.script.answer = lambda claim: wait()
+    await bench.step()
+    await bench.step()
+    assert bench.engine.in_flight >= 1
+    asyncio.get_running_loop().call_later(0.01, gate.set)
+    await bench.engine.stop(grace_s=5)
+    rows = await bench.rows()
+    assert [row.state for row in rows].count("delivered") == 2
+    assert not any(row.leased for row in rows)
+    assert all(row.starts == 0 for row in rows)
+    assert bench.script.closed
+
+
+async def test_one_hundred_lanes_are_served_fairly_beside_a_noisy_one(bench: Bench) -> None:
+    await bench.contract(ordered=True)
+    await bench.stream(200, "noisy")
+    for number in range(50):
+        await bench.stream(1, f"quiet-{number}")
+    for _ in range(8):
+        await bench.step()
+    quiet = [claim for claim in bench.script.seen if claim.event.stream != "noisy"]
+    assert len(quiet) == 50
+
+
+async def test_a_dead_letter_queue_of_one_contract_does_not_hold_another(bench: Bench) -> None:
+    await bench.contract("slow", "handler:slow", concurrency=1)
+    await bench.contract("fast", "handler:fast")
+    never = asyncio.Event()
+    bench.script.answer = lambda claim: never.wait() if claim.delivery.contract_id == "slow" else Delivered()
+    await bench.publish(*[new_event("t.x", i) for i in range(40)])
+    await bench.drain(10)
+    states = [row.state for row in await bench.rows(contract="fast")]
+    assert states == ["delivered"] * 40
+    never.set()
+
+
+async def test_a_handed_delivery_keeps_its_lane_and_is_looked_at_again(bench: Bench) -> None:
+    await bench.contract(ordered=True)
+    await bench.stream(2)
+    bench.script.answer = lambda claim: Delivered() if claim.delivery.handed else Handed(check_after_s=10)
+    await bench.drain()
+    assert bench.script.seqs == [1]
+    assert (await bench.rows())[0].waits_for == "confirmation"
+    bench.clock.advance(11)
+    assert await bench.store.deliveries.resume_handed() == 1
+    bench.script.answer = lambda claim: Delivered()
+    await bench.drain()
+    assert bench.script.seqs == [1, 1, 2]
+
+
+async def test_effects_are_appended_with_the_settlement(bench: Bench) -> None:
+    await bench.contract(pattern="t.*")
+    await bench.stream(1)
+    bench.script.answer = lambda claim: Delivered(effects=[new_event("after.t", {"of": claim.event.id})])
+    await bench.drain()
+    page = await bench.store.events.find(_everything(), None, 10)
+    assert [event.type for event in page.items] == ["after.t", "t.x"]
+
+
+async def test_a_settlement_the_store_could_not_take_is_made_later(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from holdfast.domain.errors import StoreBusy
+
+    await bench.contract()
+    await bench.stream(1)
+    real = bench.store.deliveries.settle
+
+    async def busy(*arguments: object) -> set[int]:
+        raise StoreBusy("busy")
+
+    monkeypatch.setattr(bench.store.deliveries, "settle", busy)
+    await bench.step()
+    with pytest.raises(StoreBusy):
+        await bench.engine.tick()
+    monkeypatch.setattr(bench.store.deliveries, "settle", real)
+    await bench.drain()
+    assert await bench.states() == ["delivered"]
+    assert len(bench.script.seen) == 1
+
+
+def _everything() -> object:
+    from holdfast.store.base import EventFilter
+
+    return EventFilter()
