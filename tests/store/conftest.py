@@ -13,6 +13,7 @@ from holdfast.ports import Chance, Clock  # noqa: E402
 from holdfast.store.sqlite.connection import Connection  # noqa: E402
 from holdfast.store.sqlite.store import DRIVERS, SqliteStore, inline_executor  # noqa: E402
 from holdfast.testing.suite.bench import OpenStore  # noqa: E402
+from store_shell import Shell, the_shell  # noqa: E402
 
 # Each names what must never be found. The schema has no foreign keys; this is what stands in for them.
 NEVER = {
@@ -65,6 +66,11 @@ def stray_rows(connection: Connection) -> dict[str, list[tuple[object, ...]]]:
 @pytest.fixture(params=["apsw", "sqlite3"])
 def driver(request: pytest.FixtureRequest) -> str:
     return str(request.param)
+
+
+@pytest.fixture
+def shell() -> Shell:
+    return the_shell()
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from holdfast.egress.engine import Deliverer, Engine, Renewal
 from holdfast.egress.guard import Guard
 from holdfast.home import Home
 from holdfast.ingress.importer import SpoolImport, spool_depth
-from holdfast.operations.retention import Checkpointing, Pruning, Watching
+from holdfast.operations.retention import Checking, Checkpointing, Pruning, Watching
 from holdfast.operations.sweeper import Sweeper
 from holdfast.operations.verbs import Operations
 from holdfast.ports import Chance, Clock, SystemChance, SystemClock
@@ -81,6 +81,8 @@ class House:
         loop.add(Pruning(store.care, config.retention, config.prune_every_s), poll_s=config.prune_every_s)
         loop.add(Checkpointing(store.care), poll_s=60.0)
         loop.add(Watching(store.care, lambda: loop.wake("router", "engine")))
+        if owner.unclean:
+            loop.add(Checking(store.care), poll_s=3600.0)
         if self.home is not None:
             loop.add(SpoolImport(self.home.spool, store.events, clock))
         store.on_change(self._changed)

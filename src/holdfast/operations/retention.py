@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from holdfast.domain.errors import StoreFailed
 from holdfast.store.base import Care, Retention
 
 PRUNE_MAX = 20_000
@@ -34,6 +35,24 @@ class Checkpointing:
     async def tick(self) -> float | None:
         await self._care.checkpoint()
         return 2.0
+
+
+class Checking:
+    """After an unclean stop: a look at the whole file in the background, while deliveries go on."""
+
+    name = "check"
+
+    def __init__(self, care: Care) -> None:
+        self._care = care
+        self._done = False
+
+    async def tick(self) -> float | None:
+        if not self._done:
+            faults = await self._care.check()
+            if faults:
+                raise StoreFailed(f"the store is damaged: {faults[0]}; restore a backup with: holdfast db restore")
+            self._done = True
+        return None
 
 
 class Watching:

@@ -162,10 +162,11 @@ class Claimed:
 
 
 class Owner(NamedTuple):
-    """A process at work, with the receipt chain it writes on."""
+    """A process at work, with the receipt chain it writes on. `unclean`: the one before it did not stop in order."""
 
     id: int
     chain: str
+    unclean: bool = False
 
 
 class TokenRow(NamedTuple):

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from holdfast.domain.errors import BadConfig
+from holdfast.domain.event import iso_time
+from holdfast.ports import SystemClock
 from holdfast.store.base import Store
 
 
@@ -40,3 +44,16 @@ def print_schema(own: bool) -> str:
     from holdfast.store.sqlite.migrate import printed
 
     return printed(own)
+
+
+@contextmanager
+def keep_closed(url: str, what: str) -> Iterator[Path]:
+    """Be the keeper of a store without opening it: for whoever replaces its file, which may be damaged."""
+    from holdfast.store.sqlite.keeper import Keeper
+
+    path = sqlite_path(url)
+    keeper = Keeper(path, {"what": what, "since": iso_time(SystemClock().now_ms())})
+    try:
+        yield path
+    finally:
+        keeper.release()

@@ -60,15 +60,16 @@ class SqliteOwners:
         def work(connection: Connection) -> Owner:
             params = (os.getpid(), socket.gethostname(), boot_id, now_ms)
             id = int(connection.rows(sql.owner_add, params)[0][0])
+            unclean = False
             if self._keeper:
-                connection.run(sql.owner_end_others, (now_ms, id))
+                unclean = connection.run(sql.owner_end_others, (now_ms, id)) > 0
                 connection.run(sql.lease_reclaim, (boot_ms, boot_id))
                 connection.run(sql.owner_forget, (now_ms - _FORGET_OWNERS_MS,))
             free = connection.rows(sql.node_free) or connection.rows(sql.node_add)
             chain = str(free[0][0])
             connection.run(sql.node_take, (id, chain))
             connection.run(sql.owner_chain, (chain, id))
-            return Owner(id, chain)
+            return Owner(id, chain, unclean)
 
         return await self._writer.run(work)
 

@@ -14,6 +14,7 @@ from holdfast.store.sqlite.statements import sql
 from holdfast.store.sqlite.writer import Writer
 
 SPAN = 2000
+_CHECKPOINT = "PRAGMA wal_checkpoint(PASSIVE)"
 
 
 class SqliteCare:
@@ -30,6 +31,7 @@ class SqliteCare:
         self._checkpointer, self._executor = checkpointer, executor
         self._seen: int | None = None
         self._inode = path.stat().st_ino
+        self._mended = is_mended(checkpointer.rows("SELECT sqlite_version()")[0][0])
 
     async def prune(self, retention: Retention, limit: int) -> dict[str, int]:
         """Remove what is past its time, in batches short enough to hold nobody up; at most `limit` of each kind."""
@@ -56,12 +58,18 @@ class SqliteCare:
         await self._executor.submit(partial(_copy, self._checkpointer, path))
 
     async def checkpoint(self) -> None:
-        """Move the log into the file. Only the keeper does this, and on an old SQLite never while anybody writes."""
-        await self._executor.submit(lambda: self._checkpointer.rows("PRAGMA wal_checkpoint(PASSIVE)"))
+        """Move the log into the file. Only the keeper does this, and with an old SQLite never while anybody writes."""
+        if self._mended:
+            await self._executor.submit(lambda: self._checkpointer.rows(_CHECKPOINT))
+        else:  # the write lock keeps every writer out meanwhile
+            await self._writer.run(lambda connection: self._checkpointer.rows(_CHECKPOINT), durable=False)
 
     async def check(self) -> list[str]:
         """What SQLite itself finds wrong with the file."""
-        rows = await self._executor.submit(lambda: self._checkpointer.rows("PRAGMA quick_check(20)"))
+        try:
+            rows = await self._executor.submit(lambda: self._checkpointer.rows("PRAGMA quick_check(20)"))
+        except StoreFailed as error:  # damaged so badly that not even the check can read it
+            return [error.message]
         return [] if rows == [("ok",)] else [str(row[0]) for row in rows]
 
     def changed_elsewhere(self) -> bool:
@@ -108,3 +116,9 @@ def _copy(connection: Connection, path: Path) -> None:
     connection.run("VACUUM INTO ?", (str(unfinished),))
     unfinished.chmod(0o600)
     unfinished.rename(path)
+
+
+def is_mended(version: str) -> bool:
+    """Whether this SQLite has the WAL-reset fault mended: it could lose commits made while another checkpoints."""
+    numbers = tuple(int(part) for part in version.split("."))
+    return numbers >= (3, 51, 3) or (3, 50, 7) <= numbers < (3, 51) or (3, 44, 6) <= numbers < (3, 45)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -168,7 +169,6 @@ class CareSuite(StoreSuite):
         bench.needs(Feature.BACKUP)
         await bench.emit()
         await bench.store.care.backup(tmp_path / "copy")
-        assert (tmp_path / "copy").stat().st_size > 0
-        assert list(tmp_path.glob("copy*")) == [tmp_path / "copy"]
+        assert [name for name in os.listdir(tmp_path) if name.startswith("copy")] == ["copy"]
         with pytest.raises(Conflict):
             await bench.store.care.backup(tmp_path / "copy")

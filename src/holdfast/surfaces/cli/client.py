@@ -1,0 +1,151 @@
+"""The REST client of the command line: the standard library, one connection, one answer."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from holdfast.domain.errors import BadConfig, BadInput, Conflict, Denied, HoldfastError, NotFound, TargetRefused
+from holdfast.home import DEFAULT_HOST, DEFAULT_PORT, Home, find_home
+
+CONNECT_S = 5.0
+ANSWER_S = 30.0
+LONG_S = 3600.0  # verify and prune look at everything there is
+
+_ERRORS: dict[int, type[HoldfastError]] = {
+    400: BadInput,
+    401: Denied,
+    403: Denied,
+    404: NotFound,
+    409: Conflict,
+    413: BadInput,
+    422: BadInput,
+}
+
+
+class Unreachable(HoldfastError):
+    """No daemon answers."""
+
+
+class Client:
+    """Speaks to one daemon.
+
+    >>> Client("http://127.0.0.1:4653", None).url
+    'http://127.0.0.1:4653'
+    """
+
+    def __init__(self, url: str, token: str | None, answer_s: float = ANSWER_S) -> None:
+        try:
+            parts = urlsplit(url)
+            usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.username is None
+        except ValueError:
+            usable = False
+        if not usable:
+            raise BadConfig("the daemon's address must look like http://127.0.0.1:4653; check HOLDFAST_URL")
+        self.url, self._token, self._answer_s = url, token, answer_s
+        self._parts, self._base = parts, parts.path.rstrip("/")
+
+    def get(self, path: str, query: Mapping[str, Any] | None = None) -> Any:
+        """Ask; what was not given is not asked for."""
+        given = {name: value for name, value in (query or {}).items() if value not in (None, False)}
+        return self._call("GET", path + _query(given), None)
+
+    def post(self, path: str, body: Any = None) -> Any:
+        return self._call("POST", path, json.dumps({} if body is None else body).encode())
+
+    def delete(self, path: str) -> Any:
+        return self._call("DELETE", path, None)
+
+    def _call(self, method: str, path: str, body: bytes | None) -> Any:
+        headers = {"Accept": "application/json", "Connection": "close"}
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        if self._token is not None:
+            headers["Authorization"] = f"Bearer {self._token}"
+        connection = self._connect()
+        try:
+            connection.request(method, self._base + path, body, headers)
+            response = connection.getresponse()
+            raw = response.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise Unreachable(
+                f"{self.url} took the request but did not answer it ({str(error) or type(error).__name__}); "
+                f"whether it was done is not known"
+            ) from None
+        finally:
+            connection.close()
+        return self._read(response.status, raw)
+
+    def _connect(self) -> http.client.HTTPConnection:
+        make = http.client.HTTPSConnection if self._parts.scheme == "https" else http.client.HTTPConnection
+        try:
+            connection = make(self._parts.hostname or "", self._parts.port, timeout=CONNECT_S)
+            connection.connect()
+        except ValueError as error:
+            raise BadConfig(f"the daemon's address {self.url} cannot be used: {error}") from None
+        except OSError as error:
+            raise Unreachable(
+                f"no daemon answers at {self.url} ({error.strerror or error}); start one with: holdfast up"
+            ) from None
+        connection.sock.settimeout(self._answer_s)
+        return connection
+
+    def _read(self, status: int, raw: bytes) -> Any:
+        try:
+            answer = json.loads(raw)
+        except ValueError:
+            answer = None
+        if 200 <= status < 300 and isinstance(answer, dict | list):
+            return answer
+        if not isinstance(answer, dict) or not isinstance(answer.get("detail"), str):
+            raise Unreachable(f"what answers at {self.url} is not holdfast (status {status}); start it: holdfast up")
+        if answer.get("error") == TargetRefused.__name__:
+            raise TargetRefused(answer["detail"])
+        raise _ERRORS.get(status, HoldfastError)(answer["detail"])
+
+
+def find_client(answer_s: float = ANSWER_S) -> Client:
+    """The daemon of `HOLDFAST_URL`, of the home folder, or of the default port."""
+    home = find_home()
+    return Client(find_address(home) or f"http://{DEFAULT_HOST}:{DEFAULT_PORT}", find_token(home), answer_s)
+
+
+def find_address(home: Home) -> str | None:
+    """Where a daemon said it can be found; None: nobody said so."""
+    given = os.environ.get("HOLDFAST_URL")
+    if given:
+        return given.rstrip("/")
+    try:
+        return home.address_file.read_text(encoding="utf-8").strip() or None
+    except FileNotFoundError:
+        return None
+
+
+def find_token(home: Home) -> str | None:
+    token = os.environ.get("HOLDFAST_TOKEN") or home.read_token()
+    if token is not None and not (token.isascii() and token.isprintable() and " " not in token):
+        raise BadConfig("the token holds characters no token has; check HOLDFAST_TOKEN or HOLDFAST_HOME/token")
+    return token
+
+
+def part(value: object) -> str:
+    """One part of a path, whatever characters it holds."""
+    text = str(value)
+    if not text:
+        raise BadInput("an id is empty; say which one")
+    try:
+        return quote(text, safe="")
+    except UnicodeEncodeError:
+        raise BadInput("an id is not text in UTF-8") from None
+
+
+def _query(given: Mapping[str, Any]) -> str:
+    values = {name: "true" if value is True else str(value) for name, value in given.items()}
+    try:
+        return f"?{urlencode(values)}" if values else ""
+    except UnicodeEncodeError:
+        raise BadInput("an option's value is not text in UTF-8") from None

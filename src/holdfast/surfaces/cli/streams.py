@@ -1,0 +1,50 @@
+"""`holdfast streams`: look at streams."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from holdfast.surfaces.cli.client import find_client, part
+from holdfast.surfaces.cli.options import NearGroup, json_option, page_options
+from holdfast.surfaces.cli.output import show, show_fields, show_page
+
+
+@click.group(cls=NearGroup)
+def streams() -> None:
+    """Look at streams."""
+
+
+@streams.command("list")
+@page_options
+@json_option
+def list_streams(as_json: bool, **query: Any) -> None:
+    """List streams by name."""
+    show(
+        find_client().get("/api/streams", query),
+        as_json,
+        lambda page: show_page(page, ("id", "head", "created_at", "closed_at")),
+    )
+
+
+@streams.command("show")
+@click.argument("id")
+@json_option
+def show_stream(id: str, as_json: bool) -> None:
+    """Show one stream."""
+    show(find_client().get(f"/api/streams/{part(id)}"), as_json, show_fields)
+
+
+@streams.command("events")
+@click.argument("id")
+@click.option("--after", metavar="SEQ", type=click.IntRange(0), default=0, help="Only those after this seq.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="At most so many.")
+@json_option
+def stream_events(id: str, after: int, limit: int, as_json: bool) -> None:
+    """List a stream's events in the order of their seq."""
+    show(
+        find_client().get(f"/api/streams/{part(id)}/events", {"after": after, "limit": limit}),
+        as_json,
+        lambda page: show_page(page, ("seq", "id", "type", "source", "accepted_at")),
+    )

@@ -1,0 +1,117 @@
+"""What the pages name exists: files, functions, statements, tables, links; and every room has its page."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from holdfast.store.open import print_schema
+from holdfast.store.sqlite.statements import sql
+
+ROOT = Path(__file__).parents[2]
+ROOMS = ROOT / "src" / "holdfast"
+PAGES = sorted(
+    [
+        *ROOT.glob("architecture/*.md"),
+        *ROOT.glob("docs/decisions/*.md"),
+        *(ROOT / "docs" / f"{name}.md" for name in ("configuration", "follow-one-event", "plain-sql", "states")),
+        *(ROOT / f"{name}.md" for name in ("CONTRIBUTING", "SECURITY", "CHANGELOG")),
+    ]
+)
+
+
+def named(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def codes(page: Path) -> list[str]:
+    """Everything in backticks outside fenced blocks."""
+    return re.findall(
+        r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+    )
+
+
+def resolve(name: str) -> object:
+    parts = name.split(".")
+    for cut in range(len(parts), 0, -1):
+        try:
+            found: object = importlib.import_module(".".join(parts[:cut]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[cut:]:
+            found = getattr(found, part)
+        return found
+    raise ModuleNotFoundError(name)
+
+
+@pytest.fixture(scope="module")
+def schema() -> set[str]:
+    connection = sqlite3.connect(":memory:")
+    connection.executescript(print_schema(own=True))
+    names = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
+    connection.close()
+    return names
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_every_file_a_page_names_exists(page):
+    for code in codes(page):
+        if re.match(r"(src|tests|examples|docs|architecture|requirements)/", code):
+            assert (ROOT / code).exists(), f"{named(page)} names {code}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_every_function_and_statement_a_page_names_exists(page):
+    for code in codes(page):
+        if re.fullmatch(r"holdfast(\.\w+)+", code) and not code.endswith((".db", ".yml", ".sock")):
+            resolve(code)
+        elif re.fullmatch(r"sql\.\w+", code):
+            assert getattr(sql, code.removeprefix("sql."))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_every_table_a_page_names_exists(page, schema):
+    for code in codes(page):
+        if re.fullmatch(r"holdfast_\w+", code):
+            assert code in schema, f"{named(page)} names {code}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_every_link_leads_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)", page.read_text("utf-8")):
+        if "://" not in target:
+            assert (page.parent / target).exists(), f"{named(page)} links to {target}"
+
+
+def test_the_walk_names_a_file_and_a_function_at_every_step():
+    text = (ROOT / "docs" / "follow-one-event.md").read_text("utf-8")
+    steps = text.split("\n## ")[1:]
+    assert len(steps) == 9
+    assert len(re.findall(r"`holdfast(?:\.\w+)+`", text)) >= 25
+
+
+def test_every_room_has_its_page_and_every_page_its_room():
+    rooms = {path.parent.name for path in ROOMS.glob("*/__init__.py")}
+    assert {page.stem for page in ROOT.glob("architecture/*.md")} == rooms | {"README"}
+    front = (ROOT / "architecture" / "README.md").read_text("utf-8")
+    for room in rooms:
+        assert f"]({room}.md)" in front
+
+
+DECISIONS = sorted(ROOT.glob("docs/decisions/*.md"))
+
+
+def test_decisions_are_numbered_without_gaps():
+    assert [int(path.name[:4]) for path in DECISIONS] == list(range(1, len(DECISIONS) + 1))
+
+
+@pytest.mark.parametrize("page", DECISIONS, ids=named)
+def test_a_decision_says_what_why_and_when_to_think_again(page):
+    text = page.read_text("utf-8")
+    number = int(page.name[:4])
+    assert text.startswith(f"# {number}. ")
+    assert [line for line in text.splitlines() if line.startswith("**")] == ["**What**", "**Why**", "**Revisit when**"]

@@ -1,0 +1,141 @@
+"""The command itself: help, loading, exit codes, what is printed and what never is."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from daemon import clean_env, run_cli
+
+from holdfast import __version__
+from holdfast.__main__ import COMMANDS, holdfast
+from holdfast.surfaces.cli.output import cell, visible
+
+HEAVY = ("fastapi", "starlette", "uvicorn", "aiohttp", "apsw", "yaml", "asyncio", "sqlite3")
+
+
+def test_help_lists_every_command_with_one_line(tmp_path: Path) -> None:
+    said = run_cli(tmp_path, "--help")
+    assert said.code == 0
+    for name, entry in COMMANDS.items():
+        assert any(line.split() == [name, *entry.help.split()] for line in said.out.splitlines()), name
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_the_table_is_the_commands_own(name: str) -> None:
+    command = holdfast.get_command(click.Context(holdfast), name)
+    assert command is not None
+    assert (command.help or "").splitlines()[0] == COMMANDS[name].help
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["emit", "hello.world"], ["status"]])
+def test_nothing_heavy_is_loaded_for_a_light_command(arguments: list[str], tmp_path: Path) -> None:
+    code = (
+        "import sys\nfrom holdfast.__main__ import run\nrun(sys.argv[1:])\n"
+        f"sys.stderr.write('LOADED ' + ' '.join(n for n in {HEAVY!r} if n in sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], env=clean_env(tmp_path), capture_output=True, text=True, timeout=30
+    )
+    assert done.stderr.rpartition("LOADED")[2].strip() == ""
+
+
+def test_the_version_is_the_packages(tmp_path: Path) -> None:
+    assert run_cli(tmp_path, "--version").out == f"holdfast {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [(["evnts"], "did you mean events?"), (["dlq", "reproces"], "did you mean reprocess?"), (["zzz"], "--help")],
+)
+def test_an_unknown_command_names_the_near_one(arguments: list[str], hint: str, tmp_path: Path) -> None:
+    said = run_cli(tmp_path, *arguments)
+    assert said.code == 2
+    assert hint in said.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["emit"],
+        ["emit", "no spaces allowed"],
+        ["emit", "a.b", "--payload", "{"],
+        ["emit", "a.b", "--property", "novalue"],
+        ["emit", "a.b", "--property", "n=1", "--property", "n=2"],
+        ["emit", "a.b", "--to", "nowhere"],
+        ["dlq", "discard"],
+        ["dlq", "discard", "7", "--all"],
+        ["dlq", "discard", "seven"],
+        ["pause"],
+        ["pause", "--contract", "a", "--lane", "b"],
+        ["contracts", "add", "--id", "x"],
+        ["contracts", "add", "--id", "x", "--url", "https://a.example", "--handler", "h"],
+        ["contracts", "add", "--id", "x", "--url", "https://a.example", "--secret-env", "NOT_SET_ANYWHERE"],
+        ["contracts", "add", "--id", "x", "--handler", "h", "--property", "a=b*", "--property", "a=c"],
+        ["events", "list", "--limit", "0"],
+        ["up", "--port", "70000"],
+        ["token", "create", "bob", "--scope", "king"],
+    ],
+)
+def test_wrong_use_is_2_and_changes_nothing(arguments: list[str], tmp_path: Path) -> None:
+    said = run_cli(tmp_path / "home", *arguments)
+    assert (said.code, said.out) == (2, ""), said
+    assert said.err
+    assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.parametrize("arguments", [["status"], ["events", "list"], ["dlq", "count", "--json"], ["prune"]])
+def test_without_a_daemon_it_is_4_and_says_how_to_start_one(arguments: list[str], tmp_path: Path) -> None:
+    said = run_cli(tmp_path, *arguments, env={"HOLDFAST_URL": "http://127.0.0.1:1"})
+    assert (said.code, said.out) == (4, "")
+    assert said.err.startswith("holdfast: no daemon answers at http://127.0.0.1:1")
+    assert "holdfast up" in said.err
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:4653", "ftp://a.example", "http://", "http://u:p@a.example", "http://["])
+def test_an_address_that_is_none_is_said(url: str, tmp_path: Path) -> None:
+    said = run_cli(tmp_path, "status", env={"HOLDFAST_URL": url})
+    assert said.code == 1
+    assert "HOLDFAST_URL" in said.err
+
+
+def test_a_token_others_may_read_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("hf_secret\n")
+    (tmp_path / "token").chmod(0o644)
+    said = run_cli(tmp_path, "status")
+    assert said.code == 1
+    assert f"chmod 600 {tmp_path / 'token'}" in said.err
+    assert "hf_secret" not in said.out + said.err
+
+
+def test_a_token_no_header_could_carry_is_refused_without_being_shown(tmp_path: Path) -> None:
+    said = run_cli(tmp_path, "status", env={"HOLDFAST_TOKEN": "hf_sec\nret"})
+    assert said.code == 1
+    assert "HOLDFAST_TOKEN" in said.err
+    assert "hf_sec" not in said.err
+
+
+def test_control_characters_are_shown_as_escapes() -> None:
+    assert visible("a\x1b]0;t\x07\r\n\x9b\u202e b") == "a\\x1b]0;t\\x07\\r\\n\\x9b\\u202e b"
+    assert cell({"k": "\x1b[2J", "back": "\\u001b"}) == '{"k": "\\x1b[2J", "back": "\\\\u001b"}'
+
+
+def test_a_reader_that_goes_away_is_no_traceback(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as gone:
+        done = subprocess.run(
+            [sys.executable, "-m", "holdfast", "db", "print"],
+            stdout=gone, stderr=subprocess.PIPE, env=clean_env(tmp_path), text=True, timeout=30,
+        )  # fmt: skip
+    assert "Traceback" not in done.stderr
+
+
+def test_json_stays_json_where_the_terminal_knows_ascii_only(tmp_path: Path) -> None:
+    said = run_cli(tmp_path, "emit", "a.b", "--json", env={"PYTHONIOENCODING": "ascii"})
+    assert json.loads(said.out)["spooled"] is True
