@@ -10,8 +10,8 @@ from pathlib import Path
 
 import click
 import pytest
-from daemon import clean_env, run_cli
 
+from daemon import clean_env, run_cli
 from holdfast import __version__
 from holdfast.__main__ import COMMANDS, holdfast
 from holdfast.surfaces.cli.output import cell, visible

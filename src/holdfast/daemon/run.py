@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import logging
 import os
 import secrets
@@ -48,6 +49,7 @@ async def run_daemon(
     _listen_to_signals(stopping)
     with _poke_socket(home, lambda: house.loop.wake("spool")):
         await house.start()
+        await asyncio.to_thread(_load_surfaces)
         server = Server(_surfaces(house, home, config, listener), listener)
         await server.start()
         address = _address(listener)
@@ -74,8 +76,13 @@ def _open_house(url: str, config: Config, home: Home, app: Outbox | None, probe:
     return House(store, config, home, handlers=app.handlers, contracts=app.contracts.all())
 
 
+def _load_surfaces() -> None:
+    """Heavy imports come late, and in a thread: the engine is at work already."""
+    importlib.import_module("holdfast.surfaces.rest.app")
+    importlib.import_module("uvicorn")
+
+
 def _surfaces(house: House, home: Home, config: Config, listener: socket.socket) -> object:
-    """Heavy imports come only now: the engine is at work already."""
     from holdfast.surfaces.rest.app import build_app
     from holdfast.surfaces.rest.gate import Tokens
 
@@ -172,8 +179,6 @@ def main(host: str | None, port: int | None, app: Outbox | None, home: Home) -> 
 
 def load_app(spec: str) -> Outbox:
     """The outbox that `module:name` names, with the current folder importable as in every Python tool."""
-    import importlib
-
     from holdfast.domain.errors import BadConfig
     from holdfast.outbox import Outbox
 

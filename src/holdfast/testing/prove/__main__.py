@@ -12,10 +12,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from holdfast.testing.prove.campaign import Campaign, Plan
+from holdfast.testing.prove.campaign import Campaign
 from holdfast.testing.prove.checker import check
 from holdfast.testing.prove.processes import Stuck
 from holdfast.testing.prove.report import Report
+from holdfast.testing.prove.scene import Plan, Scene
 
 
 def prove(kills: int, seed: int, as_json: bool) -> int:
@@ -27,7 +28,7 @@ def prove(kills: int, seed: int, as_json: bool) -> int:
 
     say(f"Killing the daemon -9 {kills} times under load, seed {seed} …")
     try:
-        evidence = Campaign(root, Plan(kills, seed), say).run()
+        evidence = Campaign(Scene(root, Plan(seed)), kills, say).run()
         report = Report(evidence, check(evidence), seed, time.monotonic() - began_s)
     except (Exception, KeyboardInterrupt) as error:
         what = str(error) if isinstance(error, Stuck) else repr(error)

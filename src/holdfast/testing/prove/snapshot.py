@@ -58,7 +58,7 @@ def read_store(path: Path) -> StoreRows:
         if connection.rows(_ORPHANS)[0][0]:
             raise ValueError("the store holds deliveries without their event or queue")
         return StoreRows(
-            events=[EventRow(*row[:-1], digest=digest_json(json.loads(row[-1]))) for row in connection.rows(_EVENTS)],
+            events=[EventRow._make((*row[:-1], digest_json(json.loads(row[-1])))) for row in connection.rows(_EVENTS)],
             deliveries=_deliveries(connection),
             leases=[LeaseRow(*row) for row in connection.rows(_LEASES)],
             unrouted=frozenset(row[0] for row in connection.rows(_WAITING.format("unrouted"))),
@@ -73,4 +73,4 @@ def read_store(path: Path) -> StoreRows:
 def _deliveries(connection: ApswConnection) -> list[DeliveryRow]:
     rows = connection.rows(_DELIVERIES)
     moving = {row[3] for row in rows if row[-1] and row[3] is not None}
-    return [DeliveryRow(*row[:-1], reachable=bool(row[-1]) or row[3] in moving) for row in rows]
+    return [DeliveryRow._make((*row[:-1], bool(row[-1]) or row[3] in moving)) for row in rows]

@@ -117,9 +117,10 @@ WHERE c.removed_at IS NOT NULL
 
 -- name: unserved_pending
 -- The waiting and, with the head of a lane, whoever has waited behind it as long: they would only be buried one by one.
+-- CROSS JOIN keeps the planner from walking all that is ready, or every delivery there is.
 WITH waiting (id, lane) AS (
   SELECT d.id, d.lane FROM holdfast_queues q
-  JOIN holdfast_ready r ON r.queue = q.id AND r.token IS NULL AND r.due_at <= ?1
+  CROSS JOIN holdfast_ready r ON r.queue = q.id AND r.token IS NULL AND r.due_at <= ?1
   JOIN holdfast_deliveries d ON d.id = r.delivery
   WHERE q.kind = 'handler' AND q.served_at <= ?1 AND q.paused = 0 AND q.parked = 0 LIMIT ?2
 )
@@ -127,6 +128,6 @@ SELECT d.id, d.generation, d.attempts, e.id FROM holdfast_deliveries d JOIN hold
 WHERE d.id IN (
   SELECT id FROM waiting
   UNION
-  SELECT behind.id FROM waiting JOIN holdfast_deliveries behind
+  SELECT behind.id FROM waiting CROSS JOIN holdfast_deliveries behind
     ON behind.lane = waiting.lane AND behind.lane IS NOT NULL AND behind.state = 'pending' AND behind.created_at <= ?1
   LIMIT ?2);

@@ -1,0 +1,173 @@
+"""The judge is judged: evidence that keeps every promise passes, and each way to break one is seen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from holdfast.domain.receipt import NO_LINKS, Head, leaf_line, link
+from holdfast.testing.prove.checker import check
+from holdfast.testing.prove.evidence import DeliveryRow, Ended, EventRow, Evidence, LeaseRow, StoreRows
+from holdfast.testing.prove.records import Accepted, Answered, Killed, Received, Refused, Sent, Started
+
+
+def received(n: int, number: int, at: int, **more: object) -> Received:
+    item = Received(n, "ordered", f"evt{number}", "s", number, f"key{number}", f"d{number}", f"b{number}", at, at)
+    return item._replace(**more)
+
+
+def good() -> Evidence:
+    """Two events on one ordered lane; the first is sent twice, since the daemon was killed before it could settle."""
+    events = [EventRow(f"evt{n}", "s", n, f"key{n}", f"d{n}") for n in (1, 2)]
+    deliveries = [
+        DeliveryRow(n, f"evt{n}", "ordered", 1, "delivered", None, 1, 1, settled, False)
+        for n, settled in ((1, 60), (2, 80))
+    ]
+    first = link("node-0001", NO_LINKS, 60, [leaf_line(1, 1, "evt1", "delivered", None, 1, 60, "engine")])
+    second = link("node-0001", Head(1, first.hash), 80, [leaf_line(2, 1, "evt2", "delivered", None, 1, 80, "engine")])
+    head = Head(2, second.hash)
+    return Evidence(
+        sent={f"key{n}": Sent(f"key{n}", "s", f"d{n}", n) for n in (1, 2)},
+        accepted=[Accepted(f"key{n}", f"evt{n}", "s", n, False, 5 + n) for n in (1, 2)],
+        refused=[],
+        received=[received(1, 1, 10), received(2, 1, 50), received(3, 2, 70)],
+        answers={n: Answered(n, "ok", at) for n, at in ((1, 12), (2, 55), (3, 75))},
+        started=[Started(0, False, 0), Started(1, False, 30)],
+        killed=[Killed(0, "random", None, 1, 1, 20)],
+        store=StoreRows(events, deliveries, [], frozenset(), frozenset(), {"node-0001": head}, [first, second]),
+        ordered=frozenset({"ordered"}),
+        contracts=frozenset({"ordered"}),
+    )
+
+
+def broken(evidence: Evidence) -> set[str]:
+    return {violation.promise for violation in check(evidence).violations}
+
+
+def with_store(evidence: Evidence, **changes: object) -> Evidence:
+    return replace(evidence, store=replace(evidence.store, **changes))
+
+
+def with_delivery(evidence: Evidence, index: int, **changes: object) -> Evidence:
+    rows = list(evidence.store.deliveries)
+    rows[index] = rows[index]._replace(**changes)
+    return with_store(evidence, deliveries=rows)
+
+
+def test_evidence_that_keeps_every_promise_passes() -> None:
+    verdict = check(good())
+    assert verdict.violations == ()
+    assert (verdict.duplicates.explained.total(), verdict.duplicates.unexplained) == (1, 0)
+    assert (verdict.links, verdict.transitions) == (2, 2)
+
+
+def test_an_accepted_event_that_is_gone_is_lost() -> None:
+    evidence = good()
+    assert "lost" in broken(
+        replace(evidence, accepted=[*evidence.accepted, Accepted("key3", "evt3", "s", 3, False, 9)])
+    )
+
+
+def test_an_event_that_was_not_routed_to_a_contract_is_lost() -> None:
+    evidence = good()
+    assert "lost" in broken(with_store(evidence, deliveries=evidence.store.deliveries[:1]))
+
+
+def test_a_pending_delivery_that_nothing_will_look_at_is_lost() -> None:
+    stranded = with_delivery(good(), 1, state="pending", settled_at_ms=None, attempts=0)
+    assert "lost" in broken(stranded)
+    assert "lost" not in broken(with_delivery(stranded, 1, reachable=True))
+
+
+def test_a_key_with_two_ids_or_a_refusal_is_seen() -> None:
+    evidence = good()
+    assert "keys" in broken(replace(evidence, accepted=[*evidence.accepted, Accepted("key1", "evt2", "s", 2, True, 9)]))
+    assert "keys" in broken(replace(evidence, refused=[Refused("key9", 422, "no")]))
+
+
+def test_what_nobody_sent_is_invented_unless_its_fate_is_unknown() -> None:
+    evidence = good()
+    stranger = replace(evidence, received=[*evidence.received, received(4, 9, 90)])
+    assert "invented" in broken(stranger)
+    unknown = replace(stranger, sent={**evidence.sent, "key9": Sent("key9", "s", "d9", 1)})
+    assert "invented" not in broken(unknown)
+
+
+@pytest.mark.parametrize("change", [{"digest": "other"}, {"body": "other"}, {"seq": 7}, {"stream": "t"}])
+def test_changed_bytes_are_seen(change: dict[str, object]) -> None:
+    evidence = good()
+    items = [evidence.received[0], evidence.received[1]._replace(**change), evidence.received[2]]
+    assert "bytes" in broken(replace(evidence, received=items))
+
+
+def test_delivered_without_a_good_answer_is_a_false_success() -> None:
+    evidence = good()
+    assert "false_success" in broken(replace(evidence, answers={**evidence.answers, 3: Answered(3, "lost", 75)}))
+    assert "false_success" in broken(replace(evidence, received=evidence.received[:2]))
+
+
+def test_an_attempt_before_the_end_of_the_one_ahead_breaks_the_order() -> None:
+    evidence = good()
+    early = replace(evidence, received=[*evidence.received[:2], received(3, 2, 58)])
+    assert "order" in broken(early)
+    assert "order" in broken(with_delivery(evidence, 0, state="pending", settled_at_ms=None, reachable=True))
+
+
+def test_first_receipts_out_of_order_and_late_repetitions_break_the_order() -> None:
+    evidence = good()
+    assert "order" in broken(replace(evidence, received=[*evidence.received[:2], received(3, 2, 5)]))
+    assert "order" in broken(replace(evidence, received=[*evidence.received, received(4, 1, 90)]))
+
+
+def test_a_lane_that_is_not_ordered_may_overtake() -> None:
+    evidence = replace(good(), ordered=frozenset())
+    assert "order" not in broken(replace(evidence, received=[*evidence.received[:2], received(3, 2, 5)]))
+
+
+def test_a_duplicate_needs_a_cause_between_the_two() -> None:
+    evidence = good()
+    assert "duplicate" in broken(replace(evidence, killed=[]))
+    assert "duplicate" not in broken(
+        replace(evidence, killed=[], answers={**evidence.answers, 1: Answered(1, "reset", 12)})
+    )
+    assert "duplicate" not in broken(replace(evidence, killed=[], lease_lost=frozenset({("ordered", "evt1")})))
+    later = replace(evidence, started=[Started(0, False, 0), Started(1, False, 65)])
+    assert "duplicate" in broken(later)
+
+
+def test_an_end_that_changes_or_is_followed_by_an_attempt_is_not_absorbing() -> None:
+    evidence = good()
+    assert "absorbing" in broken(replace(evidence, ended_before={1: Ended("dead", "rejected", 1)}))
+    assert "absorbing" in broken(replace(evidence, ended_before={99: Ended("dead", "rejected", 1)}))
+    assert "absorbing" in broken(replace(evidence, received=[*evidence.received, received(4, 2, 90)]))
+
+
+def test_gaps_and_double_deliveries_break_conservation() -> None:
+    evidence = good()
+    events = [evidence.store.events[0], evidence.store.events[1]._replace(seq=3)]
+    assert "conservation" in broken(with_store(evidence, events=events))
+    rows = [*evidence.store.deliveries, evidence.store.deliveries[0]._replace(id=3)]
+    assert "conservation" in broken(with_store(evidence, deliveries=rows))
+    assert "conservation" in broken(with_store(evidence, unmatched=frozenset({"evt1"})))
+
+
+def test_a_book_that_does_not_verify_or_tells_another_story_is_seen() -> None:
+    evidence = good()
+    assert "receipts" in broken(with_store(evidence, links=evidence.store.links[:1]))
+    edited = replace(evidence.store.links[1], leaves=evidence.store.links[1].leaves.replace(b"evt2", b"evt3"))
+    assert "receipts" in broken(with_store(evidence, links=[evidence.store.links[0], edited]))
+    assert "receipts" in broken(with_delivery(evidence, 1, attempts=2))
+    head = evidence.store.heads["node-0001"]
+    again = link("node-0001", head, 90, [leaf_line(2, 1, "evt2", "dead", "rejected", 2, 90, "engine")])
+    grown = with_store(evidence, links=[*evidence.store.links, again], heads={"node-0001": Head(3, again.hash)})
+    assert "receipts" in broken(with_delivery(grown, 1, state="dead", reason="rejected", attempts=2))
+
+
+def test_what_still_waits_or_is_held_in_the_end_is_seen() -> None:
+    evidence = good()
+    assert "settled" in broken(with_store(evidence, leases=[LeaseRow(1, 1)]))
+    assert "settled" in broken(with_store(evidence, unrouted=frozenset({"evt2"})))
+    unanswered = replace(evidence, sent={**evidence.sent, "key9": Sent("key9", "s", "d9", 1)})
+    assert "settled" in broken(unanswered)
+    assert check(unanswered, settled=False).violations == ()

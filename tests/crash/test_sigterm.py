@@ -1,0 +1,89 @@
+"""SIGTERM: no new work, what has begun may finish, what has not is given back, and the next start goes on at once."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from holdfast.store.sqlite.connection import ApswConnection
+from holdfast.testing.prove.checker import check
+from holdfast.testing.prove.processes import Daemon
+from holdfast.testing.prove.scene import Plan, Scene
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+
+STOP_WITHIN_S = 5.0
+RESUME_WITHIN_S = 5.0
+
+
+def look(database: Path, query: str) -> list[tuple[object, ...]]:
+    connection = ApswConnection(database, readonly=True)
+    try:
+        return connection.rows(query)
+    finally:
+        connection.close()
+
+
+def test_a_stop_under_load_gives_back_what_has_not_begun_and_loses_nothing(tmp_path: Path) -> None:
+    """Two requests at a time, so that claims wait in the daemon's hands when it is told to stop."""
+    with Scene(tmp_path, Plan(seed=7, rate=300, fail=0.0, concurrency=2)) as scene:
+        scene.open()
+        for _ in range(3):
+            time.sleep(0.7)
+            assert scene.stop() < STOP_WITHIN_S
+            assert look(scene.database, "SELECT * FROM holdfast_ready WHERE token IS NOT NULL") == []
+            assert look(scene.database, "SELECT * FROM holdfast_ready WHERE starts <> 0") == []
+            assert look(scene.database, "SELECT * FROM holdfast_owners WHERE ended_at IS NULL") == []
+            assert not (scene.home / "address").exists()
+            scene.start()
+            began_s = time.monotonic()
+            scene.wait_first_delivery()
+            assert time.monotonic() - began_s < RESUME_WITHIN_S
+            scene.daemon.wait_answering()
+        scene.drain(print)
+    verdict = check(scene.evidence())
+    # No life was killed, so that a repetition has no excuse: what had begun was finished and written down.
+    assert verdict.violations == ()
+    assert verdict.states["delivered"] > 0
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8])
+def test_a_stop_during_start_up_ends_cleanly_and_the_next_start_works(tmp_path: Path, after_s: float) -> None:
+    home, log = tmp_path / "home", tmp_path / "log"
+    home.mkdir(mode=0o700)
+    for attempt in range(2):  # on a fresh home, and on one that such a stop left behind
+        daemon = Daemon(home, log)
+        try:
+            time.sleep(after_s)
+            daemon.signal(signal.SIGTERM)
+            code = daemon.wait(20)
+        finally:
+            daemon.end()
+        # Before the interpreter has begun to listen, the signal simply ends it: there is nothing to finish.
+        assert code in (0, -signal.SIGTERM), f"attempt {attempt}: {log.read_text()}"
+        assert "Traceback" not in log.read_text()
+        assert not (home / "address").exists()
+    daemon = Daemon(home, log)
+    try:
+        daemon.wait_answering()
+        daemon.signal(signal.SIGTERM)
+        assert daemon.wait(20) == 0
+    finally:
+        daemon.end()
+
+
+def test_a_second_signal_does_not_wait(tmp_path: Path) -> None:
+    """The operator insists: the daemon goes at once, and what it held is taken up by the next start."""
+    with Scene(tmp_path, Plan(seed=9, rate=200, fail=0.0)) as scene:
+        scene.open()
+        scene.daemon.signal(signal.SIGTERM)
+        scene.daemon.signal(signal.SIGTERM)
+        assert scene.daemon.wait(10) in (0, 130)
+        scene.start()
+        scene.wait_first_delivery()
+        scene.drain(print)
+    verdict = check(scene.evidence())
+    assert [item for item in verdict.violations if item.promise != "duplicate"] == []

@@ -1,0 +1,353 @@
+"""One verb, one answer: the command line, REST and Python say the same, and no verb is missing from any of them."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import re
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from daemon import Daemon, shop
+from holdfast.__main__ import holdfast
+from holdfast.daemon.config import load_config
+from holdfast.domain.event import new_event
+from holdfast.egress.guard import Guard
+from holdfast.operations.verbs import Operations
+from holdfast.ports import SystemChance, SystemClock
+from holdfast.store.open import open_store
+from holdfast.surfaces.rest.app import build_app
+from holdfast.surfaces.rest.gate import Tokens
+
+# verb -> (command, route); None: said beside it why there is none.
+VERBS: dict[str, tuple[str, str | None]] = {
+    "events.append": ("emit", "POST /api/events"),
+    "events.find": ("events list", "GET /api/events"),
+    "events.show": ("events show", "GET /api/events/{id}"),
+    "events.route": ("events route", "POST /api/events/route"),
+    "events.streams": ("streams list", "GET /api/streams"),
+    "events.stream": ("streams show", "GET /api/streams/{id}"),
+    "events.stream_events": ("streams events", "GET /api/streams/{id}/events"),
+    "deliveries.find": ("deliveries list", "GET /api/deliveries"),
+    "deliveries.show": ("deliveries show", "GET /api/deliveries/{id}"),
+    "deliveries.retry": ("deliveries retry", "POST /api/deliveries/{id}/retry"),
+    "deliveries.cancel": ("deliveries cancel", "POST /api/deliveries/{id}/cancel"),
+    "dead_letters.count": ("dlq count", "GET /api/dlq/count"),
+    "dead_letters.inspect": ("dlq inspect", "GET /api/dlq"),
+    "dead_letters.reprocess": ("dlq reprocess", "POST /api/dlq/reprocess"),
+    "dead_letters.discard": ("dlq discard", "POST /api/dlq/discard"),
+    "contracts.find": ("contracts list", "GET /hooks/contracts"),
+    "contracts.show": ("contracts show", "GET /hooks/contracts/{id}"),
+    "contracts.add": ("contracts add", "POST /hooks/contracts"),
+    "contracts.remove": ("contracts remove", "DELETE /hooks/contracts/{id}"),
+    "contracts.test": ("contracts test", "POST /hooks/contracts/test"),
+    "contracts.properties": ("contracts properties", "GET /hooks/properties"),
+    "receipts.find": ("receipts list", "GET /api/receipts"),
+    "receipts.verify": ("receipts verify", "GET /api/receipts/verify"),
+    "care.status": ("status", "GET /api/status"),
+    "care.pause": ("pause", "POST /api/pause"),
+    "care.resume": ("resume", "POST /api/resume"),
+    "care.prune": ("prune", "POST /api/prune"),
+    # Who may ask is not to be changed by asking: tokens are made on the machine itself.
+    "tokens.create": ("token create", None),
+    "tokens.find": ("token list", None),
+    "tokens.revoke": ("token revoke", None),
+}
+NO_VERBS = {"contracts.parse", "tokens.scope_of"}  # parts other verbs are made of
+# The probes, which look at the process, and the commands about files and processes: no verb of a running store.
+OTHER_ROUTES = {"GET /healthz", "GET /readyz"}
+OTHER_COMMANDS = {"up", "demo", "db migrate", "db print", "db backup", "db restore"}
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    with shop(tmp_path_factory.mktemp("shop")) as running:
+        for scope in ("refuse", "later"):  # a new life must not end while the answers are compared
+            assert running.request("POST", "/api/events", {"type": f"{'bad' if scope == 'refuse' else 'slow'}.x"})
+        yield running
+
+
+@pytest.fixture
+async def copied(daemon: Daemon, tmp_path: Path) -> AsyncIterator[Operations]:
+    """Python's verbs, on a copy of the daemon's store as it is when the test begins."""
+    assert daemon.cli("db", "backup", str(tmp_path / "copy.db")).code == 0
+    store = open_store(f"sqlite:///{tmp_path}/copy.db", keep=True)
+    try:
+        yield await operations_on(store)
+    finally:
+        await store.close()
+
+
+async def operations_on(store: Any) -> Operations:
+    config = load_config(None)
+    owner = await store.owners.enlist()
+    guard = Guard(("127.0.0.0/8",))
+    return Operations(store, owner, guard, config.policies, config.retention, SystemClock(), SystemChance())
+
+
+def cli(daemon: Daemon, *arguments: str) -> Any:
+    said = daemon.cli(*arguments, "--json")
+    assert said.code == 0, said
+    return said.json
+
+
+def rest(daemon: Daemon, method: str, path: str, body: Any = None) -> Any:
+    status, answer = daemon.request(method, path, body)
+    assert status in (200, 201), answer
+    return answer
+
+
+def plain(value: Any, *names: str) -> Any:
+    """An answer without what must differ between two calls: times, and the named ids."""
+    if isinstance(value, list):
+        return [plain(item, *names) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: bool(item) if key in names or key.endswith("_at") else plain(item, *names) for key, item in value.items()
+    }
+
+
+def dead_letter(daemon: Daemon) -> dict[str, Any]:
+    body = {"type": "bad.order", "stream": f"dead:{next(_numbers)}", "payload": {"n": 1}}
+    event = rest(daemon, "POST", "/api/events", body)["id"]
+    page = daemon.wait_for(
+        f"/api/deliveries?event={event}", lambda answer: any(item["state"] == "dead" for item in answer["items"])
+    )
+    return dict(page["items"][0])
+
+
+@pytest.fixture
+def held(daemon: Daemon) -> Iterator[None]:
+    """Nothing moves: what is waiting stays as it is."""
+    for name in ("refuse", "later"):
+        rest(daemon, "POST", "/api/pause", {"scope": "contract", "name": name})
+    yield
+    for name in ("refuse", "later"):
+        rest(daemon, "POST", "/api/resume", {"scope": "contract", "name": name})
+
+
+def verbs_of(kind: type) -> set[str]:
+    return {name for name, value in vars(kind).items() if inspect.isfunction(value) and not name.startswith("_")}
+
+
+def test_every_verb_is_in_the_table() -> None:
+    homes = inspect.getsource(Operations.__init__)
+    found = {
+        f"{name}.{verb}"
+        for name, kind in re.findall(r"self\.(\w+) = (\w+)\(", homes)
+        for verb in verbs_of(inspect.getmodule(Operations).__dict__[kind])
+    }
+    assert found == VERBS.keys() | NO_VERBS
+
+
+def test_every_verb_has_its_command_and_no_command_is_left_over() -> None:
+    assert {command for command, _ in VERBS.values()} | OTHER_COMMANDS == set(commands(holdfast, ""))
+
+
+def commands(group: click.Group, prefix: str) -> Iterator[str]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{prefix}{name} ")
+        else:
+            yield f"{prefix}{name}"
+
+
+async def test_every_verb_has_its_route_and_no_route_is_left_over(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path}/any.db")
+    try:
+        app = build_app(await operations_on(store), Tokens("x", _nobody), (), 1000)
+    finally:
+        await store.close()
+    paths = app.openapi()["paths"]
+    routes = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}
+    assert {route for _, route in VERBS.values() if route is not None} | OTHER_ROUTES == routes
+
+
+async def _nobody(text: str) -> str | None:
+    return None
+
+
+async def test_looking_at_events_and_streams(daemon: Daemon) -> None:
+    stream = f"look:{next(_numbers)}"
+    id = rest(daemon, "POST", "/api/events", {"type": "nobody.cares", "stream": stream, "payload": {"ü": [1.5]}})["id"]
+    daemon.wait_for("/api/status", lambda answer: answer["unrouted"] == 0)
+    async with python(daemon) as ops:
+        for arguments, path, answer in (
+            (("events", "list", "--stream", stream), f"/api/events?stream={stream}", ops.events.find(stream=stream)),
+            (("events", "list", "--unmatched"), "/api/events?unmatched=true", ops.events.find(unmatched=True)),
+            (("events", "show", id), f"/api/events/{id}", ops.events.show(id)),
+            (("streams", "list"), "/api/streams", ops.events.streams()),
+            (("streams", "show", stream), f"/api/streams/{stream}", ops.events.stream(stream)),
+            (("streams", "events", stream), f"/api/streams/{stream}/events", ops.events.stream_events(stream)),
+        ):
+            assert cli(daemon, *arguments) == rest(daemon, "GET", path) == await answer
+
+
+class python:  # noqa: N801 - reads as `async with python(daemon)`
+    """Python's verbs on a copy of the store as it is now."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self._daemon = daemon
+        self._path = daemon.home.parent / f"copy-{next(_numbers)}.db"
+
+    async def __aenter__(self) -> Operations:
+        assert self._daemon.cli("db", "backup", str(self._path)).code == 0
+        self._store = open_store(f"sqlite:///{self._path}", keep=True)
+        return await operations_on(self._store)
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self._store.close()
+
+
+async def test_looking_at_deliveries_and_dead_letters(daemon: Daemon, held: None) -> None:
+    rest(daemon, "POST", "/api/resume", {"scope": "contract", "name": "refuse"})
+    one = dead_letter(daemon)
+    id, stream = one["id"], one["stream"]
+    async with python(daemon) as ops:
+        for arguments, path, answer in (
+            (("deliveries", "list"), "/api/deliveries", ops.deliveries.find()),
+            (("deliveries", "show", str(id)), f"/api/deliveries/{id}", ops.deliveries.show(id)),
+            (("dlq", "count"), "/api/dlq/count", ops.dead_letters.count()),
+            (
+                ("dlq", "inspect", "--stream", stream),
+                f"/api/dlq?stream={stream}",
+                ops.dead_letters.inspect(stream=stream),
+            ),
+        ):
+            assert cli(daemon, *arguments) == rest(daemon, "GET", path) == await answer
+
+
+async def test_looking_at_contracts_and_receipts(daemon: Daemon) -> None:
+    dead_letter(daemon)
+    daemon.wait_for("/api/status", lambda answer: answer["in_flight"] == 0)
+    async with python(daemon) as ops:
+        for arguments, path, answer in (
+            (("contracts", "list"), "/hooks/contracts", ops.contracts.find()),
+            (("contracts", "show", "ship"), "/hooks/contracts/ship", ops.contracts.show("ship")),
+            (("contracts", "properties"), "/hooks/properties", ops.contracts.properties()),
+            (("receipts", "list"), "/api/receipts", ops.receipts.find()),
+        ):
+            assert cli(daemon, *arguments) == rest(daemon, "GET", path) == await answer
+        # The copy has one more chain: that of the process that opened it.
+        whole = cli(daemon, "receipts", "verify")
+        assert whole == rest(daemon, "GET", "/api/receipts/verify")
+        assert {**whole, "chains": 0} == {**await ops.receipts.verify(), "chains": 0}
+
+
+async def test_status(daemon: Daemon, held: None) -> None:
+    def still(answer: dict[str, Any]) -> dict[str, Any]:
+        moving = ("store", "uptime_seconds", "oldest_pending_seconds", "duties")
+        return {name: value for name, value in answer.items() if name not in moving}
+
+    daemon.wait_for("/api/status", lambda answer: answer["in_flight"] == answer["unrouted"] == 0)
+    async with python(daemon) as ops:
+        shown, asked = cli(daemon, "status"), rest(daemon, "GET", "/api/status")
+        assert shown.keys() == asked.keys()
+        assert still(shown) == still(asked) == still(await ops.care.status())
+
+
+async def test_appending(daemon: Daemon, copied: Operations) -> None:
+    answers = [
+        cli(daemon, "emit", "order.placed", "--dedup", "parity-1"),
+        rest(daemon, "POST", "/api/events", {"type": "order.placed", "dedup_key": "parity-2"}),
+        await copied.events.append(new_event("order.placed", dedup_key="parity-3")),
+    ]
+    same = [plain(answer, "id", "stream") for answer in answers]
+    assert same[0] == same[1] == same[2] == {"id": True, "stream": True, "seq": 1, "duplicate": False}
+
+
+async def test_routing_again(daemon: Daemon) -> None:
+    ids = [rest(daemon, "POST", "/api/events", {"type": "nobody.cares"})["id"] for _ in range(2)]
+    daemon.wait_for("/api/status", lambda answer: answer["unrouted"] == 0)
+    async with python(daemon) as ops:
+        answers = [cli(daemon, "events", "route", ids[0]), rest(daemon, "POST", "/api/events/route", {"ids": ids[1:]})]
+        assert answers == [{"routed": 1}, await ops.events.route(ids[:1])]
+
+
+async def test_retrying_and_cancelling(daemon: Daemon, held: None) -> None:
+    rest(daemon, "POST", "/api/resume", {"scope": "contract", "name": "refuse"})
+    one, two = dead_letter(daemon), dead_letter(daemon)
+    rest(daemon, "POST", "/api/pause", {"scope": "contract", "name": "refuse"})
+    async with python(daemon) as ops:
+        for verb in ("retry", "cancel"):
+            shown = cli(daemon, "deliveries", verb, str(one["id"]))
+            asked = rest(daemon, "POST", f"/api/deliveries/{two['id']}/{verb}", {})
+            called = await getattr(ops.deliveries, verb)(one["id"], "api:admin")
+            assert plain(shown) == plain(called)
+            assert plain(shown, "id", "event_id", "stream") == plain(asked, "id", "event_id", "stream")
+            assert shown["state"] == {"retry": "pending", "cancel": "dropped"}[verb]
+
+
+@pytest.mark.parametrize(("verb", "done"), [("reprocess", "reprocessed"), ("discard", "discarded")])
+async def test_reprocessing_and_discarding(verb: str, done: str, daemon: Daemon) -> None:
+    letters = [dead_letter(daemon) for _ in range(2)]
+    for name in ("refuse",):
+        rest(daemon, "POST", "/api/pause", {"scope": "contract", "name": name})
+    async with python(daemon) as ops:
+        call = getattr(ops.dead_letters, verb)
+        for dry in (True, False):
+            flags = ("--dry-run",) if dry else ("--yes",)
+            shown = cli(daemon, "dlq", verb, "--stream", letters[0]["stream"], *flags)
+            body = {"filter": {"stream": letters[1]["stream"]}, "dry_run": dry}
+            asked = rest(daemon, "POST", f"/api/dlq/{verb}", body)
+            called = await call(filter={"stream": letters[0]["stream"]}, dry_run=dry, actor="api:admin")
+            assert shown == called
+            assert (
+                {**shown, "ids": 1} == {**asked, "ids": 1} == {done: 1, "ids": 1, **({"dry_run": True} if dry else {})}
+            )
+    rest(daemon, "POST", "/api/resume", {"scope": "contract", "name": "refuse"})
+
+
+async def test_making_trying_and_removing_contracts(daemon: Daemon, copied: Operations) -> None:
+    body = {
+        "id": "parity", "type_criterion": {"pattern": "none.*"}, "properties": {"a": {"match": "b"}},
+        "target": {"url": "http://127.0.0.1:9/hook"}, "attempts": 3,
+    }  # fmt: skip
+    wish = ("--type", "none.*", "--property", "a=b", "--url", "http://127.0.0.1:9/hook", "--attempts", "3")
+    shown = cli(daemon, "contracts", "add", "--id", "parity", *wish)
+    asked = rest(daemon, "POST", "/hooks/contracts", body)
+    assert plain(shown) == plain(asked) == plain(await copied.contracts.add(body))
+    assert cli(daemon, "contracts", "remove", "parity") == await copied.contracts.remove("parity")
+    rest(daemon, "POST", "/hooks/contracts", body)
+    assert rest(daemon, "DELETE", "/hooks/contracts/parity") == {"deactivated": "parity"}
+    async with python(daemon) as ops:
+        tried = cli(daemon, "contracts", "test", "--id", "parity", *wish)
+        assert tried == rest(daemon, "POST", "/hooks/contracts/test", body) == await ops.contracts.test(body)
+
+
+@pytest.mark.parametrize("verb", ["pause", "resume"])
+async def test_pausing_and_resuming(verb: str, daemon: Daemon, copied: Operations) -> None:
+    lanes = [f"lane:{next(_numbers)}" for _ in range(2)]
+    answers = [
+        cli(daemon, verb, "--lane", lanes[0]),
+        rest(daemon, "POST", f"/api/{verb}", {"scope": "lane", "name": lanes[1]}),
+        await getattr(copied.care, verb)("lane", lanes[0]),
+    ]
+    same = [plain(answer, "name") for answer in answers]
+    assert same[0] == same[1] == same[2]
+
+
+async def test_pruning(daemon: Daemon, copied: Operations) -> None:
+    assert (
+        cli(daemon, "prune").keys()
+        == rest(daemon, "POST", "/api/prune", {}).keys()
+        == (await copied.care.prune()).keys()
+    )
+
+
+async def test_tokens(daemon: Daemon) -> None:
+    made = cli(daemon, "token", "create", "parity", "--scope", "read")
+    async with python(daemon) as ops:
+        assert cli(daemon, "token", "list") == await ops.tokens.find()
+        assert cli(daemon, "token", "revoke", made["id"]) == await ops.tokens.revoke(made["id"])
+        other = await ops.tokens.create("parity", "read")
+        assert plain(made, "id", "token") == plain(other, "id", "token")
