@@ -283,6 +283,30 @@ async def test_a_settlement_the_store_could_not_take_is_made_later(
     assert len(bench.script.seen) == 1
 
 
+async def test_effects_that_cannot_be_appended_end_their_own_delivery_only(bench: Bench) -> None:
+    await bench.contract(pattern="t.*")
+    await bench.store.events.append([new_event("taken", {"by": "me"}, dedup_key="k")])
+    await bench.publish(new_event("t.good"), new_event("t.bad"))
+    clash = [new_event("taken", {"by": "you"}, dedup_key="k")]
+    bench.script.answer = lambda claim: Delivered(effects=clash if claim.event.type == "t.bad" else ())
+    await bench.drain()
+    rows = {row.event_type: row for row in await bench.rows()}
+    assert rows["t.good"].state == "delivered"
+    assert (rows["t.bad"].state, rows["t.bad"].reason) == ("dead", "rejected")
+    assert "another body" in (rows["t.bad"].last_error or "")
+
+
+async def test_what_a_stop_cuts_off_is_given_back_without_counting_as_a_crash(bench: Bench) -> None:
+    await bench.contract()
+    await bench.stream(1)
+    never = asyncio.Event()
+    bench.script.answer = lambda claim: never.wait()
+    await bench.step()
+    await bench.engine.stop(grace_s=0.01)
+    (row,) = await bench.rows()
+    assert (row.state, row.leased, row.starts) == ("pending", False, 0)
+
+
 def _everything() -> object:
     from holdfast.store.base import EventFilter
 

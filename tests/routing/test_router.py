@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.domain.event import new_event
+from holdfast.domain.event import NewEvent, new_event
 from house import Bench
 
 
@@ -78,3 +78,11 @@ async def test_a_contract_that_comes_between_two_looks_is_not_missed(bench: Benc
         assert await batch.commit([]) is False
     await bench.route()
     assert [row.contract_id for row in await bench.rows()] == ["new"]
+
+
+async def test_a_bad_direct_address_stops_nobody_behind_it(bench: Bench) -> None:
+    await bench.contract("c", "handler:h", "fine")
+    bad = NewEvent("odd", b"null", to="handler:no spaces please")
+    await bench.store.events.append([bad, new_event("fine")])
+    await bench.route()
+    assert [row.event_type for row in await bench.rows()] == ["fine"]

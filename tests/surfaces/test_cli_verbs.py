@@ -133,7 +133,7 @@ def test_a_bulk_verb_counts_and_asks_first(daemon: Daemon) -> None:
     for answer in ("n\n", ""):
         said = daemon.cli("dlq", "discard", *only, "--json", input=answer)
         assert (said.code, said.out) == (1, "")
-        assert "Discard 1 dead letters?" in said.err
+        assert "Discard 1 dead letter?" in said.err
         assert "nothing was changed" in said.err
     assert daemon.cli("dlq", "discard", *only, "--dry-run").out == "1 would be discarded\n"
     assert ok(daemon.cli("dlq", "discard", *only, "--json", input="y\n")) == {"discarded": 1, "ids": [one["id"]]}

@@ -6,6 +6,7 @@ import inspect
 import itertools
 import re
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -68,16 +69,16 @@ _numbers = itertools.count(1)
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     with shop(tmp_path_factory.mktemp("shop")) as running:
-        for scope in ("refuse", "later"):  # a new life must not end while the answers are compared
-            assert running.request("POST", "/api/events", {"type": f"{'bad' if scope == 'refuse' else 'slow'}.x"})
         yield running
 
 
-@pytest.fixture
-async def copied(daemon: Daemon, tmp_path: Path) -> AsyncIterator[Operations]:
-    """Python's verbs, on a copy of the daemon's store as it is when the test begins."""
-    assert daemon.cli("db", "backup", str(tmp_path / "copy.db")).code == 0
-    store = open_store(f"sqlite:///{tmp_path}/copy.db", keep=True)
+@asynccontextmanager
+async def python(daemon: Daemon) -> AsyncIterator[Operations]:
+    """Python's verbs, on a copy of the daemon's store as it is once nothing moves."""
+    daemon.wait_for("/api/status", lambda answer: answer["in_flight"] == answer["unrouted"] == 0)
+    path = daemon.home.parent / f"copy-{next(_numbers)}.db"
+    assert daemon.cli("db", "backup", str(path)).code == 0
+    store = open_store(f"sqlite:///{path}", keep=True)
     try:
         yield await operations_on(store)
     finally:
@@ -123,14 +124,12 @@ def dead_letter(daemon: Daemon) -> dict[str, Any]:
     return dict(page["items"][0])
 
 
-@pytest.fixture
-def held(daemon: Daemon) -> Iterator[None]:
-    """Nothing moves: what is waiting stays as it is."""
-    for name in ("refuse", "later"):
-        rest(daemon, "POST", "/api/pause", {"scope": "contract", "name": name})
+@contextmanager
+def paused(daemon: Daemon, contract: str) -> Iterator[None]:
+    """What is waiting for this contract stays as it is, so that a new life does not end while answers are compared."""
+    rest(daemon, "POST", "/api/pause", {"scope": "contract", "name": contract})
     yield
-    for name in ("refuse", "later"):
-        rest(daemon, "POST", "/api/resume", {"scope": "contract", "name": name})
+    rest(daemon, "POST", "/api/resume", {"scope": "contract", "name": contract})
 
 
 def verbs_of(kind: type) -> set[str]:
@@ -179,7 +178,6 @@ async def _nobody(text: str) -> str | None:
 async def test_looking_at_events_and_streams(daemon: Daemon) -> None:
     stream = f"look:{next(_numbers)}"
     id = rest(daemon, "POST", "/api/events", {"type": "nobody.cares", "stream": stream, "payload": {"ü": [1.5]}})["id"]
-    daemon.wait_for("/api/status", lambda answer: answer["unrouted"] == 0)
     async with python(daemon) as ops:
         for arguments, path, answer in (
             (("events", "list", "--stream", stream), f"/api/events?stream={stream}", ops.events.find(stream=stream)),
@@ -192,24 +190,7 @@ async def test_looking_at_events_and_streams(daemon: Daemon) -> None:
             assert cli(daemon, *arguments) == rest(daemon, "GET", path) == await answer
 
 
-class python:  # noqa: N801 - reads as `async with python(daemon)`
-    """Python's verbs on a copy of the store as it is now."""
-
-    def __init__(self, daemon: Daemon) -> None:
-        self._daemon = daemon
-        self._path = daemon.home.parent / f"copy-{next(_numbers)}.db"
-
-    async def __aenter__(self) -> Operations:
-        assert self._daemon.cli("db", "backup", str(self._path)).code == 0
-        self._store = open_store(f"sqlite:///{self._path}", keep=True)
-        return await operations_on(self._store)
-
-    async def __aexit__(self, *exception: object) -> None:
-        await self._store.close()
-
-
-async def test_looking_at_deliveries_and_dead_letters(daemon: Daemon, held: None) -> None:
-    rest(daemon, "POST", "/api/resume", {"scope": "contract", "name": "refuse"})
+async def test_looking_at_deliveries_and_dead_letters(daemon: Daemon) -> None:
     one = dead_letter(daemon)
     id, stream = one["id"], one["stream"]
     async with python(daemon) as ops:
@@ -228,7 +209,6 @@ async def test_looking_at_deliveries_and_dead_letters(daemon: Daemon, held: None
 
 async def test_looking_at_contracts_and_receipts(daemon: Daemon) -> None:
     dead_letter(daemon)
-    daemon.wait_for("/api/status", lambda answer: answer["in_flight"] == 0)
     async with python(daemon) as ops:
         for arguments, path, answer in (
             (("contracts", "list"), "/hooks/contracts", ops.contracts.find()),
@@ -243,40 +223,42 @@ async def test_looking_at_contracts_and_receipts(daemon: Daemon) -> None:
         assert {**whole, "chains": 0} == {**await ops.receipts.verify(), "chains": 0}
 
 
-async def test_status(daemon: Daemon, held: None) -> None:
+async def test_status(daemon: Daemon) -> None:
     def still(answer: dict[str, Any]) -> dict[str, Any]:
         moving = ("store", "uptime_seconds", "oldest_pending_seconds", "duties")
         return {name: value for name, value in answer.items() if name not in moving}
 
-    daemon.wait_for("/api/status", lambda answer: answer["in_flight"] == answer["unrouted"] == 0)
     async with python(daemon) as ops:
         shown, asked = cli(daemon, "status"), rest(daemon, "GET", "/api/status")
         assert shown.keys() == asked.keys()
         assert still(shown) == still(asked) == still(await ops.care.status())
 
 
-async def test_appending(daemon: Daemon, copied: Operations) -> None:
-    answers = [
-        cli(daemon, "emit", "order.placed", "--dedup", "parity-1"),
-        rest(daemon, "POST", "/api/events", {"type": "order.placed", "dedup_key": "parity-2"}),
-        await copied.events.append(new_event("order.placed", dedup_key="parity-3")),
-    ]
+async def test_appending(daemon: Daemon) -> None:
+    async with python(daemon) as ops:
+        answers = [
+            cli(daemon, "emit", "order.placed", "--dedup", "parity-1"),
+            rest(daemon, "POST", "/api/events", {"type": "order.placed", "dedup_key": "parity-2"}),
+            await ops.events.append(new_event("order.placed", dedup_key="parity-3")),
+        ]
     same = [plain(answer, "id", "stream") for answer in answers]
     assert same[0] == same[1] == same[2] == {"id": True, "stream": True, "seq": 1, "duplicate": False}
 
 
 async def test_routing_again(daemon: Daemon) -> None:
     ids = [rest(daemon, "POST", "/api/events", {"type": "nobody.cares"})["id"] for _ in range(2)]
-    daemon.wait_for("/api/status", lambda answer: answer["unrouted"] == 0)
     async with python(daemon) as ops:
         answers = [cli(daemon, "events", "route", ids[0]), rest(daemon, "POST", "/api/events/route", {"ids": ids[1:]})]
         assert answers == [{"routed": 1}, await ops.events.route(ids[:1])]
 
 
-async def test_retrying_and_cancelling(daemon: Daemon, held: None) -> None:
-    rest(daemon, "POST", "/api/resume", {"scope": "contract", "name": "refuse"})
+async def test_retrying_and_cancelling(daemon: Daemon) -> None:
     one, two = dead_letter(daemon), dead_letter(daemon)
-    rest(daemon, "POST", "/api/pause", {"scope": "contract", "name": "refuse"})
+    with paused(daemon, "refuse"):
+        await _retry_and_cancel(daemon, one, two)
+
+
+async def _retry_and_cancel(daemon: Daemon, one: dict[str, Any], two: dict[str, Any]) -> None:
     async with python(daemon) as ops:
         for verb in ("retry", "cancel"):
             shown = cli(daemon, "deliveries", verb, str(one["id"]))
@@ -290,8 +272,11 @@ async def test_retrying_and_cancelling(daemon: Daemon, held: None) -> None:
 @pytest.mark.parametrize(("verb", "done"), [("reprocess", "reprocessed"), ("discard", "discarded")])
 async def test_reprocessing_and_discarding(verb: str, done: str, daemon: Daemon) -> None:
     letters = [dead_letter(daemon) for _ in range(2)]
-    for name in ("refuse",):
-        rest(daemon, "POST", "/api/pause", {"scope": "contract", "name": name})
+    with paused(daemon, "refuse"):
+        await _end_letters(verb, done, daemon, letters)
+
+
+async def _end_letters(verb: str, done: str, daemon: Daemon, letters: list[dict[str, Any]]) -> None:
     async with python(daemon) as ops:
         call = getattr(ops.dead_letters, verb)
         for dry in (True, False):
@@ -304,44 +289,39 @@ async def test_reprocessing_and_discarding(verb: str, done: str, daemon: Daemon)
             assert (
                 {**shown, "ids": 1} == {**asked, "ids": 1} == {done: 1, "ids": 1, **({"dry_run": True} if dry else {})}
             )
-    rest(daemon, "POST", "/api/resume", {"scope": "contract", "name": "refuse"})
 
 
-async def test_making_trying_and_removing_contracts(daemon: Daemon, copied: Operations) -> None:
+async def test_making_trying_and_removing_contracts(daemon: Daemon) -> None:
     body = {
         "id": "parity", "type_criterion": {"pattern": "none.*"}, "properties": {"a": {"match": "b"}},
         "target": {"url": "http://127.0.0.1:9/hook"}, "attempts": 3,
     }  # fmt: skip
     wish = ("--type", "none.*", "--property", "a=b", "--url", "http://127.0.0.1:9/hook", "--attempts", "3")
-    shown = cli(daemon, "contracts", "add", "--id", "parity", *wish)
-    asked = rest(daemon, "POST", "/hooks/contracts", body)
-    assert plain(shown) == plain(asked) == plain(await copied.contracts.add(body))
-    assert cli(daemon, "contracts", "remove", "parity") == await copied.contracts.remove("parity")
-    rest(daemon, "POST", "/hooks/contracts", body)
-    assert rest(daemon, "DELETE", "/hooks/contracts/parity") == {"deactivated": "parity"}
     async with python(daemon) as ops:
         tried = cli(daemon, "contracts", "test", "--id", "parity", *wish)
         assert tried == rest(daemon, "POST", "/hooks/contracts/test", body) == await ops.contracts.test(body)
+        made = cli(daemon, "contracts", "add", "--id", "parity", *wish)
+        assert plain(made) == plain(rest(daemon, "POST", "/hooks/contracts", body))
+        assert plain(made) == plain(await ops.contracts.add(body))
+        removed = cli(daemon, "contracts", "remove", "parity")
+        rest(daemon, "POST", "/hooks/contracts", body)
+        assert removed == rest(daemon, "DELETE", "/hooks/contracts/parity") == await ops.contracts.remove("parity")
 
 
-@pytest.mark.parametrize("verb", ["pause", "resume"])
-async def test_pausing_and_resuming(verb: str, daemon: Daemon, copied: Operations) -> None:
+async def test_pausing_and_resuming(daemon: Daemon) -> None:
     lanes = [f"lane:{next(_numbers)}" for _ in range(2)]
-    answers = [
-        cli(daemon, verb, "--lane", lanes[0]),
-        rest(daemon, "POST", f"/api/{verb}", {"scope": "lane", "name": lanes[1]}),
-        await getattr(copied.care, verb)("lane", lanes[0]),
-    ]
-    same = [plain(answer, "name") for answer in answers]
-    assert same[0] == same[1] == same[2]
+    async with python(daemon) as ops:
+        for verb in ("pause", "resume"):
+            shown = cli(daemon, verb, "--lane", lanes[0])
+            asked = rest(daemon, "POST", f"/api/{verb}", {"scope": "lane", "name": lanes[1]})
+            assert shown == await getattr(ops.care, verb)("lane", lanes[0])
+            assert plain(shown, "name") == plain(asked, "name")
 
 
-async def test_pruning(daemon: Daemon, copied: Operations) -> None:
-    assert (
-        cli(daemon, "prune").keys()
-        == rest(daemon, "POST", "/api/prune", {}).keys()
-        == (await copied.care.prune()).keys()
-    )
+async def test_pruning(daemon: Daemon) -> None:
+    async with python(daemon) as ops:
+        answers = [cli(daemon, "prune"), rest(daemon, "POST", "/api/prune", {}), await ops.care.prune()]
+    assert answers[0].keys() == answers[1].keys() == answers[2].keys()
 
 
 async def test_tokens(daemon: Daemon) -> None:

@@ -118,7 +118,7 @@ def _check_kind(value: Any, default: Any, where: str, name: str) -> Any:
     if not fits:
         kind = "a number" if number else {"str": "text", "list": "a list"}.get(type(default).__name__, "a mapping")
         raise BadConfig(f"{where}: {name} must be {kind}, not {show(value)}")
-    if number and value <= 0 and not name.startswith("retention"):
+    if number and (value < 0 or (value == 0 and not name.endswith("_days"))):
         raise BadConfig(f"{where}: {name} must be positive, not {value}")
     return value
 

@@ -24,6 +24,8 @@ from holdfast.routing.registry import Registry
 from holdfast.routing.router import Router
 from holdfast.store.base import Store
 
+SETTLE_S = 1.0  # the deliverer gives up a little before the engine would, so that the reason is its own
+
 
 class House:
     """A store, its duties and its verbs. `start` begins to work, `stop` ends in order."""
@@ -54,6 +56,7 @@ class House:
             user_agent=f"holdfast/{__version__}",
             trusted=registry.is_trusted,
             gone=self._gone,
+            patience=lambda contract_id: max(registry.terms_of(contract_id, "https").timeout_s - SETTLE_S, 0.1),
         )
         self.loop: Loop
         self.engine: Engine
@@ -65,7 +68,7 @@ class House:
         owner = await store.owners.enlist()
         self._owner = owner
         for contract in self._contracts:
-            await store.contracts.put(contract, None)
+            await store.contracts.put(contract, None, keep=True)
         await store.deliveries.serve(sorted(self.handlers.serves() or ()))
         registry = self._registry
         await registry.refresh()
@@ -92,7 +95,7 @@ class House:
 
     async def stop(self) -> None:
         """Take in no more, finish what has begun, settle, and leave the store clean."""
-        await self.loop.stop([name for name in self.loop.health() if name not in ("renewal",)])
+        await self.loop.stop([name for name in self.loop.health() if name not in ("engine", "renewal")])
         await self.engine.stop(self.config.grace_s)
         await self.loop.stop()
         await self.store.owners.retire(self._owner)

@@ -8,8 +8,8 @@ batches and slow ones hold little.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -90,6 +90,7 @@ class Engine:
         self._lines: dict[int, Line] = {}
         self._done: list[tuple[Held, Outcome]] = []
         self._stopping = False
+        self._turn = asyncio.Lock()
         self._after_queue = 0
         self.wake: Callable[[], None] = lambda: None
         self.delivered = 0
@@ -98,8 +99,13 @@ class Engine:
 
     async def tick(self) -> float | None:
         """Settle and claim in one commit; the seconds until something is due."""
+        async with self._turn:
+            return await self._tick()
+
+    async def _tick(self) -> float | None:
         done, self._done = self._done, []
-        settled, claimed = await asyncio.gather(self._settle(done), self._claim(len(done)), return_exceptions=True)
+        ending = [held for held, _ in done]
+        settled, claimed = await asyncio.gather(self._settle(done), self._claim(ending), return_exceptions=True)
         if isinstance(settled, BaseException):
             self._done = done + self._done  # nothing is forgotten: it is settled with the next tick
         delay: float | None = POLL_S
@@ -122,21 +128,25 @@ class Engine:
     async def stop(self, grace_s: float) -> None:
         """Claim no more, give back what has not begun, and wait a while for what has."""
         self._stopping = True
-        unstarted = [held for line in self._lines.values() for held in line.waiting]
-        for line in self._lines.values():
-            line.waiting.clear()
-        if unstarted:
-            await self._deliveries.release([held.claim for held in unstarted])
-            for held in unstarted:
-                self._forget(held)
+        async with self._turn:  # a claim under way comes to its end first: nobody else knows what it took
+            unstarted = [held for line in self._lines.values() for held in line.waiting]
+            for line in self._lines.values():
+                line.waiting.clear()
+            if unstarted:
+                await self._deliveries.release([held.claim for held in unstarted])
+                for held in unstarted:
+                    self._forget(held)
         workers = {worker for line in self._lines.values() for worker in line.workers}
         if workers:
             await asyncio.wait(workers, timeout=grace_s)
         for worker in workers:
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
-        done, self._done = self._done, []
-        await self._settle(done)
+        async with self._turn:
+            done, self._done = self._done, []
+            await self._settle(done)
+        if self._held:  # cut off in order, not by a crash: its start does not count against it
+            await self._deliveries.release([held.claim for held in self._held.values()])
         for deliverer in self._deliverers.values():
             await deliverer.close()
 
@@ -171,8 +181,9 @@ class Engine:
             type(outcome).__name__.lower(),
         )
 
-    async def _claim(self, finishing: int) -> float | None:
-        room = self._capacity - len(self._held) + finishing
+    async def _claim(self, ending: list[Held]) -> float | None:
+        """Claim what there is room for, once those that are `ending` are settled: they count as gone already."""
+        room = self._capacity - len(self._held) + len(ending)
         if self._stopping or room <= 0:
             return POLL_S
         request = ClaimRequest(
@@ -180,10 +191,10 @@ class Engine:
             served=self._served(),
             limit=min(CLAIM_MAX, room),
             lease_ms=LEASE_MS,
-            room=self._room(),
+            room=self._room(Counter(held.claim.queue for held in ending)),
             room_default={kind: self._terms_of(None, kind).concurrency for kind in LEASE_MS},
             after_queue=self._after_queue,
-            suspects=not any(held.claim.starts > SUSPECT_STARTS for held in self._held.values()),
+            suspects=_suspects(self._held.values()) == _suspects(ending),
         )
         claimed = await self._deliveries.claim(request)
         self._after_queue = claimed.after_queue
@@ -206,16 +217,17 @@ class Engine:
                 single.update(addresses)
         return Served(frozenset(whole), frozenset(single))
 
-    def _room(self) -> dict[int, int]:
+    def _room(self, ending: Counter[int]) -> dict[int, int]:
         """How much more of each queue we want. The window doubles when a queue drained, and closes when it lags."""
         now_ms = self._clock.now_ms()
         room = {}
         for id, line in list(self._lines.items()):
-            if line.held == 0 and not line.workers:
+            held = line.held - ending[id]
+            if held == 0 and not line.workers:
                 line.window = min(line.window * 2, WINDOW_MAX)
             elif line.waiting and now_ms - line.waiting[0].claimed_at_ms > STALE_MS:
                 line.window = max(1, line.window // 2)
-            room[id] = max(0, line.window - line.held)
+            room[id] = max(0, line.window - held)
         return room
 
     def _accept(self, claim: Claim) -> None:
@@ -288,6 +300,11 @@ class Renewal:
 
     async def tick(self) -> float | None:
         return await self._engine.renew()
+
+
+def _suspects(held: Iterable[Held]) -> int:
+    """How many of these were started before without coming to an end."""
+    return sum(item.claim.starts > SUSPECT_STARTS for item in held)
 
 
 def describe(error: BaseException) -> str:

@@ -36,6 +36,8 @@ class ContractVerbs:
     async def add(self, body: object) -> dict[str, Any]:
         """Create a contract, or replace the one of that id. Its pending deliveries follow it to its new target."""
         contract, secret = self.parse(body)
+        if contract.address.kind == "session":
+            raise BadInput("targets of kind session are not delivered by this version; use url or handler")
         if contract.address.kind == "https":
             await self._guard.check_target(contract.address.text)
         await self._store.contracts.put(contract, secret)

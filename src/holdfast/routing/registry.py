@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
 from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract, Terms, default_terms
+from holdfast.domain.errors import BadInput
 from holdfast.domain.event import Event
 from holdfast.domain.lane import lane_key
 from holdfast.domain.retry import Policy
 from holdfast.store.base import Contracts, Target
+
+log = logging.getLogger("holdfast.router")
 
 
 class Registry:
@@ -44,9 +48,7 @@ class Registry:
             if contract.matches(event.source, event.type, event.properties, event.accepted_at_ms)
         ]
         if event.to is not None:
-            address = parse_address(event.to)
-            lane = lane_key(address.kind, address.text, None, _stream(event), ordered=False)
-            found.append(Target(None, address.text, address.kind, lane))
+            found.extend(_direct(event, event.to))
         return tuple(found)
 
     def is_trusted(self, contract_id: str) -> bool:
@@ -70,6 +72,15 @@ def _target(contract: Contract, queue: int, event: Event) -> Target:
     address = contract.address
     lane = lane_key(address.kind, address.text, contract.id, _stream(event), contract.is_ordered)
     return Target(queue, address.text, address.kind, lane)
+
+
+def _direct(event: Event, to: str) -> list[Target]:
+    try:
+        address = parse_address(to)
+    except BadInput as error:  # plain SQL may say anything: such an event is listed as unmatched, and stops nobody
+        log.warning("event %s cannot go to its direct address: %s", event.id, error)
+        return []
+    return [Target(None, address.text, address.kind, lane_key(address.kind, address.text, None, None, ordered=False))]
 
 
 def _stream(event: Event) -> str | None:

@@ -55,6 +55,7 @@ class Exchange:
     fault: str | None = None
     refusal: str | None = None
     dialled: bool = False
+    patience_s: float = 0.0
 
     def outcome(self, now_ms: int, boot_ms: int) -> Outcome:
         detail: dict[str, Any] = {
@@ -90,7 +91,8 @@ class WebhookDeliverer:
 
     `secrets` gives a contract's signing secrets, newest first; an event sent to a direct address is not signed.
     `trusted` says whether a contract's target stands in the config file or in code. `gone` disables a contract whose
-    receiver answered 410: what waits for it, this delivery included, is parked and not lost.
+    receiver answered 410: what waits for it, this delivery included, is parked and not lost. `patience` is the total
+    time a contract's receiver may take, where that is not `total_s`.
     """
 
     kind = "https"
@@ -104,6 +106,7 @@ class WebhookDeliverer:
         user_agent: str,
         trusted: Callable[[str], bool] = lambda contract_id: False,
         gone: Callable[[str], Awaitable[None]] | None = None,
+        patience: Callable[[str | None], float] | None = None,
         tls: ssl.SSLContext | None = None,
         connect_s: float = 5.0,
         first_byte_s: float = 15.0,
@@ -112,6 +115,7 @@ class WebhookDeliverer:
     ) -> None:
         self._guard, self._secrets, self._clock = guard, secrets, clock
         self._user_agent, self._trusted, self._tls, self._gone = user_agent, trusted, tls, gone
+        self._patience = patience or (lambda contract_id: total_s)
         self._connect_s, self._first_byte_s, self._total_s = connect_s, first_byte_s, total_s
         self._per_host = concurrency_per_host
         self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
@@ -134,7 +138,7 @@ class WebhookDeliverer:
         except HoldfastError as error:
             exchange.fault = error.message
         except Exception as error:
-            exchange.fault = self._describe(error)
+            exchange.fault = self._describe(error, exchange)
         outcome = exchange.outcome(self._clock.now_ms(), self._clock.boot_ms())
         contract = claim.delivery.contract_id
         if exchange.status == 410 and contract is not None and self._gone is not None:
@@ -162,7 +166,8 @@ class WebhookDeliverer:
         async with turn:
             # Waiting for a turn is our own doing: the receiver's time, and the signature's, begin here.
             exchange.began_ms = self._clock.boot_ms()
-            async with asyncio.timeout(self._total_s):
+            exchange.patience_s = self._patience(contract)
+            async with asyncio.timeout(exchange.patience_s):
                 await self._send(session, route.url, claim, exchange)
 
     def _plan(self, text: str, trusted: bool) -> Route:
@@ -202,10 +207,13 @@ class WebhookDeliverer:
         body: bytes,
         exchange: Exchange,
     ) -> None:
+        import aiohttp
+
         # The client writes large bytes in one go and warns about it; a file it writes piece by piece.
         data = body if len(body) <= WHOLE_MAX else BytesIO(body)
         _CURRENT.set(exchange)
-        async with session.post(url, data=data, headers=headers, allow_redirects=False) as response:
+        timeout = aiohttp.ClientTimeout(total=None, connect=self._connect_s, sock_read=self._silence_s(exchange))
+        async with session.post(url, data=data, headers=headers, allow_redirects=False, timeout=timeout) as response:
             exchange.status = response.status
             exchange.retry_after = response.headers.get("Retry-After")
             await self._read(response, exchange)
@@ -221,7 +229,7 @@ class WebhookDeliverer:
                     return
                 exchange.body += chunk
         except (aiohttp.ClientError, OSError) as error:
-            exchange.fault = f"answered {response.status}, but {self._describe(error)}"
+            exchange.fault = f"answered {response.status}, but {self._describe(error, exchange)}"
         if not response.content.at_eof():
             response.close()
 
@@ -243,11 +251,14 @@ class WebhookDeliverer:
             auto_decompress=False,
             trust_env=False,
             read_bufsize=READ_MAX,
-            timeout=aiohttp.ClientTimeout(total=None, connect=self._connect_s, sock_read=self._first_byte_s),
         )
         return session
 
-    def _describe(self, error: Exception) -> str:
+    def _silence_s(self, exchange: Exchange) -> float:
+        """How long a receiver may say nothing; one that was given more time in all was given it for this."""
+        return self._first_byte_s if exchange.patience_s <= self._total_s else exchange.patience_s
+
+    def _describe(self, error: Exception, exchange: Exchange) -> str:
         """A fault in our own words: the client's messages quote whole URLs, which may carry tokens."""
         import aiohttp
 
@@ -255,9 +266,9 @@ class WebhookDeliverer:
             case aiohttp.ConnectionTimeoutError():
                 return f"no connection within {self._connect_s:g} s"
             case aiohttp.ServerTimeoutError():
-                return f"nothing came for {self._first_byte_s:g} s"
+                return f"nothing came for {self._silence_s(exchange):g} s"
             case TimeoutError() if error.errno is None:
-                return f"no complete answer within {self._total_s:g} s"
+                return f"no complete answer within {exchange.patience_s:g} s"
             case aiohttp.ClientConnectorCertificateError():
                 why = getattr(error.certificate_error, "verify_message", "") or type(error.certificate_error).__name__
                 return f"TLS: the certificate is not valid: {why}"

@@ -14,6 +14,7 @@ from holdfast.store.sqlite.statements import sql
 from holdfast.store.sqlite.writer import Writer
 
 SPAN = 2000
+LOOK_EVERY_MS = 500
 _CHECKPOINT = "PRAGMA wal_checkpoint(PASSIVE)"
 
 
@@ -30,6 +31,7 @@ class SqliteCare:
         self._writer, self._reader, self._clock, self._path = writer, reader, clock, path
         self._checkpointer, self._executor = checkpointer, executor
         self._seen: int | None = None
+        self._looked_ms = 0
         self._inode = path.stat().st_ino
         self._mended = is_mended(checkpointer.rows("SELECT sqlite_version()")[0][0])
 
@@ -74,6 +76,10 @@ class SqliteCare:
 
     def changed_elsewhere(self) -> bool:
         """Whether another connection committed since we last looked. Raises if the file was replaced under us."""
+        now_ms = self._clock.boot_ms()
+        if now_ms - self._looked_ms >= LOOK_EVERY_MS:
+            self._looked_ms = now_ms
+            self.check_file()
         rows = self._writer.peek(lambda connection: connection.rows("PRAGMA data_version"))
         if rows is None:
             return False

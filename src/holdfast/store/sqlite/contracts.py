@@ -21,27 +21,21 @@ class SqliteContracts:
     def __init__(self, writer: Writer, reader: Reader, clock: Clock, changed: Callable[[str], None]) -> None:
         self._writer, self._reader, self._clock, self._changed = writer, reader, clock, changed
 
-    async def put(self, contract: Contract, secret: str | None) -> None:
+    async def put(self, contract: Contract, secret: str | None, *, keep: bool = False) -> None:
         now_ms = self._clock.now_ms()
 
         def work(connection: Connection) -> None:
-            created = contract.created_at_ms or now_ms
-            connection.run(
-                sql.contract_put,
-                (
-                    contract.id,
-                    contract_text(contract),
-                    int(contract.active),
-                    contract.source,
-                    created,
-                    now_ms,
-                ),
-            )
-            connection.run(sql.secret_clear, (contract.id,))
+            known = connection.rows(sql.contract_get, (contract.id,)) if keep else []
+            active = bool(known[0][2]) if known else contract.active
+            created = known[0][4] if known else contract.created_at_ms or now_ms
+            row = (contract.id, contract_text(contract), int(active), contract.source, created, now_ms)
+            connection.run(sql.contract_put, row)
+            if not keep or secret is not None:
+                connection.run(sql.secret_clear, (contract.id,))
             if secret is not None:
                 connection.run(sql.secret_add, (contract.id, secret, now_ms))
             address = contract.address
-            connection.run(sql.queue_put, (contract.id, address.text, address.kind, int(not contract.active), now_ms))
+            connection.run(sql.queue_put, (contract.id, address.text, address.kind, int(not active), now_ms))
             connection.run(sql.contract_bump)
 
         await self._writer.run(work)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
-from holdfast.domain.delivery import Claim, Delivery, Settlement
-from holdfast.domain.event import Event
+from holdfast.domain.delivery import Claim, Delivery, Settlement, Transition, clip
+from holdfast.domain.errors import BadInput, Conflict
+from holdfast.domain.event import Event, NewEvent
 from holdfast.domain.ids import ENTROPY_BYTES, make_id
 from holdfast.domain.states import Reason, State
 from holdfast.ports import Chance, Clock
@@ -56,12 +58,11 @@ class SqliteDeliveries:
             lost: set[int] = set()
             leaves: list[Leaf] = []
             for settlement, events in zip(settlements, effects, strict=True):
-                if not _settle(connection, settlement, now_ms):
+                applied = _settle_with_effects(connection, settlement, events, now_ms)
+                if applied is None:
                     lost.add(settlement.claim.delivery.id)
-                    continue
-                leaves.append(_leaf(settlement))
-                if events:
-                    append(connection, events, now_ms)
+                else:
+                    leaves.append(_leaf(applied))
             write_link(connection, owner.chain, now_ms, "engine", leaves)
             return lost
 
@@ -233,6 +234,28 @@ def _to_claim(row: Row, token: int, addresses: dict[int, tuple[str, str | None]]
         token,
         starts,
     )
+
+
+def _settle_with_effects(
+    connection: Connection, settlement: Settlement, events: Sequence[tuple[NewEvent, str]], now_ms: int
+) -> Settlement | None:
+    """Both or neither. Effects that can never be appended end their own delivery, and disturb no other."""
+    if not events:
+        return settlement if _settle(connection, settlement, now_ms) else None
+    connection.run("SAVEPOINT effects")
+    try:
+        held = _settle(connection, settlement, now_ms)
+        if held:
+            append(connection, events, now_ms)
+        return settlement if held else None
+    except (BadInput, Conflict) as error:
+        connection.run("ROLLBACK TO effects")
+        told = clip(f"its effects cannot be appended: {error.message}")
+        after = Transition(State.DEAD, settlement.transition.attempts, Reason.REJECTED, error=told)
+        settlement = replace(settlement, transition=after, effects=(), outcome="dead")
+        return settlement if _settle(connection, settlement, now_ms) else None
+    finally:
+        connection.run("RELEASE effects")
 
 
 def _settle(connection: Connection, settlement: Settlement, now_ms: int) -> bool:

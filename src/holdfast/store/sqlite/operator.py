@@ -18,6 +18,8 @@ from holdfast.store.sqlite.statements import sql
 from holdfast.store.sqlite.writer import Writer
 
 _NEWEST = 1 << 62
+SPAN = 2000
+SCAN_MAX = 50_000
 
 
 class SqliteOperator:
@@ -27,11 +29,11 @@ class SqliteOperator:
     async def deliveries(self, wanted: DeliveryFilter, after: str | None, limit: int) -> Page[DeliveryRow]:
         """Newest first."""
         where, values = _where(wanted)
-        text = f"{sql.delivery_columns} WHERE d.id < ? {where} ORDER BY d.id DESC LIMIT ?"
-        params = (int(after) if after else _NEWEST, *values, limit)
-        rows = await self._reader.run(lambda c: c.rows(text, params))
-        items = [_delivery(row) for row in rows]
-        return Page(items, str(items[-1].id) if len(items) == limit else None)
+        before = int(after) if after else _NEWEST
+        rows, more = await self._reader.run(
+            lambda c: _page(c, where, values, before, limit, wanted.state == State.DEAD)
+        )
+        return Page([_delivery(row) for row in rows], None if more is None else str(more))
 
     async def delivery(self, id: int) -> DeliveryRow | None:
         text = f"{sql.delivery_columns} WHERE d.id = ?"
@@ -174,10 +176,28 @@ def _revive(connection: Connection, id: int, facts: Row, now_ms: int) -> Leaf:
     return (id, generation + 1, event_id, State.PENDING, None, 0)
 
 
+def _page(
+    connection: Connection, where: str, values: list[Any], before: int, limit: int, indexed: bool
+) -> tuple[list[Row], int | None]:
+    """Newest first. Dead letters have an index; anything else looks at a bounded span, then hands out a cursor."""
+    found: list[Row] = []
+    top = min(before, connection.rows(sql.delivery_last)[0][0] + 1)
+    lowest = 0 if indexed else max(0, top - SCAN_MAX)
+    while top > lowest and len(found) < limit:
+        bottom = lowest if indexed else max(lowest, top - SPAN)
+        text = f"{sql.delivery_columns} WHERE d.id < ? AND d.id >= ? {where} ORDER BY d.id DESC LIMIT ?"
+        found += connection.rows(text, (top, bottom, *values, limit - len(found)))
+        top = bottom
+    if len(found) == limit:
+        return found, found[-1][0]
+    return found, lowest if lowest > 0 else None
+
+
 def _where(wanted: DeliveryFilter) -> tuple[str, list[Any]]:
     """The fixed fragments of the filters that were given, and their values."""
     fragments = {
-        "state": ("AND d.state = ?", wanted.state),
+        # Written out, since a partial index is not seen through a parameter.
+        "state": (f"AND d.state = '{State(wanted.state)}' AND ?" if wanted.state else "", wanted.state and 1),
         "reason": ("AND d.reason = ?", wanted.reason),
         "contract": ("AND q.contract = ?", wanted.contract),
         "address": ("AND q.address = ?", wanted.address),

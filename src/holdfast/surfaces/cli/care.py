@@ -22,9 +22,10 @@ def status(as_json: bool) -> None:
 
 
 def hold_options(command: F) -> F:
+    command = json_option(command)
     for name, text in (("lane", "This lane."), ("address", "This address."), ("contract", "This contract.")):
         command = click.option(f"--{name}", help=text)(command)
-    return json_option(command)
+    return command
 
 
 @click.command()

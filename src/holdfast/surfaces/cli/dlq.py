@@ -9,7 +9,7 @@ import click
 
 from holdfast.surfaces.cli.client import Client, find_client
 from holdfast.surfaces.cli.options import NearGroup, filter_options, json_option, page_options
-from holdfast.surfaces.cli.output import say, show, show_page, show_table, warn
+from holdfast.surfaces.cli.output import many, say, show, show_page, show_table, warn
 
 COLUMNS = ("id", "event_type", "address", "reason", "attempts", "settled_at", "last_error", "payload")
 BATCH_MAX = 1000
@@ -78,7 +78,7 @@ def _bulk(
     client = find_client()
     chosen = sorted(set(ids)) if ids else _find(client, given)
     if not ids and not dry_run and chosen and not yes:
-        _ask(f"{verb.capitalize()} {len(chosen)} dead letters?")
+        _ask(f"{verb.capitalize()} {many(len(chosen), 'dead letter')}?")
     answer: dict[str, Any] = {done: 0, "ids": [], **({"dry_run": True} if dry_run else {})}
     for start in range(0, len(chosen), BATCH_MAX):
         body = {"ids": chosen[start : start + BATCH_MAX], "dry_run": dry_run}
@@ -113,7 +113,7 @@ def _ask(question: str) -> None:
 
 
 def _say_count(answer: dict[str, Any]) -> None:
-    say(f"{answer['count']} dead letters")
+    say(many(answer["count"], "dead letter"))
     if answer["by_queue"]:
         say()
         show_table([{"queue": name, "count": count} for name, count in answer["by_queue"].items()], ("queue", "count"))

@@ -11,6 +11,7 @@ from holdfast.surfaces.cli.options import NearGroup, json_option, page_options
 from holdfast.surfaces.cli.output import say, show, show_fields, show_page
 
 COLUMNS = ("id", "type", "source", "stream", "seq", "accepted_at")
+DELIVERIES = ("id", "address", "contract_id", "state", "reason", "attempts", "due_at", "last_error")
 
 
 @click.group(cls=NearGroup)
@@ -35,7 +36,7 @@ def list_events(as_json: bool, **query: Any) -> None:
 @json_option
 def show_event(id: str, as_json: bool) -> None:
     """Show one event and what became of it at every address."""
-    show(find_client().get(f"/api/events/{part(id)}"), as_json, show_fields)
+    show(find_client().get(f"/api/events/{part(id)}"), as_json, lambda event: show_fields(event, DELIVERIES))
 
 
 @events.command("route")

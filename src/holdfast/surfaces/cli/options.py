@@ -11,7 +11,7 @@ import click
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print the REST object and nothing else.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON, and nothing else.")
 
 _WILDCARD = re.compile(r"[*?\[]")
 

@@ -83,8 +83,8 @@ def show_page(page: Mapping[str, Any], columns: Sequence[str]) -> None:
         say(f"(more: --after {visible(str(page['next']))})")
 
 
-def show_fields(shape: Mapping[str, Any]) -> None:
-    """Every field on its line; lists of objects as tables below."""
+def show_fields(shape: Mapping[str, Any], columns: Sequence[str] | None = None) -> None:
+    """Every field on its line; lists of objects as tables below, with these columns or all that say something."""
     below = {name: value for name, value in shape.items() if _is_rows(value)}
     flat = {name: value for name, value in shape.items() if name not in below}
     width = max((len(name) for name in flat), default=0)
@@ -92,7 +92,11 @@ def show_fields(shape: Mapping[str, Any]) -> None:
         say(f"{name.replace('_', ' ').ljust(width)}  {cell(value)}".rstrip())
     for name, rows in below.items():
         say(f"\n{name.replace('_', ' ')}:")
-        show_table(rows, [key for key in rows[0] if any(row.get(key) is not None for row in rows)])
+        show_table(rows, columns or [key for key in rows[0] if any(row.get(key) is not None for row in rows)])
+
+
+def many(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def _is_rows(value: Any) -> bool:

@@ -8,7 +8,7 @@ import click
 
 from holdfast.surfaces.cli.client import LONG_S, find_client
 from holdfast.surfaces.cli.options import NearGroup, json_option, page_options
-from holdfast.surfaces.cli.output import say, show, show_page, visible
+from holdfast.surfaces.cli.output import many, say, show, show_page, visible
 
 
 @click.group(cls=NearGroup)
@@ -41,5 +41,6 @@ def verify_receipts(as_json: bool) -> int:
 def _say_verdict(answer: dict[str, Any]) -> None:
     for fault in answer["faults"]:
         say(visible(f"{fault['chain']} {fault['seq']}: {fault['kind']}: {fault['message']}"))
-    verdict = "whole" if answer["ok"] else f"NOT whole: {len(answer['faults'])} faults"
-    say(f"{verdict}; {answer['chains']} chains, {answer['links']} links, {answer['transitions']} transitions")
+    verdict = "whole" if answer["ok"] else f"NOT whole: {many(len(answer['faults']), 'fault')}"
+    counts = (many(answer[f"{noun}s"], noun) for noun in ("chain", "link", "transition"))
+    say(f"{verdict}; {', '.join(counts)}")

@@ -14,12 +14,16 @@ from pathlib import Path
 
 from holdfast.testing.prove.campaign import Campaign
 from holdfast.testing.prove.checker import check
+from holdfast.testing.prove.faults import FAULTS
 from holdfast.testing.prove.processes import Stuck
 from holdfast.testing.prove.report import Report
 from holdfast.testing.prove.scene import Plan, Scene
 
+FAULTY_DRAIN_S = 10.0
 
-def prove(kills: int, seed: int, as_json: bool) -> int:
+
+def prove(kills: int, plan: Plan, as_json: bool) -> int:
+    seed = plan.seed
     root = Path(tempfile.mkdtemp(prefix="holdfast-prove-"))
     began_s = time.monotonic()
 
@@ -28,7 +32,7 @@ def prove(kills: int, seed: int, as_json: bool) -> int:
 
     say(f"Killing the daemon -9 {kills} times under load, seed {seed} …")
     try:
-        evidence = Campaign(Scene(root, Plan(seed)), kills, say).run()
+        evidence = Campaign(Scene(root, plan), kills, say).run()
         report = Report(evidence, check(evidence), seed, time.monotonic() - began_s)
     except (Exception, KeyboardInterrupt) as error:
         what = str(error) if isinstance(error, Stuck) else repr(error)
@@ -64,10 +68,12 @@ def main() -> int:
     parser.add_argument("--kills", type=_positive, default=200, help="how often to kill it (default 200)")
     parser.add_argument("--seed", type=int, default=None, help="repeat the chances of an earlier campaign")
     parser.add_argument("--json", action="store_true", help="print the result as JSON; progress goes to stderr")
+    parser.add_argument("--fault", choices=sorted(FAULTS), help="put a known fault in: the campaign must then fail")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, _interrupt)  # so that what we started is ended when we are
     seed = given.seed if given.seed is not None else secrets.randbelow(1_000_000)
-    return prove(given.kills, seed, given.json)
+    plan = Plan(seed) if given.fault is None else Plan(seed, drain_s=FAULTY_DRAIN_S, fault=given.fault)
+    return prove(given.kills, plan, given.json)
 
 
 if __name__ == "__main__":

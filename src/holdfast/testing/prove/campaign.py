@@ -16,7 +16,7 @@ from holdfast.testing.prove.snapshot import glance
 from holdfast.testing.prove.victim import POINTS
 
 KINDS = {"random": 30, "lease": 40, "commit": 30}
-PASSINGS_MAX = 250
+PASSINGS_MAX = 120
 
 
 class Campaign:

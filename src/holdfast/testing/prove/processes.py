@@ -58,17 +58,20 @@ class Companion:
 
 
 class Daemon:
-    """One life of the daemon in a home folder. With `crash`, the life of a victim that ends itself."""
+    """One life of the daemon in a home folder: the real one, or a victim with a way to crash or a fault put in."""
 
-    def __init__(self, home: Path, log: Path, crash: str | None = None, note: Path | None = None) -> None:
+    def __init__(
+        self, home: Path, log: Path, crash: str | None = None, note: Path | None = None, fault: str | None = None
+    ) -> None:
         self.home, self._log = home, log
         environment = {**os.environ, "HOLDFAST_HOME": str(home)}
         for name in ("HOLDFAST_STORE", "HOLDFAST_CONFIG"):
             environment.pop(name, None)
         command = [sys.executable, "-m", "holdfast", "up", "--port", "0"]
-        if crash is not None:
+        if crash is not None or fault is not None:
             command = [sys.executable, "-m", "holdfast.testing.prove.victim"]
-            environment |= {"HOLDFAST_PROVE_CRASH": crash, "HOLDFAST_PROVE_NOTE": str(note)}
+            names = {"CRASH": crash, "NOTE": note, "FAULT": fault}
+            environment |= {f"HOLDFAST_PROVE_{name}": str(value or "") for name, value in names.items()}
         self._address = home / "address"
         self._stale = self._stamp()
         with log.open("ab") as file:

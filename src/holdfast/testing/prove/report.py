@@ -22,7 +22,13 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        return not self.verdict.violations
+        return not self.verdict.violations and not self.too_tame
+
+    @property
+    def too_tame(self) -> bool:
+        """Fewer than half of the kills struck while something was in flight: that would prove too little."""
+        killed = self.evidence.killed
+        return len(killed) >= 10 and 2 * sum(item.in_flight for item in killed) < len(killed)
 
     def restarts_s(self) -> list[float]:
         """Start of a life to its first delivery, of the lives that were left alone until then and had work due."""
@@ -95,8 +101,10 @@ class Report:
     def violations(self) -> str:
         """What happened, a bounded number of lines of it."""
         lines = [f"  {item.promise}: {item.subject}: {item.detail}" for item in self.verdict.violations[:SHOWN_MAX]]
-        more = len(self.verdict.violations) - len(lines)
-        return "\n".join([*lines, f"  and {more} more"] if more else lines)
+        if self.too_tame:
+            lines.append("  the campaign: fewer than half of its kills struck while something was in flight")
+        more = len(self.verdict.violations) - SHOWN_MAX
+        return "\n".join([*lines, f"  and {more} more"] if more > 0 else lines)
 
 
 def _listed(counts: dict[str, int]) -> str:

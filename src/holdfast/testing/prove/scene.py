@@ -24,7 +24,6 @@ policies:
 """
 FIRST_DELIVERY_S = 15.0
 LOAD_END_S = 90.0
-DRAIN_S = 120.0
 
 
 @dataclass(frozen=True)
@@ -36,6 +35,8 @@ class Plan:
     streams: int = 20
     fail: float = 0.1
     concurrency: int | None = None
+    drain_s: float = 120.0
+    fault: str | None = None
 
 
 class Scene:
@@ -77,14 +78,16 @@ class Scene:
         self.start()
         self.daemon.wait_answering()
         self.boot_s = (time.monotonic_ns() - self.daemon.started_ns) / 1e9
+        line = Line(self.home)
         for name, ordered in CONTRACTS.items():
             body = {
                 "id": name, "target": {"url": f"http://127.0.0.1:{self._sink_port}/{name}"}, "ordered": ordered,
                 "policy": "prove", "type_criterion": "prove.fact", "concurrency": self.plan.concurrency,
             }  # fmt: skip
-            status, answer = Line(self.home).post("/hooks/contracts", json.dumps(body).encode())
+            status, answer = line.post("/hooks/contracts", json.dumps(body).encode())
             if status != 201:
                 raise Stuck(f"the contract {name} was not taken: {status} {answer}")
+        line.hang_up()
         self._load = Companion(
             "load", "--home", str(self.home), "--book", str(self._load_book), "--seed", str(self.plan.seed),
             "--rate", str(self.plan.rate), "--streams", str(self.plan.streams),
@@ -95,7 +98,7 @@ class Scene:
     def start(self, *, waited: bool = False, crash: str | None = None) -> None:
         """Begin the next life."""
         self.life += 1
-        self.daemon = Daemon(self.home, self.log, crash, self.crash_note)
+        self.daemon = Daemon(self.home, self.log, crash, self.crash_note, self.plan.fault)
         self._arrived = 0
         self.book.write(Started(self.life, waited, self.daemon.started_ns))
 
@@ -138,7 +141,7 @@ class Scene:
             return status == 200 and figures["pending"] == 0 and figures["unrouted"] == 0
 
         try:
-            wait_until("the end of every delivery", drained, DRAIN_S, every_s=0.1)
+            wait_until("the end of every delivery", drained, self.plan.drain_s, every_s=0.1)
         except Stuck as stuck:
             say(f"  {stuck}")  # the checker says what still waits
         line.hang_up()

@@ -1,6 +1,7 @@
 """The daemon itself, with a probe in its store: it kills itself at the n-th passing of a named point.
 
 `HOLDFAST_PROVE_CRASH=before_commit:57` names both; `HOLDFAST_PROVE_NOTE` is the book it writes its last line to.
+`HOLDFAST_PROVE_FAULT` puts a known fault into it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from pathlib import Path
 
 from holdfast.daemon.run import run_daemon
 from holdfast.home import find_home
-from holdfast.ports import Probe
+from holdfast.ports import Probe, no_probe
+from holdfast.testing.prove.faults import put_in
 from holdfast.testing.prove.records import Book, Crashed
 
 POINTS = ("begun", "before_commit", "after_commit")
@@ -36,8 +38,12 @@ def crash_at(point: str, nth: int, note: Path) -> Probe:
 
 
 def main() -> int:
-    point, _, nth = os.environ["HOLDFAST_PROVE_CRASH"].partition(":")
-    probe = crash_at(point, int(nth), Path(os.environ["HOLDFAST_PROVE_NOTE"]))
+    probe = no_probe
+    if crash := os.environ.get("HOLDFAST_PROVE_CRASH"):
+        point, _, nth = crash.partition(":")
+        probe = crash_at(point, int(nth), Path(os.environ["HOLDFAST_PROVE_NOTE"]))
+    if fault := os.environ.get("HOLDFAST_PROVE_FAULT"):
+        put_in(fault)
     return asyncio.run(run_daemon(find_home(), None, 0, None, lambda text: None, probe))
 
 

@@ -73,6 +73,9 @@ BEGIN
   SELECT RAISE(ABORT, 'holdfast: properties is not a JSON object')
     WHERE new.properties IS NOT NULL
       AND (NOT json_valid(new.properties) OR json_type(new.properties) <> 'object');
+  SELECT RAISE(ABORT, 'holdfast: to is not an address: use https://…, handler:NAME or session:ID')
+    WHERE new."to" IS NOT NULL AND new."to" NOT GLOB 'https://?*' AND new."to" NOT GLOB 'http://?*'
+      AND new."to" NOT GLOB 'handler:?*' AND new."to" NOT GLOB 'session:?*';
   SELECT RAISE(ABORT, 'holdfast: not_before cannot be combined with stream')
     WHERE new.not_before IS NOT NULL AND new.stream IS NOT NULL;
   SELECT RAISE(ABORT, 'holdfast: stream is closed')
@@ -195,7 +198,7 @@ CREATE TABLE holdfast_deliveries (
 );
 CREATE UNIQUE INDEX holdfast_deliveries_by_event ON holdfast_deliveries (event, queue);
 CREATE INDEX holdfast_deliveries_by_lane ON holdfast_deliveries (lane, pos) WHERE state = 'pending' AND lane IS NOT NULL;
-CREATE INDEX holdfast_deliveries_dead ON holdfast_deliveries (queue, id) WHERE state = 'dead';
+CREATE INDEX holdfast_deliveries_dead ON holdfast_deliveries (id) WHERE state = 'dead';
 CREATE INDEX holdfast_deliveries_handed ON holdfast_deliveries (handed_until) WHERE handed_until IS NOT NULL;
 
 -- What can be claimed: every unordered delivery and the head of each lane; nothing else.

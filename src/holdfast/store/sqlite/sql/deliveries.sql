@@ -66,8 +66,9 @@ WHERE delivery = ? AND token = ?;
 
 -- name: delivery_end
 UPDATE holdfast_deliveries
-SET state = ?, reason = ?, attempts = ?, settled_at = ?, last_error = ?, survivor = ?, handed_until = NULL
-WHERE id = ?;
+SET state = ?1, reason = ?2, attempts = ?3, settled_at = ?4, survivor = ?6, handed_until = NULL,
+    last_error = CASE WHEN ?1 = 'dropped' THEN coalesce(?5, last_error) ELSE ?5 END
+WHERE id = ?7;
 
 -- name: delivery_wait
 UPDATE holdfast_deliveries SET attempts = ?, last_error = ?, handed_until = ? WHERE id = ?;

@@ -1,0 +1,176 @@
+"""One statement on the caller's own connection, whatever driver it is of.
+
+A driver is recognised by the name of its class and module, so that nothing is imported that the caller has not loaded
+already. Each says which dialect its database speaks, how it writes parameters, and how it runs one statement; none
+of them begins, commits or opens anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from holdfast.domain.errors import BadInput
+
+Row = tuple[Any, ...]
+R = TypeVar("R")
+
+SQLITE, POSTGRES = "sqlite", "postgres"
+QMARK, FORMAT, DOLLAR = "qmark", "format", "dollar"
+
+_DIALECTS = {"sqlite": SQLITE, "postgresql": POSTGRES}
+_MARKS = {"qmark": QMARK, "format": FORMAT, "pyformat": FORMAT, "numeric_dollar": DOLLAR}
+
+
+class Statement(NamedTuple):
+    """A statement and its values, without any I/O."""
+
+    sql: str
+    params: tuple[Any, ...] = ()
+
+
+class Driver(NamedTuple, Generic[R]):
+    """How one connection is spoken to. `rows` gives the rows of a statement, or an awaitable of them."""
+
+    dialect: str
+    marks: str
+    rows: Callable[[Statement], R]
+
+
+Sync = Driver[list[Row]]
+Async = Driver[Awaitable[list[Row]]]
+
+
+def sync_driver(connection: Any) -> Sync:
+    """The driver of a connection that blocks."""
+    make = _find(connection, _SYNC)
+    if make is None:
+        raise _refuse(connection, "publish()", "publish_async()", _ASYNC, _SYNC)
+    return make(connection)
+
+
+async def async_driver(connection: Any) -> Async:
+    """The driver of a connection that is awaited."""
+    make = _find(connection, _ASYNC)
+    if make is None:
+        raise _refuse(connection, "publish_async()", "publish()", _SYNC, _ASYNC)
+    return await make(connection)
+
+
+def _find(connection: Any, known: Mapping[str, R]) -> R | None:
+    for kind in type(connection).__mro__:
+        found = known.get(f"{kind.__module__.partition('.')[0]}.{kind.__name__}")
+        if found is not None:
+            return found
+    return None
+
+
+def _refuse(connection: Any, verb: str, other: str, others: Mapping[str, Any], known: Mapping[str, Any]) -> BadInput:
+    kind = type(connection)
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    if _find(connection, others) is not None:
+        return BadInput(f"{verb} cannot use a {name}; call {other} with it")
+    return BadInput(
+        f"{verb} takes the connection your transaction runs on; {name} is not one it knows: "
+        f"pass one of {', '.join(sorted(known))}"
+    )
+
+
+def _sqlite3(connection: Any) -> Sync:
+    def rows(statement: Statement) -> list[Row]:
+        cursor = connection.cursor()
+        cursor.row_factory = None  # whatever the application made of its rows, ours are tuples
+        try:
+            return list(cursor.execute(*statement))
+        finally:
+            cursor.close()
+
+    return Driver(SQLITE, QMARK, rows)
+
+
+def _apsw(connection: Any) -> Sync:
+    def rows(statement: Statement) -> list[Row]:
+        cursor = connection.cursor()
+        cursor.row_trace = lambda _, row: row
+        return list(cursor.execute(*statement))
+
+    return Driver(SQLITE, QMARK, rows)
+
+
+def _of_cursor(make: Callable[[Any], R]) -> Callable[[Any], R]:
+    return lambda cursor: make(cursor.connection)
+
+
+def _sqlalchemy(connection: Any) -> Sync:
+    def rows(statement: Statement) -> list[Row]:
+        result = connection.exec_driver_sql(*statement)
+        return result.fetchall() if result.returns_rows else []
+
+    return Driver(*_speech_of(connection.dialect), rows)
+
+
+def _sqlalchemy_session(session: Any) -> Sync:
+    return _sqlalchemy(session.connection())
+
+
+def _django(connection: Any) -> Sync:
+    def rows(statement: Statement) -> list[Row]:
+        with connection.cursor() as cursor:
+            cursor.execute(*statement)
+            return cursor.fetchall() if cursor.description else []
+
+    return Driver(_dialect(connection.vendor), FORMAT, rows)
+
+
+async def _aiosqlite(connection: Any) -> Async:
+    async def rows(statement: Statement) -> list[Row]:
+        async with connection.cursor() as cursor:
+            cursor.row_factory = None
+            await cursor.execute(*statement)
+            return list(await cursor.fetchall())
+
+    return Driver(SQLITE, QMARK, rows)
+
+
+async def _sqlalchemy_async(connection: Any) -> Async:
+    async def rows(statement: Statement) -> list[Row]:
+        result = await connection.exec_driver_sql(*statement)
+        return result.fetchall() if result.returns_rows else []
+
+    return Driver(*_speech_of(connection.dialect), rows)
+
+
+async def _sqlalchemy_async_session(session: Any) -> Async:
+    return await _sqlalchemy_async(await session.connection())
+
+
+def _speech_of(dialect: Any) -> tuple[str, str]:
+    marks = _MARKS.get(dialect.paramstyle)
+    if marks is None:
+        raise BadInput(f"the SQLAlchemy driver {dialect.driver} writes parameters as {dialect.paramstyle}")
+    return _dialect(dialect.name), marks
+
+
+def _dialect(name: str) -> str:
+    if name not in _DIALECTS:
+        raise BadInput(f"Holdfast keeps its events in SQLite or PostgreSQL; this connection is to {name}")
+    return _DIALECTS[name]
+
+
+_SYNC: Mapping[str, Callable[[Any], Sync]] = {
+    "sqlite3.Connection": _sqlite3,
+    "sqlite3.Cursor": _of_cursor(_sqlite3),
+    "apsw.Connection": _apsw,
+    "apsw.Cursor": _of_cursor(_apsw),
+    "sqlalchemy.Connection": _sqlalchemy,
+    "sqlalchemy.Session": _sqlalchemy_session,
+    "sqlalchemy.scoped_session": _sqlalchemy_session,
+    "django.BaseDatabaseWrapper": _django,
+    "django.ConnectionProxy": _django,
+}
+_ASYNC: Mapping[str, Callable[[Any], Awaitable[Async]]] = {
+    "aiosqlite.Connection": _aiosqlite,
+    "sqlalchemy.AsyncConnection": _sqlalchemy_async,
+    "sqlalchemy.AsyncSession": _sqlalchemy_async_session,
+    "sqlalchemy.async_scoped_session": _sqlalchemy_async_session,
+}

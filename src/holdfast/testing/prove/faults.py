@@ -1,0 +1,46 @@
+"""Negative controls: known faults that can be put into the daemon, to show that a campaign sees them.
+
+A proof that cannot fail proves nothing. Each fault replaces statements of the SQLite store by faulty ones.
+"""
+
+from __future__ import annotations
+
+from holdfast.store.sqlite.statements import sql
+
+FAULTS: dict[str, dict[str, str]] = {
+    # Recovery looks only at what waits, and what was claimed by a process that died is never seen again.
+    "stranding": {
+        "lease_reclaim": """
+            UPDATE holdfast_ready SET owner = NULL, token = NULL, lease_until = NULL
+            WHERE token IS NULL AND ?1 IS NOT NULL AND ?2 IS NOT NULL""",
+    },
+    # The next of a lane is its newest, not its oldest.
+    "overtaking": {
+        "lane_next": """
+            INSERT INTO holdfast_ready (delivery, queue, due_at)
+            SELECT id, queue, ?2 FROM holdfast_deliveries
+            WHERE lane = ?1 AND state = 'pending' AND handed_until IS NULL
+              AND pos = (SELECT max(pos) FROM holdfast_deliveries WHERE lane = ?1 AND state = 'pending')
+            ON CONFLICT DO NOTHING""",
+    },
+    # A new start throws away what the process before it held, as if the holder had finished it.
+    "forgetting": {
+        "lease_reclaim": """
+            DELETE FROM holdfast_ready WHERE token IS NOT NULL AND (lease_until < ?1
+              OR owner IN (SELECT id FROM holdfast_owners WHERE ended_at IS NOT NULL OR boot_id <> ?2))""",
+    },
+    # What has ended stays claimable, and is sent again.
+    "repeating": {
+        "ready_end": """
+            UPDATE holdfast_ready SET owner = NULL, token = NULL, lease_until = NULL WHERE delivery = ?1 AND token = ?2
+              AND starts < 2 RETURNING 1""",
+    },
+}
+
+
+def put_in(fault: str) -> None:
+    """Make this process's store faulty, for as long as it lives."""
+    for name, text in FAULTS[fault].items():
+        if name not in sql.names():
+            raise ValueError(f"the store has no statement {name} that could be made faulty")
+        sql._texts[name] = text
