@@ -6,23 +6,43 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-__all__ = ["Contract", "Delivery", "Event", "HoldfastError", "Outbox", "Reject", "RetryAfter", "__version__"]
+__all__ = [
+    "BadInput",
+    "Contract",
+    "DedupConflict",
+    "Delivery",
+    "Event",
+    "HoldfastError",
+    "NativeSqlOutbox",
+    "Outbox",
+    "OutboxBackend",
+    "Reject",
+    "RetryAfter",
+    "StreamClosed",
+    "__version__",
+]
 
 if TYPE_CHECKING:
+    from holdfast.backend import NativeSqlOutbox, OutboxBackend
     from holdfast.domain.contract import Contract
     from holdfast.domain.delivery import Delivery
-    from holdfast.domain.errors import HoldfastError, Reject, RetryAfter
+    from holdfast.domain.errors import BadInput, DedupConflict, HoldfastError, Reject, RetryAfter, StreamClosed
     from holdfast.domain.event import Event
     from holdfast.outbox import Outbox
 
 _HOMES = {
+    "BadInput": "holdfast.domain.errors",
     "Contract": "holdfast.domain.contract",
+    "DedupConflict": "holdfast.domain.errors",
     "Delivery": "holdfast.domain.delivery",
     "Event": "holdfast.domain.event",
     "HoldfastError": "holdfast.domain.errors",
+    "NativeSqlOutbox": "holdfast.backend",
     "Outbox": "holdfast.outbox",
+    "OutboxBackend": "holdfast.backend",
     "Reject": "holdfast.domain.errors",
     "RetryAfter": "holdfast.domain.errors",
+    "StreamClosed": "holdfast.domain.errors",
 }
 
 

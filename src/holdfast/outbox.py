@@ -4,34 +4,51 @@
 
     outbox = Outbox("sqlite:///app.db")
 
-    with connection:                                # your sqlite3 connection, your transaction
+    with connection:                                # your connection, your transaction
         connection.execute("insert into orders …")
         outbox.publish(connection, "order.placed", {"id": 42}, stream="order:42")
 
     @outbox.on("order.*")
     async def ship(event, delivery): ...
 
-Then `holdfast up --app module:outbox` delivers.
+Then `holdfast up --app module:outbox`, or `FastAPI(lifespan=outbox.lifespan)`, delivers.
 """
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract, Criterion, check_contract_id, parse_criteria, parse_criterion
 from holdfast.domain.errors import BadInput
-from holdfast.domain.event import SOURCE_DEFAULT, new_event
 from holdfast.domain.retry import POLICIES
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
     from datetime import datetime
 
+    from holdfast.ingress.inbox import Once
     from holdfast.ingress.publish import Published
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class EventFields(TypedDict, total=False):
+    """What may be said about an event beside its type and payload.
+
+    `stream` orders it after what is there; `dedup` makes a repetition return the first; `at` delays it; `to` is a
+    direct address beside the contracts; `properties` are for contracts to match.
+    """
+
+    stream: str | None
+    dedup: str | None
+    source: str
+    properties: Mapping[str, Any] | None
+    timestamp: str | datetime | None
+    to: str | None
+    at: datetime | None
 
 
 class ContractBook:
@@ -56,30 +73,52 @@ class Outbox:
         self.contracts = ContractBook()
 
     def publish(
-        self,
-        connection: Any,
-        type: str,
-        payload: Any = None,
-        *,
-        stream: str | None = None,
-        dedup: str | None = None,
-        source: str = SOURCE_DEFAULT,
-        properties: Mapping[str, Any] | None = None,
-        timestamp: str | datetime | None = None,
-        to: str | None = None,
-        at: datetime | None = None,
-    ) -> Published:
+        self, connection: Any, type: str, payload: Any = None, **fields: Unpack[EventFields]
+    ) -> Published:  # fmt: skip
         """Append an event in the caller's transaction: one statement, never a commit.
 
-        `stream` orders it after what is there; `dedup` makes a repetition return the first; `at` delays it.
-        """
-        from holdfast.ingress.publish import publish
+            outbox.publish(connection, "order.placed", {"id": 42}, stream="order:42", dedup="order-42-placed")
 
-        event = new_event(
-            type, payload, stream=stream, dedup_key=dedup, source=source, properties=properties, timestamp=timestamp,
-            to=to, at=at,
-        )  # fmt: skip
-        return publish(connection, event)
+        The connection is whatever your transaction runs on: `docs/publish.md` lists the kinds.
+        """
+        from holdfast.ingress.publish import draft, publish
+
+        return publish(connection, draft({"type": type, "payload": payload, **fields}), self._schema)
+
+    async def publish_async(
+        self, connection: Any, type: str, payload: Any = None, **fields: Unpack[EventFields]
+    ) -> Published:
+        """The same on a connection that is awaited."""
+        from holdfast.ingress.publish import draft, publish_async
+
+        return await publish_async(connection, draft({"type": type, "payload": payload, **fields}), self._schema)
+
+    def publish_many(self, connection: Any, events: Sequence[Mapping[str, Any]]) -> list[Published]:
+        """Append several events, each a mapping by the names `publish` takes.
+
+            outbox.publish_many(connection, [{"type": "order.placed", "payload": {"id": 1}, "stream": "order:1"}])
+
+        Streams are taken in sorted order, so that two such calls cannot lock each other out.
+        """
+        from holdfast.ingress.publish import draft, publish_many
+
+        return publish_many(connection, [draft(fields) for fields in events], self._schema)
+
+    async def publish_many_async(self, connection: Any, events: Sequence[Mapping[str, Any]]) -> list[Published]:
+        """The same on a connection that is awaited."""
+        from holdfast.ingress.publish import draft, publish_many_async
+
+        return await publish_many_async(connection, [draft(fields) for fields in events], self._schema)
+
+    def once(self, connection: Any, event_id: str, *, consumer: str) -> Once:
+        """Handle an event once, although it may arrive again: for `with`, or `async with` on an awaited connection.
+
+        with outbox.once(connection, event.id, consumer="billing") as first:
+            if first: ...
+        """
+        from holdfast.ingress.inbox import Once
+
+        return Once(connection, event_id, consumer, self._schema)
 
     def on(
         self,
@@ -94,7 +133,11 @@ class Outbox:
         timeout: float | None = None,
         concurrency: int | None = None,
     ) -> Callable[[F], F]:
-        """Register a durable handler: a function, and the contract that says which events it wants."""
+        """Register a durable handler: a function, and the contract that says which events it wants.
+
+        @outbox.on("order.*")
+        async def ship(order: Order): ...       # a pydantic model, or Event; raise Reject("why") or RetryAfter(30)
+        """
         if policy is not None and policy not in POLICIES:
             raise BadInput(f"policy {policy!r} is unknown; use one of {', '.join(POLICIES)}")
 
@@ -124,21 +167,48 @@ class Outbox:
 
         return register
 
+    def lifespan(self, app: Any = None) -> AbstractAsyncContextManager[None]:
+        """Deliver inside your application for as long as it runs.
+
+            app = FastAPI(lifespan=outbox.lifespan)
+
+        With a lifespan of your own: `async with outbox.lifespan(app): yield`.
+        """
+        from holdfast.lifespan import working
+
+        return working(self)
+
     def migrate(self) -> None:
         """Make or update Holdfast's tables in your database. Harmless to call again."""
         from holdfast.store.open import migrate_store
 
         migrate_store(self.url, own=False, driver="sqlite3")
 
-    def prepare(self, connection: sqlite3.Connection) -> None:
-        """Set what the promise needs on your own connection: the log, full syncs, and no checkpoints of its own."""
+    def table(self, metadata: Any) -> Any:
+        """The events as a SQLAlchemy `Table`, for people who select.
+
+        events = outbox.table(MetaData())
+        session.execute(select(events.c.type, events.c.payload).order_by(events.c.n))
+        """
+        from holdfast.store.table import events_table
+
+        return events_table(metadata, self.url, self._schema)
+
+    @cached_property
+    def _schema(self) -> str:
+        from holdfast.ingress.publish import schema_of
+
+        return schema_of(self.url)
+
+    def prepare(self, connection: Any) -> None:
+        """Set what the promise needs on your own SQLite connection: the log, full syncs, no checkpoints of its own."""
         connection.execute("PRAGMA busy_timeout = 5000")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA wal_autocheckpoint = 0")
 
-    def check(self, connection: sqlite3.Connection) -> list[str]:
-        """What on your connection weakens the promise; empty when nothing does."""
+    def check(self, connection: Any) -> list[str]:
+        """What on your SQLite connection weakens the promise; empty when nothing does."""
         faults = []
         if connection.execute("PRAGMA journal_mode").fetchone()[0].lower() != "wal":
             faults.append("journal_mode is not WAL: the daemon and your application will wait for each other")

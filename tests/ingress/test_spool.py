@@ -135,6 +135,21 @@ async def test_a_key_used_with_another_body_does_not_hold_up_the_others(bench: B
     assert await types(bench) == ["a", "error.error", "b"]
 
 
+async def test_a_late_copy_of_what_is_known_by_its_key_is_a_repetition(bench: Bench, tmp_path: Path) -> None:
+    folder = tmp_path / "spool"
+    event = new_event("paid", {"x": 1}, dedup_key="k")
+    await bench.store.events.append([event])
+    copy = write_event(folder, event, make_id(1))
+    hidden = copy.with_name("." + copy.name)
+    copy.rename(hidden)
+    write_event(folder, new_event("later"), make_id(2))
+    spool = importer(bench, folder)
+    await spool.tick()
+    hidden.rename(copy)
+    await spool.tick()
+    assert await types(bench) == ["paid", "later"]
+
+
 def test_other_files_in_the_folder_are_left_alone() -> None:
     assert place_of("README") is None
     assert place_of(".0123-00000000000000000001-1-abcdef01.evt") is None

@@ -120,6 +120,21 @@ def test_a_token_no_header_could_carry_is_refused_without_being_shown(tmp_path: 
     assert "hf_sec" not in said.err
 
 
+def test_an_argument_that_is_not_text_is_wrong_use(tmp_path: Path) -> None:
+    wish = ["contracts", "add", "--id", "x", "--handler", "h"]
+    commands = (
+        ["events", "list", "--type"],
+        ["events", "show"],
+        ["emit"],
+        [*wish, "--policy"],
+        ["emit", "a", "--payload"],
+    )
+    for command in commands:
+        said = run_cli(tmp_path, *command, os.fsdecode(b"\xff"))
+        assert said.code == 2, said
+        assert "Traceback" not in said.err
+
+
 def test_control_characters_are_shown_as_escapes() -> None:
     assert visible("a\x1b]0;t\x07\r\n\x9b\u202e b") == "a\\x1b]0;t\\x07\\r\\n\\x9b\\u202e b"
     assert cell({"k": "\x1b[2J", "back": "\\u001b"}) == '{"k": "\\x1b[2J", "back": "\\\\u001b"}'

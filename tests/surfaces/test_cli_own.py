@@ -83,6 +83,20 @@ def test_a_store_of_a_later_version_is_refused(tmp_path: Path) -> None:
         assert "schema 999, made by holdfast 9.9.9" in said.err
 
 
+def test_a_command_beside_the_daemon_never_migrates(tmp_path: Path) -> None:
+    """A program that is newer than the daemon at work must not change the store under it."""
+    assert run_cli(tmp_path, "db", "migrate").code == 0
+    with sqlite3.connect(tmp_path / "holdfast.db") as connection:
+        connection.execute("UPDATE holdfast_meta SET value = '1' WHERE key = 'schema_version'")
+    connection.close()
+    before = (tmp_path / "holdfast.db").read_bytes()
+    for command in (("token", "list"), ("db", "backup", str(tmp_path / "copy.db"))):
+        said = run_cli(tmp_path, *command)
+        assert said.code == 1
+        assert "holdfast db migrate" in said.err
+    assert (tmp_path / "holdfast.db").read_bytes() == before
+
+
 @pytest.mark.parametrize(
     ("spec", "word"), [("shop", "module:name"), ("no_such_module:outbox", "no_such_module"), ("json:dumps", "Outbox")]
 )
@@ -213,6 +227,7 @@ def test_a_bad_backup_is_refused_and_nothing_changes(fault: str, backed_up: Path
     before = (home / "holdfast.db").read_bytes()
     said = run_cli(home, "db", "restore", str(copy))
     assert said.code == (3 if fault == "missing" else 1), said
+    assert str(copy) in said.err or fault == "newer"
     assert "Traceback" not in said.err
     assert (home / "holdfast.db").read_bytes() == before
     assert not [path for path in home.iterdir() if "restore" in path.name]
@@ -229,7 +244,7 @@ def spoil(copy: Path, fault: str, home: Path) -> Path:
         return home / "holdfast.db"
     elif fault == "damaged":
         raw = bytearray(copy.read_bytes())
-        for at in range(2 * 4096, len(raw), 4096):
+        for at in range(len(raw) // 8192 * 4096, len(raw), 4096):
             raw[at : at + 200] = b"\xff" * 200
         copy.write_bytes(raw)
     else:

@@ -118,6 +118,12 @@ async def test_names_with_markup_are_only_text(api: Api) -> None:
     assert (await api.call("GET", "/api/streams"))[1]["items"][0]["id"] == stream
 
 
+async def test_a_streams_name_may_hold_slashes(api: Api) -> None:
+    await api.call("POST", "/api/events", {"type": "a", "stream": "repo/main"})
+    assert (await api.call("GET", "/api/streams/repo/main"))[1]["head"] == 1
+    assert len((await api.call("GET", "/api/streams/repo/main/events"))[1]["items"]) == 1
+
+
 async def test_lists_are_paged_to_the_end(api: Api) -> None:
     for number in range(7):
         await api.call("POST", "/api/events", {"type": f"t.{number}", "stream": "s"})

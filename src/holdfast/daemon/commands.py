@@ -62,10 +62,9 @@ def migrate(store: str | None, app: str | None, as_json: bool) -> None:
 
     Run it before a first deployment, so that no event is missed while nobody listens yet. Harmless to repeat.
     """
-    from holdfast.daemon.run import load_app
     from holdfast.store.open import migrate_store
 
-    outbox = None if app is None else load_app(app)
+    outbox = None if app is None else _load_app(app)
     url = store or (_configured_store() if outbox is None else outbox.url)
     # A file somebody names is theirs, unless it is the daemon's own: only there are the source systems' views made.
     own = outbox is None and (store is None or store == _configured_store())
@@ -163,6 +162,12 @@ def revoke_token(id: str, store: str | None, as_json: bool) -> None:
     """Revoke a token; a running daemon refuses it within a second."""
     answer = _with_tokens(store, lambda verbs: verbs.revoke(id))
     show(answer, as_json, lambda _: say(f"revoked {visible(id)}"))
+
+
+def _load_app(spec: str) -> Outbox:
+    from holdfast.daemon.run import load_app
+
+    return load_app(spec)
 
 
 def _configured_store() -> str:

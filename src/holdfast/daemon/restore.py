@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from holdfast.domain.errors import NotFound, StoreError
+from holdfast.domain.errors import NotFound, StoreError, StoreFailed
 from holdfast.ingress.spool import sync_folder
 from holdfast.store.open import keep_closed, migrate_store, open_store, sqlite_path
 
@@ -52,10 +52,14 @@ def _copy(copy: Path, fresh: Path) -> None:
 def _check(fresh: Path, copy: Path) -> None:
     """It must be a whole store of a version this program knows; an older one is brought up to date."""
     url = f"sqlite:///{fresh}"
-    before, _ = migrate_store(url, own=True)
-    if before == 0:
-        raise StoreError(f"{copy} holds no Holdfast store, so it was not restored")
-    faults = asyncio.run(_faults(url))
+    try:
+        before, _ = migrate_store(url, own=True)
+        faults = asyncio.run(_faults(url)) if before else []
+    except StoreFailed:
+        faults = ["SQLite cannot read it"]
+    else:
+        if before == 0:
+            raise StoreError(f"{copy} holds no Holdfast store, so it was not restored")
     if faults:
         raise StoreError(f"{copy} is damaged, so it was not restored: {faults[0]}")
     if Path(f"{fresh}-wal").exists():

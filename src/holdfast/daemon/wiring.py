@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,7 +13,7 @@ from holdfast.domain.contract import Contract
 from holdfast.domain.event import new_event
 from holdfast.egress.deliverers.handler import HandlerDeliverer
 from holdfast.egress.deliverers.webhook import WebhookDeliverer
-from holdfast.egress.engine import Deliverer, Engine, Renewal
+from holdfast.egress.engine import Deadlines, Deliverer, Engine, Renewal
 from holdfast.egress.guard import Guard
 from holdfast.home import Home
 from holdfast.ingress.importer import SpoolImport, spool_depth
@@ -79,6 +80,7 @@ class House:
         )
         self.engine.wake = loop.add(self.engine)
         loop.add(Router(store.routing, registry))
+        loop.add(Deadlines(self.engine))
         loop.add(Renewal(self.engine), poll_s=60.0)
         loop.add(Sweeper(store.deliveries, owner, lambda: self.handlers.serves() or frozenset(), clock))
         loop.add(Pruning(store.care, config.retention, config.prune_every_s), poll_s=config.prune_every_s)
@@ -89,13 +91,16 @@ class House:
         if self.home is not None:
             loop.add(SpoolImport(self.home.spool, store.events, clock))
         store.on_change(self._changed)
+        if any(queue.kind == "https" for queue in await store.contracts.queues()):
+            self._loading = asyncio.get_running_loop().create_task(self._webhooks.start())
+            self._loading.add_done_callback(lambda _: loop.wake("engine"))
         self.operations = Operations(
             store, owner, self.guard, config.policies, config.retention, clock, self._chance, loop.health, self._spooled
         )
 
     async def stop(self) -> None:
         """Take in no more, finish what has begun, settle, and leave the store clean."""
-        await self.loop.stop([name for name in self.loop.health() if name not in ("engine", "renewal")])
+        await self.loop.stop([name for name in self.loop.health() if name not in ("engine", "renewal", "deadlines")])
         await self.engine.stop(self.config.grace_s)
         await self.loop.stop()
         await self.store.owners.retire(self._owner)

@@ -67,7 +67,7 @@ def parse_json(raw: bytes, what: str = "body", limit: int = BYTES_MAX) -> Any:
     if "\x00" in text:
         raise BadJson(f"{what} holds a NUL byte; remove it")
     try:
-        value = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_duplicates)
+        value = json.loads(text, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_no_duplicates)
     except RecursionError:
         raise BadJson(f"{what} is nested deeper than {DEPTH_MAX} levels; flatten it") from None
     except _Refused as error:
@@ -78,6 +78,8 @@ def parse_json(raw: bytes, what: str = "body", limit: int = BYTES_MAX) -> Any:
         raise BadJson(f"{what} holds a number with too many digits; send it as a string") from None
     if text.count("{") + text.count("[") > DEPTH_MAX and _depth(value) > DEPTH_MAX:
         raise BadJson(f"{what} is nested deeper than {DEPTH_MAX} levels; flatten it")
+    if b"\\u" in raw:  # only an escape can hide what the checks above would have seen
+        dump_json(value, what, limit=2 * limit)
     return value
 
 
@@ -87,6 +89,13 @@ class _Refused(Exception):
 
 def _no_constant(name: str) -> Any:
     raise _Refused(f"holds {name}, which JSON has no word for; send null or a string")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if value in (float("inf"), float("-inf")):
+        raise _Refused(f"holds {text[:20]}, which is beyond any number it can keep; send it as a string")
+    return value
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -89,8 +89,15 @@ class SpoolImport:
         for place, event in zip(places, events, strict=True):
             try:
                 await self._events.append([event])
-            except Conflict as error:
-                await self._events.append([self._reject(place, error)])
+            except Conflict:
+                await self._append_plain(place)
+
+    async def _append_plain(self, place: Place) -> None:
+        """Being late is ours to note, not part of the fact: without the mark it may be a repetition of the first."""
+        try:
+            await self._events.append([_event_of(*read_record(self._folder / place.name), late=False)])
+        except Conflict as error:
+            await self._events.append([self._reject(place, error)])
 
     def _read(self, place: Place) -> NewEvent:
         header, body = read_record(self._folder / place.name)

@@ -8,21 +8,72 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from holdfast.domain.event import NewEvent
+from holdfast.domain.errors import BadInput
+from holdfast.domain.event import NewEvent, new_event, show
 from holdfast.domain.ids import ENTROPY_BYTES, make_id
-from holdfast.store.door import append_through
+from holdfast.ingress.accept import refuse_unknown
+from holdfast.store.door import Door, Fresh, Published, Steps, schema_of, through, through_async
+
+__all__ = ["Published", "draft", "plain", "publish", "publish_async", "publish_many", "publish_many_async", "schema_of"]
+
+FIELDS = ("type", "payload", "stream", "dedup", "source", "properties", "timestamp", "to", "at")
 
 
-class Published(NamedTuple):
-    """The event's id. It exists once the caller's transaction commits."""
-
-    id: str
-
-
-def publish(connection: Any, event: NewEvent) -> Published:
+def publish(connection: Any, event: NewEvent, schema: str) -> Published:
     """Append through the door of the caller's database."""
+    return through(connection, _one(event), schema)
+
+
+async def publish_async(connection: Any, event: NewEvent, schema: str) -> Published:
+    """Append through the door of a database that is awaited."""
+    return await through_async(connection, _one(event), schema)
+
+
+def publish_many(connection: Any, events: Sequence[NewEvent], schema: str) -> list[Published]:
+    """Append several, streams in sorted order; the answers come in the order given."""
+    return through(connection, _several(events), schema)
+
+
+async def publish_many_async(connection: Any, events: Sequence[NewEvent], schema: str) -> list[Published]:
+    return await through_async(connection, _several(events), schema)
+
+
+def draft(fields: Mapping[str, Any]) -> NewEvent:
+    """One event of `publish_many`, by the names `publish` takes.
+
+    >>> draft({"type": "order.placed", "payload": {"id": 42}, "dedup": "order-42"}).dedup_key
+    'order-42'
+    """
+    if not isinstance(fields, Mapping):
+        raise BadInput(f"an event is a mapping with at least a type, not {show(fields)}")
+    refuse_unknown(fields, FIELDS, "an event")
+    if "type" not in fields:
+        raise BadInput("type is missing: say what happened, such as order.placed")
+    given = dict(fields)
+    type, payload, dedup = given.pop("type"), given.pop("payload", None), given.pop("dedup", None)
+    return new_event(type, plain(payload), dedup_key=dedup, **given)
+
+
+def plain(payload: Any) -> Any:
+    """A payload as JSON sees it. A pydantic model is asked for its own."""
+    dump = getattr(payload, "model_dump", None)
+    return payload if dump is None else dump(mode="json")
+
+
+def _one(event: NewEvent) -> Callable[[Door], Steps[Published]]:
     now_ms = time.time_ns() // 1_000_000
-    id = event.id or make_id("evt", now_ms, os.urandom(ENTROPY_BYTES))
-    return Published(append_through(connection, event, id, now_ms))
+    fresh = _fresh(event, now_ms)
+    return lambda door: door.publish(fresh, now_ms)
+
+
+def _several(events: Sequence[NewEvent]) -> Callable[[Door], Steps[list[Published]]]:
+    now_ms = time.time_ns() // 1_000_000
+    many = [_fresh(event, now_ms) for event in events]
+    return lambda door: door.publish_many(many, now_ms)
+
+
+def _fresh(event: NewEvent, now_ms: int) -> Fresh:
+    return Fresh(event, event.id or make_id("evt", now_ms, os.urandom(ENTROPY_BYTES)))

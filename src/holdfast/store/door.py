@@ -10,14 +10,29 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from holdfast.domain.event import NewEvent, iso_time
-from holdfast.store.drivers import DOLLAR, FORMAT, SQLITE, Driver, Row, Statement, async_driver, sync_driver
-from holdfast.store.faults import translated
+from holdfast.store.drivers import DOLLAR, FORMAT, POSTGRES, SQLITE, Row, Statement, async_driver, sync_driver
+from holdfast.store.faults import our_errors
+from holdfast.store.postgres.place import SCHEMA_DEFAULT, SCHEMES, in_schema, parse_place
 from holdfast.store.sqlite.statements import Statements
+from holdfast.store.sqlite.statements import sql as sqlite
 
 T = TypeVar("T")
 Steps = Generator[Statement, list[Row], T]
 
-sql = Statements("holdfast.store")
+_own = Statements("holdfast.store")
+_TEXTS = {
+    SQLITE: {
+        "publish": sqlite.event_append,
+        "first": sqlite.event_first,
+        "inbox_add": _own.sqlite_inbox_add,
+        "inbox_forget": _own.sqlite_inbox_forget,
+    },
+    POSTGRES: {
+        "publish": _own.postgres_publish,
+        "inbox_add": _own.postgres_inbox_add,
+        "inbox_forget": _own.postgres_inbox_forget,
+    },
+}
 
 
 class Published(NamedTuple):
@@ -37,17 +52,21 @@ class Fresh(NamedTuple):
 class Door:
     """The verbs of the door in one dialect, with parameters written as one driver wants them."""
 
-    def __init__(self, dialect: str, marks: str) -> None:
-        self._dialect, self._marks = dialect, marks
+    def __init__(self, dialect: str, marks: str, schema: str) -> None:
+        self._dialect, self._marks, self._schema = dialect, marks, schema
 
     def publish(self, fresh: Fresh, now_ms: int) -> Steps[Published]:
-        """Append one event: one statement, and with a dedup key a look at whose it is."""
+        """Append one event: one statement, and on SQLite with a dedup key a look at whose it is."""
         event, id = fresh
-        yield self._statement("publish", door_row(event, id, now_ms))
+        if self._dialect == POSTGRES:
+            rows = yield self._statement("publish", _postgres_row(event))
+            return Published(*rows[0])
+        yield self._statement("publish", _sqlite_row(event, id, now_ms))
         if event.dedup_key is None:
             return Published(id)
-        ((first,),) = yield self._statement("first", (event.source, event.dedup_key))
-        return Published(first, duplicate=first != id)
+        # An INSERT through a view cannot return what its trigger did.
+        rows = yield self._statement("first", (event.source, event.dedup_key))
+        return Published(rows[0][0], duplicate=rows[0][0] != id)
 
     def publish_many(self, many: Sequence[Fresh], now_ms: int) -> Steps[list[Published]]:
         """Append several. Streams are locked in sorted order, whoever calls; the answers come in the order given."""
@@ -66,52 +85,69 @@ class Door:
         yield self._statement("inbox_forget", (consumer, event_id))
 
     def _statement(self, verb: str, params: tuple[Any, ...]) -> Statement:
-        return Statement(_marked(getattr(sql, f"{self._dialect}_{verb}"), self._marks), params)
+        text = _TEXTS[self._dialect][verb]
+        if self._dialect == POSTGRES:
+            text = in_schema(text, self._schema)
+        return Statement(_marked(text, self._marks), params)
 
 
-def through(connection: Any, work: Callable[[Door], Steps[T]]) -> T:
+def through(connection: Any, work: Callable[[Door], Steps[T]], schema: str = SCHEMA_DEFAULT) -> T:
     """Carry out a verb in the transaction this connection is in."""
     driver = sync_driver(connection)
-    steps = work(Door(driver.dialect, driver.marks))
-    rows: list[Row] | None = None
+    steps = work(Door(driver.dialect, driver.marks, schema))
+    rows: Any = None  # what starts a generator
     while True:
         try:
-            statement = next(steps) if rows is None else steps.send(rows)
+            statement = steps.send(rows)
         except StopIteration as done:
             return done.value  # type: ignore[no-any-return]
-        try:
+        with our_errors():
             rows = driver.rows(statement)
-        except Exception as error:
-            raise (translated(error) or error) from error
 
 
-async def through_async(connection: Any, work: Callable[[Door], Steps[T]]) -> T:
+async def through_async(connection: Any, work: Callable[[Door], Steps[T]], schema: str = SCHEMA_DEFAULT) -> T:
     """Carry out a verb in the transaction this awaited connection is in."""
     driver = await async_driver(connection)
-    steps = work(Door(driver.dialect, driver.marks))
-    rows: list[Row] | None = None
+    steps = work(Door(driver.dialect, driver.marks, schema))
+    rows: Any = None  # what starts a generator
     while True:
         try:
-            statement = next(steps) if rows is None else steps.send(rows)
+            statement = steps.send(rows)
         except StopIteration as done:
             return done.value  # type: ignore[no-any-return]
-        try:
+        with our_errors():
             rows = await driver.rows(statement)
-        except Exception as error:
-            raise (translated(error) or error) from error
 
 
-def door_row(event: NewEvent, id: str, now_ms: int) -> tuple[Any, ...]:
-    """The values of `publish`, in its order."""
+def schema_of(url: str) -> str:
+    """The PostgreSQL schema a store's URL names.
+
+    >>> schema_of("postgresql://db/app?schema=jobs"), schema_of("sqlite:///app.db")
+    ('jobs', 'holdfast')
+    """
+    return parse_place(url).schema if url.partition(":")[0] in SCHEMES else SCHEMA_DEFAULT
+
+
+def _sqlite_row(event: NewEvent, id: str, now_ms: int) -> tuple[Any, ...]:
     return (
         id, event.type, event.payload.decode(), event.source, event.stream, event.timestamp or iso_time(now_ms),
-        event.properties.decode(), event.dedup_key, event.to, event.not_before_ms, now_ms,
-        event.digest if event.dedup_key is not None else None,
+        event.properties.decode(), event.dedup_key, event.to, event.not_before_ms, now_ms, _digest(event),
     )  # fmt: skip
 
 
+def _postgres_row(event: NewEvent) -> tuple[Any, ...]:
+    return (
+        event.type, event.payload.decode(), event.source, event.stream, event.timestamp, event.properties.decode(),
+        event.dedup_key, event.to, event.not_before_ms, event.id, _digest(event),
+    )  # fmt: skip
+
+
+def _digest(event: NewEvent) -> str | None:
+    return event.digest if event.dedup_key is not None else None
+
+
 def _lock_order(event: NewEvent) -> tuple[bool, str]:
-    """Within a stream the caller's order stays, since sorting is stable; what has no stream can only meet by its key."""
+    """Sorting is stable, so the caller's order stays within a stream; what has no stream can only meet by its key."""
     return event.stream is not None, event.stream or event.dedup_key or ""
 
 
@@ -123,6 +159,3 @@ def _marked(text: str, marks: str) -> str:
         head, *tails = text.split("?")
         return head + "".join(f"${number}{tail}" for number, tail in enumerate(tails, 1))
     return text
-
-
-_ = (SQLITE, Driver)

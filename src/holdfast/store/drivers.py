@@ -97,6 +97,17 @@ def _apsw(connection: Any) -> Sync:
     return Driver(SQLITE, QMARK, rows)
 
 
+def _psycopg(connection: Any) -> Sync:
+    from psycopg.rows import tuple_row
+
+    def rows(statement: Statement) -> list[Row]:
+        with connection.cursor(row_factory=tuple_row) as cursor:
+            cursor.execute(*statement)
+            return cursor.fetchall() if cursor.description else []
+
+    return Driver(POSTGRES, FORMAT, rows)
+
+
 def _of_cursor(make: Callable[[Any], R]) -> Callable[[Any], R]:
     return lambda cursor: make(cursor.connection)
 
@@ -132,6 +143,28 @@ async def _aiosqlite(connection: Any) -> Async:
     return Driver(SQLITE, QMARK, rows)
 
 
+async def _psycopg_async(connection: Any) -> Async:
+    from psycopg.rows import tuple_row
+
+    async def rows(statement: Statement) -> list[Row]:
+        async with connection.cursor(row_factory=tuple_row) as cursor:
+            await cursor.execute(*statement)
+            return await cursor.fetchall() if cursor.description else []
+
+    return Driver(POSTGRES, FORMAT, rows)
+
+
+async def _psycopg_async_cursor(cursor: Any) -> Async:
+    return await _psycopg_async(cursor.connection)
+
+
+async def _asyncpg(connection: Any) -> Async:
+    async def rows(statement: Statement) -> list[Row]:
+        return [tuple(row) for row in await connection.fetch(statement.sql, *statement.params)]
+
+    return Driver(POSTGRES, DOLLAR, rows)
+
+
 async def _sqlalchemy_async(connection: Any) -> Async:
     async def rows(statement: Statement) -> list[Row]:
         result = await connection.exec_driver_sql(*statement)
@@ -162,6 +195,8 @@ _SYNC: Mapping[str, Callable[[Any], Sync]] = {
     "sqlite3.Cursor": _of_cursor(_sqlite3),
     "apsw.Connection": _apsw,
     "apsw.Cursor": _of_cursor(_apsw),
+    "psycopg.Connection": _psycopg,
+    "psycopg.Cursor": _of_cursor(_psycopg),
     "sqlalchemy.Connection": _sqlalchemy,
     "sqlalchemy.Session": _sqlalchemy_session,
     "sqlalchemy.scoped_session": _sqlalchemy_session,
@@ -170,6 +205,10 @@ _SYNC: Mapping[str, Callable[[Any], Sync]] = {
 }
 _ASYNC: Mapping[str, Callable[[Any], Awaitable[Async]]] = {
     "aiosqlite.Connection": _aiosqlite,
+    "asyncpg.Connection": _asyncpg,
+    "asyncpg.PoolConnectionProxy": _asyncpg,
+    "psycopg.AsyncConnection": _psycopg_async,
+    "psycopg.AsyncCursor": _psycopg_async_cursor,
     "sqlalchemy.AsyncConnection": _sqlalchemy_async,
     "sqlalchemy.AsyncSession": _sqlalchemy_async_session,
     "sqlalchemy.async_scoped_session": _sqlalchemy_async_session,

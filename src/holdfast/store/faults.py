@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from holdfast.domain.errors import BadInput, DedupConflict, HoldfastError, StoreMissing, StreamClosed
 
-_DOOR = "holdfast: "
-_MISSING = StoreMissing(
-    "this database holds no Holdfast tables yet; run outbox.migrate() once, or: holdfast db migrate"
-)
+_BAD_INPUT, _DEDUP_CONFLICT, _STREAM_CLOSED = "HF001", "HF002", "HF003"
+_ABSENT = frozenset({"3F000", "42P01", "42883"})  # no such schema, table, function
+_MISSING = "this database holds no Holdfast tables yet; run outbox.migrate() once, or: holdfast db migrate"
+
+
+@contextmanager
+def our_errors() -> Iterator[None]:
+    """Around one statement: what the driver raises becomes ours where we know better what it means."""
+    try:
+        yield
+    except Exception as error:
+        known = translated(error)
+        if known is None:
+            raise
+        raise known from error
 
 
 def translated(error: BaseException) -> HoldfastError | None:
     """Our error for a driver's, or None where the driver's own says it best."""
     for cause in _causes(error):
-        text = str(cause)
-        if _DOOR in text:
-            return _door_error(text.partition(_DOOR)[2].splitlines()[0])
-        if "no such table: holdfast_publish" in text or "no such table: holdfast_inbox" in text:
-            return _MISSING
-        known = _from_sqlite(cause)
+        known = _from_sqlite(cause) or _from_postgres(cause)
         if known is not None:
             return known
     return None
@@ -35,23 +42,28 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
     yield error
 
 
-def _door_error(text: str) -> HoldfastError:
-    if text.startswith("dedup_key"):
-        return DedupConflict("this dedup_key was used before with another body; use a new key for a new fact")
-    if text.startswith("stream is closed"):
-        return StreamClosed("the stream is closed and takes no more events")
-    return BadInput(text)
-
-
 def _from_sqlite(error: BaseException) -> HoldfastError | None:
-    """SQLite's own troubles (locked, full, damaged), of whichever library."""
+    """The door's refusals, and SQLite's own troubles (locked, full, damaged), of whichever library."""
     stdlib, apsw = sys.modules.get("sqlite3"), sys.modules.get("apsw")
     if stdlib is not None and isinstance(error, stdlib.Error):
-        from holdfast.store.sqlite.connection import translate_stdlib
+        code = getattr(error, "sqlite_errorcode", 0)
+    elif apsw is not None and isinstance(error, apsw.Error):
+        code = getattr(error, "extendedresult", 0) or getattr(error, "result", 0)
+    else:
+        return None
+    from holdfast.store.sqlite.connection import translate
 
-        return translate_stdlib(error)
-    if apsw is not None and isinstance(error, apsw.Error):
-        from holdfast.store.sqlite.connection import translate
+    known = translate(code, str(error))
+    return StoreMissing(_MISSING) if isinstance(known, StoreMissing) else known
 
-        return translate(getattr(error, "extendedresult", 0) or getattr(error, "result", 0), str(error))
-    return None
+
+def _from_postgres(error: BaseException) -> HoldfastError | None:
+    """What the door refused, by its code. Deadlocks and lost connections stay the driver's: callers know those."""
+    code, text = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None), str(error)
+    if code == _DEDUP_CONFLICT:
+        return DedupConflict("this dedup_key was used before with another body; use a new key for a new fact")
+    if code == _STREAM_CLOSED:
+        return StreamClosed("the stream is closed and takes no more events")
+    if code == _BAD_INPUT:
+        return BadInput(text.partition("holdfast: ")[2].partition("\n")[0])
+    return StoreMissing(_MISSING) if code in _ABSENT else None

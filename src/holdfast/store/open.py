@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,19 +14,34 @@ from holdfast.ports import SystemClock
 from holdfast.store.base import Store
 
 
+def is_postgres(url: str) -> bool:
+    return url.partition("://")[0] in ("postgresql", "postgres")
+
+
 def sqlite_path(url: str) -> Path:
     """
     >>> sqlite_path("sqlite:///app.db").name
     'app.db'
     """
+    if is_postgres(url):
+        raise BadConfig(
+            "this works on the file of a SQLite store; for PostgreSQL use the server's own tools, see pg_dump"
+        )
     scheme, found, rest = url.partition("://")
     if not found or scheme != "sqlite" or not rest.startswith("/") or rest == "/":
-        raise BadConfig(f"{url!r} is not a store: use sqlite:///relative/path.db or sqlite:////absolute/path.db")
+        raise BadConfig(
+            f"{url!r} is not a store: use sqlite:///relative/path.db, sqlite:////absolute/path.db or postgresql://…"
+        )
     return Path(os.path.abspath(os.path.expanduser(rest[1:])))
 
 
 def open_store(url: str, **options: Any) -> Store:
     """Open the store a URL names. `keep=True`: as its keeper; `driver="sqlite3"`: inside an application."""
+    if is_postgres(url):
+        _need_driver()
+        from holdfast.store.postgres.store import PostgresStore
+
+        return PostgresStore.open(url, **options)
     from holdfast.store.sqlite.store import SqliteStore
 
     return SqliteStore.open(sqlite_path(url), **options)
@@ -34,13 +49,26 @@ def open_store(url: str, **options: Any) -> Store:
 
 def migrate_store(url: str, *, own: bool, driver: str = "apsw") -> tuple[int, int]:
     """Bring a store's schema up to date: the version before and after."""
+    if is_postgres(url):
+        _need_driver()
+        from holdfast.store.postgres import migrate
+        from holdfast.store.postgres.store import prepare_database
+
+        return _run(prepare_database(url)), migrate.version_known()
     from holdfast.store.sqlite.migrate import version_known
     from holdfast.store.sqlite.store import prepare_file
 
     return prepare_file(sqlite_path(url), driver, own=own, create=True), version_known()
 
 
-def print_schema(own: bool) -> str:
+def print_schema(own: bool, url: str | None = None) -> str:
+    """The SQL that `migrate_store` would run on an empty database of that kind."""
+    if url is not None and is_postgres(url):
+        _need_driver()
+        from holdfast.store.postgres import migrate
+        from holdfast.store.postgres.place import parse_place
+
+        return migrate.printed(parse_place(url).schema)
     from holdfast.store.sqlite.migrate import printed
 
     return printed(own)
@@ -57,3 +85,21 @@ def keep_closed(url: str, what: str) -> Iterator[Path]:
         yield path
     finally:
         keeper.release()
+
+
+def _need_driver() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("asyncpg") is None:
+        raise BadConfig(
+            "a PostgreSQL store needs the driver asyncpg; install it with: pip install 'holdfast[postgres]'"
+        )
+
+
+def _run(work: Coroutine[Any, Any, int]) -> int:
+    """To its end, even where a loop is running already and its thread may not wait for another."""
+    import asyncio
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()

@@ -115,6 +115,7 @@ class WebhookDeliverer:
     ) -> None:
         self._guard, self._secrets, self._clock = guard, secrets, clock
         self._user_agent, self._trusted, self._tls, self._gone = user_agent, trusted, tls, gone
+        self._loading = False
         self._patience = patience or (lambda contract_id: total_s)
         self._connect_s, self._first_byte_s, self._total_s = connect_s, first_byte_s, total_s
         self._per_host = concurrency_per_host
@@ -122,12 +123,17 @@ class WebhookDeliverer:
         self._sessions: dict[Rule, aiohttp.ClientSession] = {}
         self._route = lru_cache(ROUTES_MAX)(self._plan)
 
-    def serves(self) -> None:
-        """Every address of its kind."""
+    def serves(self) -> frozenset[str] | None:
+        """Every address of its kind; none while the client is being loaded, so that nothing is claimed only to wait."""
+        return frozenset() if self._loading else None
 
     async def start(self) -> None:
         """Load the HTTP client without holding up the event loop. The first delivery does it if nobody did."""
-        await asyncio.to_thread(import_module, "aiohttp")
+        self._loading = True
+        try:
+            await asyncio.to_thread(import_module, "aiohttp")
+        finally:
+            self._loading = False
 
     async def deliver(self, claim: Claim) -> Outcome:
         exchange = Exchange(claim.delivery.address, self._clock.boot_ms())

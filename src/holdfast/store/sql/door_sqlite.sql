@@ -1,15 +1,6 @@
 -- The door of a SQLite file, as an application's own connection uses it. Parameters are written `?` here; each
 -- driver's own way of writing them is put in when the statement is built.
 
--- name: sqlite_publish
-INSERT INTO holdfast_publish
-  (id, type, payload, source, stream, timestamp, properties, dedup_key, "to", not_before, accepted_at, digest)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
-
--- name: sqlite_first
--- An INSERT through a view cannot return what its trigger did, so the first event of a key is looked up.
-SELECT event_id FROM holdfast_dedup WHERE source = ? AND key = ?;
-
 -- name: sqlite_inbox_add
 INSERT INTO holdfast_inbox (consumer, event_id, handled_at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING RETURNING 1;
 

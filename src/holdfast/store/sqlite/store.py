@@ -30,7 +30,7 @@ from holdfast.store.sqlite.deliveries import SqliteDeliveries
 from holdfast.store.sqlite.events import SqliteEvents
 from holdfast.store.sqlite.filesystem import refuse_network
 from holdfast.store.sqlite.keeper import Keeper
-from holdfast.store.sqlite.migrate import kind_of, migrate, require
+from holdfast.store.sqlite.migrate import check_version, kind_of, migrate, require
 from holdfast.store.sqlite.operator import SqliteOperator
 from holdfast.store.sqlite.reader import Reader
 from holdfast.store.sqlite.receipts import SqliteReceipts
@@ -122,7 +122,7 @@ class SqliteStore:
 
 
 def prepare_file(path: Path, driver: str, *, own: bool, create: bool) -> int:
-    """Make the file for its owner alone and bring its schema up to date. The version found before."""
+    """Make the file for its owner alone and bring its schema up to date, if so asked. The version found before."""
     if not path.exists():
         if not create:
             raise StoreError(f"there is no database at {path}; run: holdfast db migrate --store sqlite:///{path}")
@@ -130,6 +130,8 @@ def prepare_file(path: Path, driver: str, *, own: bool, create: bool) -> int:
     connection = DRIVERS[driver](path)
     try:
         tune(connection)
+        if not create:  # who only uses a store does not change it under those who work with it
+            return check_version(connection)
         return migrate(connection, __version__, own=own)
     finally:
         connection.close()

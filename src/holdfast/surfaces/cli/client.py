@@ -55,7 +55,11 @@ class Client:
         return self._call("GET", path + _query(given), None)
 
     def post(self, path: str, body: Any = None) -> Any:
-        return self._call("POST", path, json.dumps({} if body is None else body).encode())
+        try:
+            raw = json.dumps({} if body is None else body, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise BadInput("an option's value is not text in UTF-8") from None
+        return self._call("POST", path, raw)
 
     def delete(self, path: str) -> Any:
         return self._call("DELETE", path, None)

@@ -29,7 +29,6 @@ def wish_options(command: F) -> F:
         click.option("--attempts", type=int, help="Dead after so many failed attempts."),
         click.option("--policy", help="The retry policy, such as webhook or patient."),
         click.option("--ordered/--unordered", default=None, help="Keep the order of each stream, or not."),
-        click.option("--session", metavar="ID", help="Deliver to this agent session."),
         click.option("--handler", metavar="NAME", help="Deliver to this function of the application."),
         click.option("--url", help="Deliver to this URL."),
         click.option(
@@ -95,7 +94,7 @@ def remove_contract(id: str, as_json: bool) -> None:
 @json_option
 def try_contract(id: str, limit: int, as_json: bool, **wish: Any) -> None:
     """Say which past events a contract would have matched; nothing is created."""
-    if not any(wish[kind] for kind in ("url", "handler", "session")):
+    if not any(wish[kind] for kind in ("url", "handler")):
         wish["handler"] = "test"  # where it would deliver does not matter to what it matches
     answer = find_client().post(f"/hooks/contracts/test?limit={limit}", _body(id, wish))
     show(answer, as_json, _say_test)
@@ -116,9 +115,9 @@ def contract_properties(as_json: bool) -> None:
 
 def _body(id: str, wish: dict[str, Any]) -> dict[str, Any]:
     """The contract as REST takes it."""
-    target = {kind: wish[kind] for kind in ("url", "handler", "session") if wish[kind] is not None}
+    target = {kind: wish[kind] for kind in ("url", "handler") if wish[kind] is not None}
     if len(target) != 1:
-        raise click.UsageError("say where to deliver: exactly one of --url, --handler, --session")
+        raise click.UsageError("say where to deliver: exactly one of --url, --handler")
     values: dict[str, list[str]] = {}
     for name, value in split_pairs(wish["properties"], "--property"):
         values.setdefault(name, []).append(value)
@@ -150,7 +149,7 @@ def _row(contract: dict[str, Any]) -> dict[str, Any]:
         **contract["properties"],
     }
     words = [f"{name}={_wish_text(value)}" for name, value in wants.items() if value is not None]
-    address = target["url"] or (f"handler:{target['handler']}" if target["handler"] else f"session:{target['session']}")
+    address = target["url"] or f"handler:{target['handler']}"
     return {**contract, "wants": " ".join(words) or "everything", "address": address}
 
 

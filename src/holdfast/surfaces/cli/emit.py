@@ -35,7 +35,7 @@ _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 )  # fmt: skip
 @click.option("--payload", metavar="JSON|-", help="The payload; - reads it from standard input.")
 @click.option("--dedup", metavar="KEY", help="The same key again answers the first event.")
-@click.option("--to", metavar="ADDRESS", help="Deliver it to this address too: https://…, handler:… or session:….")
+@click.option("--to", metavar="ADDRESS", help="Deliver it to this address too: https://… or handler:….")
 @click.option("--timestamp", metavar="TIME", help="When it happened, such as 2026-01-31T12:00:00Z; now if left out.")
 @json_option
 def emit(

@@ -61,18 +61,18 @@ async def list_streams(ops: Verbs, after: Text = None, limit: Limit = 50) -> dic
     return await ops.events.streams(after=after, limit=limit)
 
 
-@router.get("/api/streams/{id}", dependencies=Reads, tags=["streams"])
-async def show_stream(ops: Verbs, id: str) -> dict[str, Any]:
-    """One stream."""
-    return await ops.events.stream(id)
-
-
-@router.get("/api/streams/{id}/events", dependencies=Reads, tags=["streams"])
+@router.get("/api/streams/{id:path}/events", dependencies=Reads, tags=["streams"])
 async def stream_events(
     ops: Verbs, id: str, after: Annotated[int, Query(ge=0, le=2**62)] = 0, limit: Limit = 50
 ) -> dict[str, Any]:
     """A stream's events in `seq` order."""
     return await ops.events.stream_events(id, after=after, limit=limit)
+
+
+@router.get("/api/streams/{id:path}", dependencies=Reads, tags=["streams"])
+async def show_stream(ops: Verbs, id: str) -> dict[str, Any]:
+    """One stream. Its name may hold slashes."""
+    return await ops.events.stream(id)
 
 
 @router.get("/api/deliveries", dependencies=Reads, tags=["deliveries"])

@@ -29,12 +29,6 @@ FAULTS: dict[str, dict[str, str]] = {
             DELETE FROM holdfast_ready WHERE token IS NOT NULL AND (lease_until < ?1
               OR owner IN (SELECT id FROM holdfast_owners WHERE ended_at IS NOT NULL OR boot_id <> ?2))""",
     },
-    # What has ended stays claimable, and is sent again.
-    "repeating": {
-        "ready_end": """
-            UPDATE holdfast_ready SET owner = NULL, token = NULL, lease_until = NULL WHERE delivery = ?1 AND token = ?2
-              AND starts < 2 RETURNING 1""",
-    },
 }
 
 

@@ -38,7 +38,7 @@ def crash_at(point: str, nth: int, note: Path) -> Probe:
 
 
 def main() -> int:
-    probe = no_probe
+    probe: Probe = no_probe
     if crash := os.environ.get("HOLDFAST_PROVE_CRASH"):
         point, _, nth = crash.partition(":")
         probe = crash_at(point, int(nth), Path(os.environ["HOLDFAST_PROVE_NOTE"]))

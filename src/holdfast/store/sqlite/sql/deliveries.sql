@@ -36,7 +36,7 @@ UPDATE holdfast_ready SET owner = ?1, token = ?2, lease_until = ?3, starts = sta
 WHERE delivery IN (
   SELECT delivery FROM holdfast_ready
   WHERE token IS NULL AND starts >= 2 AND queue = ?4 AND due_at <= ?5
-  ORDER BY due_at LIMIT 1);
+  ORDER BY starts, due_at LIMIT 1);
 
 -- name: ready_leased
 SELECT r.delivery, r.queue, r.starts, d.attempts, d.generation, d.handed_until IS NOT NULL,

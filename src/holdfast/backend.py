@@ -1,0 +1,163 @@
+"""The outbox as a bare queue: enqueue in your transaction, claim one message, say how it ended.
+
+For components that bring their own loop and want only the universal pattern: `OutboxBackend` is the interface,
+`NativeSqlOutbox` keeps it over Holdfast's own deliveries.
+
+    queue = NativeSqlOutbox("sqlite:///app.db")
+    with connection:
+        queue.enqueue(connection, {"engram": 42}, queue="receipts")
+    row = queue.claim("receipts")
+    queue.confirm(row.id)                           # or release(row.id, "503"), or dlq(row.id, "422: refused")
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar
+
+from holdfast.domain.delivery import Dead, Delivered, Retry
+from holdfast.domain.errors import BadInput
+from holdfast.domain.states import Reason
+from holdfast.ingress.publish import draft, publish, schema_of
+
+if TYPE_CHECKING:
+    from holdfast.operations.queue import QueueDesk
+
+T = TypeVar("T")
+
+QUEUE = "inkwell-receipts"
+ATTEMPTS = 24
+INSPECT_MAX = 100
+
+
+class OutboxRow(NamedTuple):
+    """A message in your hands until you say how it ended, or until its lease does."""
+
+    id: str
+    queue_name: str
+    payload: Any
+    attempt_count: int
+    max_attempts: int
+
+
+class OutboxBackend(Protocol):
+    """The universal pattern: at-least-once, with dead letters an operator can see, count and reprocess."""
+
+    @property
+    def is_durable(self) -> bool: ...
+    def enqueue(self, connection: Any, payload: Any, *, queue: str = QUEUE, max_attempts: int = ATTEMPTS) -> str: ...
+    def claim(self, queue: str = QUEUE) -> OutboxRow | None: ...
+    def confirm(self, id: str) -> None: ...
+    def release(self, id: str, error: str) -> None: ...
+    def dlq(self, id: str, error: str) -> None: ...
+    def stats(self, queue: str = QUEUE) -> dict[str, int]: ...
+    def dlq_count(self, queue: str = QUEUE) -> int: ...
+    def dlq_inspect(self, limit: int = 10, queue: str = QUEUE) -> list[dict[str, Any]]: ...
+    def dlq_reprocess(self, ids: Sequence[str], queue: str = QUEUE) -> int: ...
+    def reclaim_stuck_in_flight(self) -> int: ...
+
+
+class NativeSqlOutbox:
+    """The pattern over a store's URL. Blocks; may be used from any thread; `close` it, or use it in a `with`.
+
+    A queue is the direct address `handler:queue.NAME`. Each message is one delivery, so it has attempts, receipts
+    and dead letters like any other; what you hold is fenced by a lease, and an end that comes too late is refused.
+    """
+
+    is_durable = True
+
+    def __init__(self, url: str, *, lease_seconds: float = 300.0) -> None:
+        self.url, self._lease_s = url, lease_seconds
+
+    def enqueue(self, connection: Any, payload: Any, *, queue: str = QUEUE, max_attempts: int = ATTEMPTS) -> str:
+        """Append a message in the caller's transaction; the caller commits. Its id, which stays the same throughout."""
+        if max_attempts < 1:
+            raise BadInput(f"max_attempts is at least 1, not {max_attempts}")
+        fields = {
+            "type": "queue.message",
+            "source": "queue",
+            "payload": payload,
+            "to": f"handler:queue.{queue}",
+            "properties": {"queue": queue, "max_attempts": max_attempts},
+        }
+        return publish(connection, draft(fields), schema_of(self.url)).id
+
+    def claim(self, queue: str = QUEUE) -> OutboxRow | None:
+        """The next message that is due, or None. It is yours for the length of the lease."""
+        claim = self._run(self._desk.claim(queue))
+        if claim is None:
+            return None
+        event = claim.event
+        return OutboxRow(event.id, queue, event.payload, claim.delivery.attempts + 1, event.properties["max_attempts"])
+
+    def confirm(self, id: str) -> None:
+        """It was done."""
+        self._run(self._desk.end(id, Delivered()))
+
+    def release(self, id: str, error: str) -> None:
+        """It failed this time: due again after the backoff, or dead when its attempts are used up."""
+        self._run(self._desk.end(id, Retry(error)))
+
+    def dlq(self, id: str, error: str) -> None:
+        """It can never succeed: a dead letter at once."""
+        self._run(self._desk.end(id, Dead(Reason.REJECTED, error)))
+
+    def stats(self, queue: str = QUEUE) -> dict[str, int]:
+        """How many wait, are in somebody's hands, and are dead: `{"pending": 1, "in_flight": 0, "dlq": 0}`."""
+        return self._run(self._desk.stats(queue))
+
+    def dlq_count(self, queue: str = QUEUE) -> int:
+        return self._run(self._desk.dead_count(queue))
+
+    def dlq_inspect(self, limit: int = 10, queue: str = QUEUE) -> list[dict[str, Any]]:
+        """Dead letters with payload and last error, newest first."""
+        if not 1 <= limit <= INSPECT_MAX:
+            raise BadInput(f"limit is 1 to {INSPECT_MAX}, not {limit}")
+        return self._run(self._desk.dead(queue, limit))
+
+    def dlq_reprocess(self, ids: Sequence[str], queue: str = QUEUE) -> int:
+        """Give dead letters a new life. How many were dead and now wait again."""
+        return self._run(self._desk.reprocess(queue, ids))
+
+    def reclaim_stuck_in_flight(self) -> int:
+        """Give back what dead processes and ended leases hold. How many."""
+        return self._run(self._desk.reclaim())
+
+    def close(self) -> None:
+        """Give back what is still in our hands, and close the store."""
+        if "_desk" in self.__dict__:
+            self._run(self._desk.close())
+            del self._desk
+        if "_loop" in self.__dict__:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            del self._loop
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @cached_property
+    def _desk(self) -> QueueDesk:
+        from holdfast.operations.queue import QueueDesk
+
+        return self._run(QueueDesk.open(self.url, round(self._lease_s * 1000)))
+
+    @cached_property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        """A loop in a thread of its own, so that callers with and without one may block on it alike."""
+        loop = asyncio.new_event_loop()
+
+        def run() -> None:
+            loop.run_forever()
+            loop.close()
+
+        threading.Thread(target=run, name="holdfast-outbox", daemon=True).start()
+        return loop
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()

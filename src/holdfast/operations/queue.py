@@ -1,0 +1,153 @@
+"""One direct address worked as a bare queue: claim a message, end it, count and repair its dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from holdfast.domain.address import KINDS, parse_address
+from holdfast.domain.delivery import STARTS_MAX, Claim, Dead, Outcome, Settlement, settle
+from holdfast.domain.errors import Conflict, KeeperHeld, NotFound
+from holdfast.domain.event import iso_time, show
+from holdfast.domain.retry import POLICIES
+from holdfast.domain.states import Reason
+from holdfast.ports import SystemChance, SystemClock
+from holdfast.routing.registry import Registry
+from holdfast.routing.router import Router
+from holdfast.store.base import PAGE_MAX, ClaimRequest, DeliveryFilter, DeliveryRow, Feature, Owner, Served, Store
+from holdfast.store.open import keep_closed, open_store
+
+POLICY = POLICIES["receipt"]
+SERVE_EVERY_MS = 60_000
+
+
+class QueueDesk:
+    """An owner of its own beside whoever else works on the store. Every end carries the lease's token."""
+
+    def __init__(self, url: str, store: Store, owner: Owner, lease_ms: int) -> None:
+        self._url, self._store, self._owner, self._lease_ms = url, store, owner, lease_ms
+        self._clock, self._chance = SystemClock(), SystemChance()
+        self._router = Router(store.routing, Registry(store.contracts, POLICIES))
+        self._held: dict[str, tuple[Claim, int]] = {}
+        self._served_ms: dict[str, int] = {}
+
+    @classmethod
+    async def open(cls, url: str, lease_ms: int) -> QueueDesk:
+        store = open_store(url, driver="sqlite3", own=False)
+        return cls(url, store, await store.owners.enlist(), lease_ms)
+
+    async def claim(self, queue: str) -> Claim | None:
+        """The next message that is due. One that has killed five processes is buried on the way."""
+        address = _address(queue)
+        await self._route()
+        await self._serve(address)
+        while True:
+            claimed = await self._store.deliveries.claim(self._request(address))
+            if not claimed.claims:
+                return None
+            (claim,) = claimed.claims
+            self._held[claim.event.id] = claim, self._clock.now_ms()
+            if claim.starts <= STARTS_MAX:
+                return claim
+            await self.end(claim.event.id, Dead(Reason.CRASH_LOOP, f"started {STARTS_MAX} times and never ended"))
+
+    async def end(self, id: str, outcome: Outcome) -> None:
+        held = self._held.pop(id, None)
+        if held is None:
+            raise NotFound(f"message {show(id)} is not in your hands; claim it first")
+        claim, started_ms = held
+        now_ms = self._clock.now_ms()
+        policy = replace(POLICY, attempts=claim.event.properties.get("max_attempts", POLICY.attempts))
+        after = settle(claim.delivery.attempts, outcome, policy, now_ms, self._chance.fraction())
+        word = type(outcome).__name__.lower()
+        done = Settlement(claim, after, detail=None, started_at_ms=started_ms, outcome=word)
+        if await self._store.deliveries.settle(self._owner, [done]):
+            raise Conflict(f"the lease of message {id} had ended, and somebody else may have it; nothing was changed")
+
+    async def stats(self, queue: str) -> dict[str, int]:
+        await self._route()
+        rows = await self._rows(DeliveryFilter(state="pending", address=_address(queue)))
+        in_flight = sum(row.leased for row in rows)
+        return {"pending": len(rows) - in_flight, "in_flight": in_flight, "dlq": await self.dead_count(queue)}
+
+    async def dead_count(self, queue: str) -> int:
+        return sum((await self._store.operator.count_dead(DeliveryFilter(address=_address(queue)))).values())
+
+    async def dead(self, queue: str, limit: int) -> list[dict[str, Any]]:
+        wanted = DeliveryFilter(state="dead", address=_address(queue))
+        page = await self._store.operator.deliveries(wanted, None, limit)
+        return [await self._letter(queue, row) for row in page.items]
+
+    async def reprocess(self, queue: str, ids: Sequence[str]) -> int:
+        chosen: list[int] = []
+        for id in ids:
+            chosen += [row.id for row in await self._rows(DeliveryFilter("dead", address=_address(queue), event=id))]
+        operator = self._store.operator
+        return len(await operator.reprocess(self._owner, chosen, frozenset({"dead"}), "outbox backend"))
+
+    async def reclaim(self) -> int:
+        return await self._store.deliveries.reclaim()
+
+    async def close(self) -> None:
+        await self._store.deliveries.release([claim for claim, _ in self._held.values()])
+        await self._store.owners.retire(self._owner)
+        await self._store.close()
+
+    async def _route(self) -> None:
+        """See that what was enqueued can be claimed: on SQLite the keeper's work, and ours where there is none."""
+        if not await self._store.routing.backlog():
+            return
+        if Feature.ONE_KEEPER not in self._store.features:
+            await self._route_all()
+            return
+        try:
+            with keep_closed(self._url, "an outbox backend, for a moment"):
+                await self._route_all()
+                await self._store.care.checkpoint()
+        except KeeperHeld:
+            pass
+
+    async def _route_all(self) -> None:
+        while await self._router.tick() is not None:
+            pass
+
+    async def _serve(self, address: str) -> None:
+        now_ms = self._clock.boot_ms()
+        if now_ms - self._served_ms.get(address, -SERVE_EVERY_MS) >= SERVE_EVERY_MS:
+            await self._store.deliveries.serve([address])
+            self._served_ms[address] = now_ms
+
+    def _request(self, address: str) -> ClaimRequest:
+        return ClaimRequest(
+            owner=self._owner.id,
+            served=Served(frozenset(), frozenset({address})),
+            limit=1,
+            lease_ms=dict.fromkeys(KINDS, self._lease_ms),
+            room={},
+            room_default=dict.fromkeys(KINDS, 1),
+        )
+
+    async def _rows(self, wanted: DeliveryFilter) -> list[DeliveryRow]:
+        rows: list[DeliveryRow] = []
+        page = await self._store.operator.deliveries(wanted, None, PAGE_MAX)
+        rows += page.items
+        while page.next is not None:
+            page = await self._store.operator.deliveries(wanted, page.next, PAGE_MAX)
+            rows += page.items
+        return rows
+
+    async def _letter(self, queue: str, row: DeliveryRow) -> dict[str, Any]:
+        event = await self._store.events.get(row.event_id)
+        return {
+            "id": row.event_id,
+            "queue_name": queue,
+            "payload": None if event is None else event.payload,
+            "attempt_count": row.attempts,
+            "last_error": row.last_error,
+            "updated_at": iso_time(row.settled_at_ms or row.created_at_ms),
+        }
+
+
+def _address(queue: str) -> str:
+    return parse_address(f"handler:queue.{queue}").text

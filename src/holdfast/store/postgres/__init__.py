@@ -1,0 +1,1 @@
+"""The store on PostgreSQL: any number of processes side by side."""

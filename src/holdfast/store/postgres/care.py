@@ -1,0 +1,88 @@
+"""Care of the database: retention in batches, checks, hints. Copies and checkpoints are the server's own business."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from holdfast.domain.errors import BadInput
+from holdfast.ports import Clock
+from holdfast.store.base import Retention
+from holdfast.store.postgres.pool import Pool
+from holdfast.store.postgres.session import Session
+from holdfast.store.postgres.statements import sql
+from holdfast.store.postgres.wire import Wire
+
+SPAN = 2000
+
+
+class PostgresCare:
+    def __init__(self, pool: Pool, wire: Wire, clock: Clock) -> None:
+        self._pool, self._wire, self._clock = pool, wire, clock
+
+    async def prune(self, retention: Retention, limit: int) -> dict[str, int]:
+        """Remove what is past its time, in batches short enough to hold nobody up; at most `limit` of each kind."""
+        now_ms = self._clock.now_ms()
+        ((first_d, last_d, first_e, last_e),) = await self._pool.rows(sql.prune_span)
+        counts = {"deliveries": 0, "events": 0, "dedup_keys": 0, "lanes": 0}
+        for start in range(first_d - 1, last_d, SPAN):
+            if left := limit - counts["deliveries"]:
+                work = partial(_prune_deliveries, start, retention, now_ms, left)
+                counts["deliveries"] += await self._pool.run(work)
+        for start in range(first_e - 1, last_e, SPAN):
+            if left := limit - counts["events"]:
+                counts["events"] += await self._pool.run(partial(_prune_events, start, retention, now_ms, left))
+        while left := limit - counts["dedup_keys"]:
+            removed = await self._pool.run(partial(_prune_dedup, now_ms - retention.dedup_ms, min(left, SPAN)))
+            counts["dedup_keys"] += removed
+            if removed < SPAN:
+                break
+        counts["lanes"] = await self._pool.run(lambda session: session.run(sql.prune_lanes, min(limit, SPAN)))
+        return counts
+
+    async def backup(self, path: Path) -> None:
+        raise BadInput(
+            f"a PostgreSQL store is not copied to {path}: use pg_dump or the base backups your server has already"
+        )
+
+    async def checkpoint(self) -> None:
+        """The server makes its own."""
+
+    async def check(self) -> list[str]:
+        """What weakens the promise: settings under which a commit may be lost, and indexes that are not valid."""
+        settings = dict(await self._pool.rows(sql.check_settings))
+        faults = [
+            f"{name} is off on this server: a power cut may lose or damage what was committed"
+            for name in ("fsync", "full_page_writes")
+            if settings.get(name) != "on"
+        ]
+        if settings.get("synchronous_commit") == "off":
+            faults.append("synchronous_commit is off for this role: your own publish() may be lost in a power cut")
+        broken = await self._pool.rows(sql.check_indexes)
+        return faults + [f"the index {row[0]} is not valid; run: REINDEX INDEX {row[0]}" for row in broken]
+
+    def changed_elsewhere(self) -> bool:
+        """Whether another process told us of events since we last looked. A hint: polling alone would be right too."""
+        return self._wire.take_hint()
+
+
+async def _prune_deliveries(start: int, retention: Retention, now_ms: int, limit: int, session: Session) -> int:
+    cutoffs = (now_ms - retention.delivered_ms, now_ms - retention.inbound_ms, now_ms - retention.dead_ms)
+    ids = [row[0] for row in await session.rows(sql.prune_deliveries, start, SPAN, *cutoffs, limit)]
+    if ids:
+        await session.run(sql.prune_attempts, ids)
+        await session.run(sql.prune_delivery, ids)
+    return len(ids)
+
+
+async def _prune_events(start: int, retention: Retention, now_ms: int, limit: int, session: Session) -> int:
+    rows = await session.rows(sql.prune_events, start, SPAN, now_ms - retention.delivered_ms, now_ms, limit)
+    if not rows:
+        return 0
+    gone = [row[0] for row in await session.rows(sql.prune_event, [row[0] for row in rows])]
+    await session.run(sql.prune_unmatched, gone)
+    return len(gone)
+
+
+async def _prune_dedup(before_ms: int, limit: int, session: Session) -> int:
+    return await session.run(sql.prune_dedup, before_ms, limit)

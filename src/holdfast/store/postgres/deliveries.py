@@ -1,0 +1,127 @@
+"""The queue on PostgreSQL: claim, renew, settle, release, reclaim. Every end is fenced by the lease's token."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from holdfast.domain.delivery import Claim, Settlement
+from holdfast.domain.ids import ENTROPY_BYTES, make_id
+from holdfast.domain.states import Reason, State
+from holdfast.ports import Chance, Clock
+from holdfast.store.base import BATCH_MAX, Claimed, ClaimRequest, Owner
+from holdfast.store.postgres.claims import claim
+from holdfast.store.postgres.pool import Pool
+from holdfast.store.postgres.session import Session
+from holdfast.store.postgres.settling import end_unheld, settle
+from holdfast.store.postgres.statements import sql
+from holdfast.store.postgres.wire import Wire
+
+
+class PostgresDeliveries:
+    def __init__(
+        self,
+        pool: Pool,
+        wire: Wire,
+        clock: Clock,
+        lease_clock: Callable[[], int | None],
+        chance: Chance,
+        changed: Callable[[str], None],
+    ) -> None:
+        self._pool, self._wire, self._clock, self._chance, self._changed = pool, wire, clock, chance, changed
+        self._lease_now = lease_clock
+
+    async def claim(self, request: ClaimRequest) -> Claimed:
+        """Repeatable: the token is the same at every try, so that a claim whose answer was lost is found again."""
+        now_ms, lease_now, token = self._clock.now_ms(), self._lease_now(), self._chance.token()
+        return await self._pool.run(
+            lambda session: claim(session, request, now_ms, lease_now, token), durable=False, repeatable=True
+        )
+
+    async def renew(self, claims: Sequence[Claim], lease_ms: int) -> set[int]:
+        ids, tokens = _fences(claims)
+        lease_now = self._lease_now()
+        held = await self._pool.run(
+            lambda session: session.rows(sql.lease_renew, lease_now, lease_ms, ids, tokens),
+            durable=False,
+            repeatable=True,
+        )
+        return set(ids) - {row[0] for row in held}
+
+    async def settle(self, owner: Owner, settlements: Sequence[Settlement]) -> set[int]:
+        """Not repeated when the connection is lost: the second try would find its own tokens gone and call them lost."""
+        now_ms = self._clock.now_ms()
+        effects = [
+            [(event, event.id or make_id("evt", now_ms, self._chance.entropy(ENTROPY_BYTES))) for event in s.effects]
+            for s in settlements
+        ]
+        ring = not self._wire.working
+        lost = await self._pool.run(lambda session: settle(session, owner.chain, settlements, effects, now_ms, ring))
+        if any(effects):
+            self._changed("events")
+        return lost
+
+    async def release(self, claims: Sequence[Claim]) -> None:
+        ids, tokens = _fences(claims)
+        await self._pool.run(
+            lambda session: session.run(sql.lease_release, ids, tokens), durable=False, repeatable=True
+        )
+        self._changed("deliveries")
+
+    async def reclaim(self) -> int:
+        """Give back what a dead owner or an ended lease holds."""
+        lease_now = self._lease_now()
+        count = await self._pool.run(
+            lambda session: session.run(sql.lease_reclaim, lease_now), durable=False, repeatable=True
+        )
+        if count:
+            self._changed("deliveries")
+        return count
+
+    async def resume_handed(self) -> int:
+        """Put what was handed over, and whose time to look has come, where it can be claimed again."""
+        now_ms = self._clock.now_ms()
+        count = await self._pool.run(
+            lambda session: session.run(sql.handed_due, now_ms, BATCH_MAX), durable=False, repeatable=True
+        )
+        if count:
+            self._changed("deliveries")
+        return count
+
+    async def serve(self, addresses: Sequence[str]) -> None:
+        """Say which single addresses this process serves, so that nobody buries what waits for them."""
+        now_ms = self._clock.now_ms()
+        await self._pool.run(
+            lambda session: session.run(sql.queue_serve, now_ms, list(addresses)), durable=False, repeatable=True
+        )
+
+    async def drop_removed(self, owner: Owner) -> int:
+        """End what waits for contracts that were removed, a bounded number at a time."""
+        now_ms = self._clock.now_ms()
+
+        async def work(session: Session) -> int:
+            for (queue,) in await session.rows(sql.removed_queues):
+                events = dict(await session.rows(sql.removed_pending, queue, BATCH_MAX))
+                end = (State.PENDING, State.DROPPED, Reason.CONTRACT_REMOVED, now_ms, "contract removed")
+                if done := await end_unheld(session, owner.chain, events, *end):
+                    return len(done)
+            return 0
+
+        return await self._pool.run(work)
+
+    async def bury_unserved(self, owner: Owner, grace_ms: int, since_ms: int) -> int:
+        """End as dead(no_handler) what has waited a grace time for a handler that nobody serves."""
+        now_ms = self._clock.now_ms()
+        cutoff = now_ms - grace_ms
+        if since_ms > cutoff:
+            return 0
+
+        async def work(session: Session) -> int:
+            events = dict(await session.rows(sql.unserved_pending, cutoff, BATCH_MAX))
+            end = (State.PENDING, State.DEAD, Reason.NO_HANDLER, now_ms, "nobody serves this handler")
+            return len(await end_unheld(session, owner.chain, events, *end))
+
+        return await self._pool.run(work)
+
+
+def _fences(claims: Sequence[Claim]) -> tuple[list[int], list[int]]:
+    return [one.delivery.id for one in claims], [one.token for one in claims]

@@ -1,0 +1,80 @@
+"""The one place where PostgreSQL's errors become ours."""
+
+from __future__ import annotations
+
+import asyncio
+
+import asyncpg
+
+from holdfast.domain.errors import (
+    BadInput,
+    DedupConflict,
+    HoldfastError,
+    StoreBusy,
+    StoreError,
+    StoreFailed,
+    StoreFull,
+    StoreMissing,
+    StreamClosed,
+)
+
+BAD_INPUT, DEDUP_CONFLICT, STREAM_CLOSED = "HF001", "HF002", "HF003"
+"""What the door itself refuses, by the code it raises."""
+
+FAULTS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, asyncio.TimeoutError)
+"""Everything the driver may throw at us."""
+
+_AGAIN = frozenset({"40001", "40P01", "55P03"})
+_LOST = frozenset({"08000", "08001", "08003", "08004", "08006", "57P01", "57P02", "57P03", "57P05", "53300", "25006"})
+_MISSING = frozenset({"3F000", "42P01", "42883"})
+
+
+def is_again(error: BaseException) -> bool:
+    """Undone because of somebody else's transaction: certainly not committed, so it may simply be done again."""
+    return isinstance(error, asyncpg.PostgresError) and (
+        error.sqlstate in _AGAIN or (error.sqlstate == "23505" and _table(error) in ("events", "queues", "nodes"))
+    )
+
+
+def is_lost(error: BaseException) -> bool:
+    """The connection went. Whether a commit under way happened, nobody knows."""
+    if isinstance(error, asyncpg.PostgresError):
+        return error.sqlstate in _LOST
+    return isinstance(error, FAULTS)
+
+
+def translate(error: BaseException) -> HoldfastError:
+    if isinstance(error, HoldfastError):
+        return error
+    text = str(error) or type(error).__name__
+    code = error.sqlstate if isinstance(error, asyncpg.PostgresError) else None
+    if code in (BAD_INPUT, DEDUP_CONFLICT, STREAM_CLOSED):
+        return _door_error(code, text)
+    if is_lost(error):
+        return StoreBusy(f"the database cannot be reached ({text}); it is tried again, nothing is lost")
+    if is_again(error):
+        return StoreBusy("the database undid this because of another transaction; it is tried again, nothing is lost")
+    if code == "53100":
+        return StoreFull("the database's disk is full: nothing can be accepted until there is room")
+    if code in ("XX001", "XX002"):
+        return StoreFailed(f"the database is damaged ({text}); restore it from your pg_dump or base backup")
+    if code in _MISSING:
+        return StoreMissing("this database holds no Holdfast tables; run: holdfast db migrate --store postgresql://…")
+    if code == "42501":
+        return StoreError(f"the database role may not do this ({text}); see docs/postgres.md for what it needs")
+    if code is not None and code.startswith(("22", "23")):
+        return BadInput(f"the database refused a value: {text}")
+    return StoreError(f"PostgreSQL: {text}")
+
+
+def _door_error(code: str, text: str) -> HoldfastError:
+    if code == DEDUP_CONFLICT:
+        return DedupConflict("this dedup_key was used before with another body; use a new key for a new fact")
+    if code == STREAM_CLOSED:
+        return StreamClosed("the stream is closed and takes no more events")
+    return BadInput(text.removeprefix("holdfast: "))
+
+
+def _table(error: asyncpg.PostgresError) -> str | None:
+    name = getattr(error, "table_name", None)
+    return name if isinstance(name, str) else None

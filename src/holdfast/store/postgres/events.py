@@ -1,0 +1,140 @@
+"""Events on PostgreSQL: append through the door, look without holding anyone up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from holdfast.domain.errors import DedupConflict
+from holdfast.domain.event import Appended, Event, NewEvent, iso_time
+from holdfast.domain.ids import ENTROPY_BYTES, make_id
+from holdfast.ports import Chance, Clock
+from holdfast.store.base import EventFilter, Page, StreamRow
+from holdfast.store.postgres.pool import Pool
+from holdfast.store.postgres.session import Row, Session
+from holdfast.store.postgres.statements import sql
+from holdfast.store.postgres.wire import Wire
+from holdfast.store.rows import is_wanted, pages_by_seq
+
+SCAN_MAX = 20_000
+_NEWEST = 1 << 62
+
+Prepared = Sequence[tuple[NewEvent, str]]
+"""Events with the ids they will have: fixed before the first try, so that a second one is no second event."""
+
+
+class PostgresEvents:
+    def __init__(self, pool: Pool, wire: Wire, clock: Clock, chance: Chance, changed: Callable[[str], None]) -> None:
+        self._pool, self._wire, self._clock, self._chance, self._changed = pool, wire, clock, chance, changed
+
+    async def append(self, events: Sequence[NewEvent]) -> list[Appended]:
+        now_ms = self._clock.now_ms()
+        prepared = [(event, event.id or self._new_id(now_ms)) for event in events]
+        ring = not self._wire.working
+        answer = await self._pool.run(lambda session: append(session, prepared, now_ms, ring), repeatable=True)
+        self._changed("events")
+        return answer
+
+    def _new_id(self, now_ms: int) -> str:
+        return make_id("evt", now_ms, self._chance.entropy(ENTROPY_BYTES))
+
+    async def get(self, id: str) -> Event | None:
+        rows = await self._pool.rows(sql.event_get, id)
+        return Event(*rows[0]) if rows else None
+
+    async def find(self, wanted: EventFilter, after: str | None, limit: int) -> Page[Event]:
+        """Newest first. A filter without an index looks at a bounded number of rows, then hands out a cursor."""
+        before = int(after) if after else _NEWEST
+        rows, more = await self._find(wanted, before, limit)
+        if more is None and len(rows) == limit:
+            more = _place(wanted, rows[-1])
+        return Page([Event(*row) for row in rows], None if more is None else str(more))
+
+    async def streams(self, after: str | None, limit: int) -> Page[StreamRow]:
+        rows = await self._pool.rows(sql.stream_page, after or "", limit)
+        return Page([StreamRow(*row) for row in rows], rows[-1][0] if len(rows) == limit else None)
+
+    async def stream(self, id: str) -> StreamRow | None:
+        rows = await self._pool.rows(sql.stream_get, id)
+        return StreamRow(*rows[0]) if rows else None
+
+    async def read(self, stream: str, after_seq: int, limit: int) -> list[Event]:
+        """In `seq` order. An event without a stream is a stream of one, under its own id."""
+        rows = await self._pool.rows(sql.stream_read, stream, after_seq, limit)
+        if not rows and after_seq < 1:
+            single = await self.get(stream)
+            return [single] if single is not None and single.stream == stream else []
+        return [Event(*row) for row in rows]
+
+    async def reroute(self, ids: Sequence[str]) -> int:
+        count = await self._pool.run(lambda session: session.run(sql.event_reroute, list(ids)), repeatable=True)
+        self._changed("events")
+        return count
+
+    async def _find(self, wanted: EventFilter, before: int, limit: int) -> tuple[list[Row], int | None]:
+        found: list[Row] = []
+        scanned, step = 0, max(limit, 500)
+        while scanned < SCAN_MAX:
+            if wanted.unmatched:
+                rows = await self._pool.rows(sql.event_page_unmatched, before, step)
+            elif pages_by_seq(wanted):
+                rows = await self._pool.rows(sql.event_page_stream, wanted.stream, before, step)
+            else:
+                rows = await self._pool.rows(sql.event_page, before, step)
+            for row in rows:
+                if is_wanted(wanted, row):
+                    found.append(row)
+                    if len(found) == limit:
+                        return found, None
+            if len(rows) < step:
+                return found, None
+            scanned += len(rows)
+            before = _place(wanted, rows[-1])
+        return found, before
+
+
+def _place(wanted: EventFilter, row: Row) -> int:
+    return int(row[3] if pages_by_seq(wanted) else row[0])
+
+
+async def append(session: Session, prepared: Prepared, now_ms: int, ring: bool) -> list[Appended]:
+    """Append inside a transaction that is already open: the one way events come into the table."""
+    if len(prepared) == 1:
+        return [Appended(*(await session.rows(sql.event_append, *_door_row(*prepared[0], now_ms), ring))[0])]
+    fresh, same = _without_repeats(prepared)
+    if not fresh:
+        return []
+    columns = [list(column) for column in zip(*(_door_row(event, id, now_ms) for event, id in fresh), strict=True)]
+    values: list[object] = [*columns[:10], now_ms, columns[11]]
+    answers = [Appended(*row) for row in await session.rows(sql.event_append_many, *values, ring)]
+    firsts = [answers[index] for index in same]
+    return [
+        one if one.id == id else Appended(one.id, one.stream, one.seq, duplicate=True)
+        for one, (_, id) in zip(firsts, prepared, strict=True)
+    ]
+
+
+def _door_row(event: NewEvent, id: str, now_ms: int) -> tuple[object, ...]:
+    """The values of `event_append`, in its order."""
+    return (
+        id, event.type, event.payload.decode(), event.source, event.stream, event.timestamp or iso_time(now_ms),
+        event.properties.decode(), event.dedup_key, event.to, event.not_before_ms, now_ms,
+        event.digest if event.dedup_key is not None else None,
+    )  # fmt: skip
+
+
+def _without_repeats(prepared: Prepared) -> tuple[list[tuple[NewEvent, str]], list[int]]:
+    """Each key and each id once, and for every event the place of the one that stands for it."""
+    fresh: list[tuple[NewEvent, str]] = []
+    same: list[int] = []
+    known: dict[tuple[str, ...], int] = {}
+    for event, id in prepared:
+        names = [("id", id)] if event.dedup_key is None else [("key", event.source, event.dedup_key), ("id", id)]
+        index = next((known[name] for name in names if name in known), len(fresh))
+        if index == len(fresh):
+            fresh.append((event, id))
+        elif event.dedup_key is not None and fresh[index][0].digest != event.digest:
+            raise DedupConflict("this dedup_key was used before with another body; use a new key for a new fact")
+        for name in names:
+            known.setdefault(name, index)
+        same.append(index)
+    return fresh, same

@@ -1,0 +1,183 @@
+"""What an operator sees and repairs, on PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from holdfast.domain.lane import lane_key
+from holdfast.domain.states import Reason, State
+from holdfast.ports import Clock
+from holdfast.store.base import AttemptRow, DeliveryFilter, DeliveryRow, Owner, Page
+from holdfast.store.postgres.lanes import join_lanes
+from holdfast.store.postgres.pool import Pool
+from holdfast.store.postgres.receipts import Leaf, write_link
+from holdfast.store.postgres.session import Row, Session
+from holdfast.store.postgres.settling import end_unheld
+from holdfast.store.postgres.statements import sql
+from holdfast.store.rows import to_attempt_row, to_delivery_row
+
+SPAN = 2000
+SCAN_MAX = 50_000
+_NEWEST = 1 << 62
+
+
+class PostgresOperator:
+    def __init__(self, pool: Pool, clock: Clock, changed: Callable[[str], None]) -> None:
+        self._pool, self._clock, self._changed = pool, clock, changed
+
+    async def deliveries(self, wanted: DeliveryFilter, after: str | None, limit: int) -> Page[DeliveryRow]:
+        """Newest first. Dead letters have an index; anything else looks at a bounded span, then hands out a cursor."""
+        where, values = _where(wanted)
+        text = f"{sql.delivery_columns} WHERE d.id < $1 AND d.id >= $2 {where} ORDER BY d.id DESC LIMIT $3"
+        found: list[Row] = []
+        top = min(int(after) if after else _NEWEST, int(await self._pool.value(sql.delivery_last)) + 1)
+        indexed = wanted.state == State.DEAD
+        lowest = 0 if indexed else max(0, top - SCAN_MAX)
+        while top > lowest and len(found) < limit:
+            bottom = lowest if indexed else max(lowest, top - SPAN)
+            found += await self._pool.rows(text, top, bottom, limit - len(found), *values)
+            top = bottom
+        more = found[-1][0] if len(found) == limit else lowest if lowest > 0 else None
+        return Page([to_delivery_row(row) for row in found], None if more is None else str(more))
+
+    async def delivery(self, id: int) -> DeliveryRow | None:
+        rows = await self._pool.rows(f"{sql.delivery_columns} WHERE d.id = $1", id)
+        return to_delivery_row(rows[0]) if rows else None
+
+    async def attempts(self, id: int) -> list[AttemptRow]:
+        return [to_attempt_row(row) for row in await self._pool.rows(sql.attempts_of, id)]
+
+    async def count_dead(self, wanted: DeliveryFilter) -> dict[str, int]:
+        values = (wanted.reason, wanted.contract, wanted.address, wanted.stream, wanted.event)
+        if any(value is not None for value in values):
+            return dict(await self._pool.rows(sql.dead_count_filtered, *values))
+        return dict(await self._pool.rows(sql.dead_count))
+
+    async def reprocess(self, owner: Owner, ids: Sequence[int], states: frozenset[str], actor: str) -> list[int]:
+        """Begin a new life of ended deliveries, at the tail of their lanes. The ids that were in one of `states`."""
+        now_ms = self._clock.now_ms()
+
+        async def work(session: Session) -> list[int]:
+            facts = {row[0]: row for row in await session.rows(sql.delivery_facts, list(ids))}
+            chosen = [facts[id] for id in dict.fromkeys(ids) if id in facts and facts[id][1] in states]
+            await _revive(session, chosen, now_ms)
+            leaves: list[Leaf] = [(row[0], row[2] + 1, row[5], State.PENDING, None, 0) for row in chosen]
+            await write_link(session, owner.chain, now_ms, actor, leaves)
+            return [row[0] for row in chosen]
+
+        done = await self._pool.run(work)
+        self._changed("deliveries")
+        return done
+
+    async def discard(self, owner: Owner, ids: Sequence[int], actor: str) -> list[int]:
+        return await self._end(owner, ids, State.DEAD, Reason.DISCARDED, actor)
+
+    async def cancel(self, owner: Owner, ids: Sequence[int], actor: str) -> list[int]:
+        return await self._end(owner, ids, State.PENDING, Reason.CANCELLED, actor)
+
+    async def _end(self, owner: Owner, ids: Sequence[int], before: State, reason: Reason, actor: str) -> list[int]:
+        now_ms = self._clock.now_ms()
+
+        async def work(session: Session) -> list[int]:
+            known = dict(await session.rows(sql.delivery_events, list(ids)))
+            events = {id: known[id] for id in ids if id in known}
+            return await end_unheld(session, owner.chain, events, before, State.DROPPED, reason, now_ms, actor)
+
+        ended = await self._pool.run(work)
+        self._changed("deliveries")
+        return ended
+
+    async def hasten(self, ids: Sequence[int]) -> list[int]:
+        """Make waiting deliveries due now."""
+        now_ms = self._clock.now_ms()
+        rows = await self._pool.run(lambda session: session.rows(sql.ready_hasten, now_ms, list(ids)))
+        self._changed("deliveries")
+        hastened = {row[0] for row in rows}
+        return [id for id in dict.fromkeys(ids) if id in hastened]
+
+    async def pause(self, scope: str, name: str) -> bool:
+        now_ms = self._clock.now_ms()
+
+        async def work(session: Session) -> bool:
+            fresh = await session.run(sql.pause_add, scope, name, now_ms) > 0
+            if scope == "lane":
+                for (lane,) in await session.rows(sql.lane_pause, name, True):
+                    await session.run(sql.lane_unready, lane)
+            else:
+                await session.run(sql.queue_pause, name)
+            return fresh
+
+        return await self._pool.run(work)
+
+    async def resume(self, scope: str, name: str) -> bool:
+        now_ms = self._clock.now_ms()
+
+        async def work(session: Session) -> bool:
+            known = await session.run(sql.pause_remove, scope, name) > 0
+            if scope == "lane":
+                for (lane,) in await session.rows(sql.lane_pause, name, False):
+                    await session.run(sql.lane_next, [lane], now_ms)
+            else:
+                await session.run(sql.queue_pause, name)
+            return known
+
+        known = await self._pool.run(work)
+        self._changed("deliveries")
+        return known
+
+    async def pauses(self) -> list[tuple[str, str, int]]:
+        return [(row[0], row[1], row[2]) for row in await self._pool.rows(sql.pause_all)]
+
+    async def figures(self) -> dict[str, Any]:
+        async def look(session: Session) -> dict[str, Any]:
+            ((ready, leased, next_due),) = await session.rows(sql.figures_ready)
+            ((lanes, _),) = await session.rows(sql.figures_lanes)
+            ((events, unmatched, streams, unrouted),) = await session.rows(sql.figures_events)
+            return {
+                "events": events,
+                "unmatched": unmatched,
+                "streams": streams,
+                "unrouted": unrouted,
+                "pending": ready + await session.value(sql.figures_behind),
+                "in_flight": leased,
+                "lanes": lanes,
+                "dead": await session.value(sql.figures_dead),
+                "next_due_ms": next_due,
+                "oldest_pending_ms": await session.value(sql.figures_oldest),
+            }
+
+        return await self._pool.run(look, durable=False, repeatable=True)
+
+
+async def _revive(session: Session, rows: Sequence[Row], now_ms: int) -> None:
+    keys = [_lane_key(row) for row in rows]
+    seats = iter(await join_lanes(session, [key for key in keys if key is not None]))
+    given = [None if key is None else next(seats) for key in keys]
+    lanes = [None if seat is None else seat.lane for seat in given]
+    places = [None if seat is None else seat.pos for seat in given]
+    await session.run(sql.delivery_revive, [row[0] for row in rows], lanes, places)
+    heads = [row for row, seat in zip(rows, given, strict=True) if seat is None or seat.head]
+    await session.run(sql.ready_add, [row[0] for row in heads], [row[4] for row in heads], now_ms)
+
+
+def _lane_key(facts: Row) -> str | None:
+    """The lane it was in; its row may have been pruned since."""
+    _, _, _, lane, _, _, stream, contract, address, kind = facts
+    return None if lane is None else lane_key(kind, address, contract or None, stream, ordered=True)
+
+
+def _where(wanted: DeliveryFilter) -> tuple[str, list[str]]:
+    """The fixed fragments of the filters that were given, and their values."""
+    fragments = (
+        ("d.reason = ${}", wanted.reason),
+        ("q.contract = ${}", wanted.contract),
+        ("q.address = ${}", wanted.address),
+        ("coalesce(e.stream, e.id) = ${}", wanted.stream),
+        ("d.event = (SELECT n FROM holdfast.events WHERE id = ${})", wanted.event),
+    )
+    given = [(text, value) for text, value in fragments if value is not None]
+    where = [f"AND {text.format(number)}" for number, (text, _) in enumerate(given, start=4)]
+    if wanted.state is not None:  # written out, since a partial index is not seen through a parameter
+        where.append(f"AND d.state = '{State(wanted.state)}'")
+    return " ".join(where), [value for _, value in given]

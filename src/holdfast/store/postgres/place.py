@@ -1,0 +1,50 @@
+"""Where the tables live: a database, named by a URL, and a schema in it."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from holdfast.domain.errors import BadConfig
+
+SCHEMA_DEFAULT = "holdfast"
+SCHEMES = ("postgresql", "postgres")
+_NAME = re.compile(r"[a-z_][a-z0-9_]{0,47}")
+
+
+class Place(NamedTuple):
+    """`dsn` goes to the driver; `shown` is fit to be seen: it has no password."""
+
+    dsn: str
+    schema: str
+    shown: str
+
+
+def parse_place(url: str) -> Place:
+    """
+    >>> parse_place("postgresql://ann:secret@db/app?schema=jobs")[1:]
+    ('jobs', 'postgresql://ann@db/app?schema=jobs')
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in SCHEMES:
+        raise BadConfig("a PostgreSQL store is named postgresql://USER@HOST/DATABASE, perhaps with ?schema=NAME")
+    query = dict(parse_qsl(parts.query, keep_blank_values=True))
+    schema = query.pop("schema", SCHEMA_DEFAULT)
+    if not _NAME.fullmatch(schema) or schema.startswith("pg_"):
+        raise BadConfig(f"schema={schema!r} is not a name this store can use: use a-z, 0-9 and _, at most 48 of them")
+    dsn = urlunsplit(parts._replace(query=urlencode(query)))
+    user, at, host = parts.netloc.rpartition("@")
+    shown = parts._replace(netloc=f"{user.partition(':')[0]}{at}{host}")
+    if "password" in query:
+        shown = shown._replace(query=urlencode({k: v for k, v in parse_qsl(parts.query) if k != "password"}))
+    return Place(dsn, schema, urlunsplit(shown))
+
+
+def in_schema(text: str, schema: str) -> str:
+    """SQL is written for the schema `holdfast`; every name in it is qualified, so that no search_path matters.
+
+    >>> in_schema("SELECT 1 FROM holdfast.events", "jobs")
+    'SELECT 1 FROM jobs.events'
+    """
+    return text if schema == SCHEMA_DEFAULT else text.replace("holdfast.", f"{schema}.")

@@ -1,0 +1,171 @@
+"""Connections, shared: works run in transactions, and a lost connection is replaced without anybody noticing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, TypeVar
+
+from holdfast.domain.errors import StoreError
+from holdfast.ports import Probe
+from holdfast.store.postgres.errors import FAULTS, is_again, is_lost, translate
+from holdfast.store.postgres.place import Place
+from holdfast.store.postgres.session import Row, Session
+
+T = TypeVar("T")
+Work = Callable[[Session], Awaitable[T]]
+
+SIZE_MAX = 10
+TRIES = 6
+PAUSE_S = 0.02
+
+# A queue's statistics are stale by nature: a plan made while a table was empty must not scan it when it is not.
+_SETTINGS = "SET LOCAL enable_seqscan = off; SET LOCAL jit = off"
+# Claims and routing need no flush of their own: a later settle's flush carries them, and a crash only repeats them.
+_BEGIN = {
+    True: f"BEGIN ISOLATION LEVEL READ COMMITTED; {_SETTINGS}; SET LOCAL synchronous_commit = on",
+    False: f"BEGIN ISOLATION LEVEL READ COMMITTED; {_SETTINGS}; SET LOCAL synchronous_commit = off",
+}
+
+
+class Pool:
+    """A bounded number of connections, made when they are needed. `prepare` runs once, on the first of them."""
+
+    def __init__(self, place: Place, prepare: Work[None], probe: Probe) -> None:
+        self.place, self._prepare, self._probe = place, prepare, probe
+        self._idle: list[Session] = []
+        self._room = asyncio.Semaphore(SIZE_MAX)
+        self._first = asyncio.Lock()
+        self._prepared = False
+        self._closed = False
+        self.pids: set[int] = set()
+
+    async def run(self, work: Work[T], *, durable: bool = True, repeatable: bool = False) -> T:
+        """Run a work in a transaction of its own; `durable`: return only when it is on disk.
+
+        What another transaction undid is done again. `repeatable` says that doing it twice is doing it once: then it is
+        also done again when the connection was lost and nobody knows whether it was committed.
+        """
+
+        async def whole(session: Session) -> T:
+            async with transaction(session, durable, self._probe):
+                return await work(session)
+
+        return await self._try(whole, repeatable)
+
+    async def rows(self, text: str, *values: Any) -> list[Row]:
+        """Look at something."""
+        return await self._try(lambda session: session.rows(text, *values), repeatable=True)
+
+    async def value(self, text: str, *values: Any) -> Any:
+        return await self._try(lambda session: session.value(text, *values), repeatable=True)
+
+    @asynccontextmanager
+    async def session(self) -> AsyncIterator[Session]:
+        """A connection for a while. One that broke meanwhile is thrown away, not given to the next."""
+        if self._closed:
+            raise StoreError("this store is closed")
+        async with self._room:
+            session = await self._take()
+            try:
+                yield session
+            except BaseException:
+                # Whatever state it is in (an open transaction, a cancelled query): a fresh one is certain.
+                if session.closed or session.raw.is_in_transaction():
+                    self._discard(session)
+                raise
+            finally:
+                if session.pid in self.pids:
+                    self._give(session)
+
+    async def close(self) -> None:
+        self._closed = True
+        while self._idle:
+            session = self._idle.pop()
+            self.pids.discard(session.pid)
+            try:
+                await session.close()
+            except FAULTS:
+                session.drop()
+
+    async def _try(self, work: Work[T], repeatable: bool) -> T:
+        for attempt in range(1, TRIES + 1):
+            try:
+                async with self.session() as session:
+                    return await work(session)
+            except FAULTS as error:
+                again = is_again(error) or (repeatable and is_lost(error))
+                if not again or attempt == TRIES:
+                    raise translate(error) from error
+                await asyncio.sleep(PAUSE_S * attempt * attempt)
+        raise AssertionError("the last try returns or raises")
+
+    async def _take(self) -> Session:
+        while self._idle:
+            session = self._idle.pop()
+            if not session.closed:
+                return session
+            self.pids.discard(session.pid)
+        session = await Session.connect(self.place)
+        self.pids.add(session.pid)
+        try:
+            await self._prepare_once(session)
+        except BaseException:
+            self._discard(session)
+            raise
+        return session
+
+    async def _prepare_once(self, session: Session) -> None:
+        if not self._prepared:
+            async with self._first:
+                if not self._prepared:
+                    await self._prepare(session)
+                    self._prepared = True
+
+    def _give(self, session: Session) -> None:
+        if session.closed or self._closed:
+            self._discard(session)
+        else:
+            self._idle.append(session)
+
+    def _discard(self, session: Session) -> None:
+        self.pids.discard(session.pid)
+        session.drop()
+
+
+@asynccontextmanager
+async def transaction(session: Session, durable: bool, probe: Probe) -> AsyncIterator[None]:
+    await begin(session, durable)
+    try:
+        probe("begun")
+        yield
+        probe("before_commit")
+    except BaseException:
+        await undo(session)
+        raise
+    await session.raw.execute("COMMIT")
+    probe("after_commit")
+
+
+async def begin(session: Session, durable: bool) -> None:
+    await session.raw.execute(_BEGIN[durable])
+
+
+async def undo(session: Session) -> None:
+    """Roll back, if there is still somebody to tell."""
+    if session.closed:
+        return
+    try:
+        await session.raw.execute("ROLLBACK")
+    except FAULTS:
+        session.drop()
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """The driver's errors leave this block as ours."""
+    try:
+        yield
+    except FAULTS as error:
+        raise translate(error) from error

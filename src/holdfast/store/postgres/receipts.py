@@ -1,0 +1,50 @@
+"""The book on PostgreSQL: links are written in the transaction they speak of."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+
+from holdfast.domain.receipt import Head, Link, leaf_line, link
+from holdfast.store.postgres.pool import Pool
+from holdfast.store.postgres.session import Session
+from holdfast.store.postgres.statements import sql
+
+_PAGE = 500
+
+Leaf = tuple[int, int, str, str, str | None, int]
+"""delivery, generation, event id, state, reason, attempts: what one leaf says."""
+
+
+class PostgresReceipts:
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def heads(self) -> dict[str, Head]:
+        return {chain: Head(seq, head) for chain, seq, head in await self._pool.rows(sql.node_heads)}
+
+    async def links(self, chain: str | None, after: tuple[str, int], limit: int) -> list[Link]:
+        if chain is None:
+            rows = await self._pool.rows(sql.receipt_page, *after, limit)
+        else:
+            rows = await self._pool.rows(sql.receipt_page_chain, chain, after[1], limit)
+        return [Link(*row) for row in rows]
+
+    async def every(self) -> AsyncIterator[list[Link]]:
+        """All links, chain by chain, a bounded number at a time."""
+        after = ("", 0)
+        while page := await self.links(None, after, _PAGE):
+            yield page
+            after = (page[-1].chain, page[-1].seq)
+
+
+async def write_link(session: Session, chain: str, at_ms: int, actor: str, transitions: Sequence[Leaf]) -> None:
+    """One link for one transaction. Nothing happened: no link."""
+    if not transitions:
+        return
+    lines = [
+        leaf_line(delivery, generation, event_id, state, reason, attempts, at_ms, actor)
+        for delivery, generation, event_id, state, reason, attempts in transitions
+    ]
+    ((seq, head),) = await session.rows(sql.node_head, chain)
+    new = link(chain, Head(seq, head), at_ms, lines)
+    await session.run(sql.receipt_add, chain, new.seq, new.at_ms, new.prev, new.root, new.hash, new.leaves)

@@ -1,0 +1,134 @@
+"""Routing on PostgreSQL: one router at a time over the whole schema. A batch is one transaction, from look to commit."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+from holdfast.domain.event import Event
+from holdfast.ports import Clock
+from holdfast.store.base import Plan, Target
+from holdfast.store.postgres.lanes import join_lanes
+from holdfast.store.postgres.pool import Pool, begin, translated, undo
+from holdfast.store.postgres.session import Session
+from holdfast.store.postgres.statements import sql
+
+
+class PostgresRouting:
+    def __init__(self, pool: Pool, clock: Clock, changed: Callable[[str], None]) -> None:
+        self._pool, self._clock, self._changed = pool, clock, changed
+
+    @asynccontextmanager
+    async def batch(self, limit: int) -> AsyncIterator[PostgresRoutingBatch]:
+        """Empty where another process routes: it will come to everything that is here now."""
+        with translated():
+            async with self._pool.session() as session:
+                batch = PostgresRoutingBatch(session, self._clock, self._changed)
+                try:
+                    await batch.take(limit)
+                    yield batch
+                finally:
+                    await batch.end()
+
+    async def backlog(self) -> int:
+        return int(await self._pool.value(sql.unrouted_count))
+
+
+class PostgresRoutingBatch:
+    """Events with the router's lock around them, which the server frees with the transaction."""
+
+    def __init__(self, session: Session, clock: Clock, changed: Callable[[str], None]) -> None:
+        self._session, self._clock, self._changed = session, clock, changed
+        self._begun = False
+        self.version = 0
+        self.events: Sequence[Event] = []
+        self.due_at_ms: Mapping[int, int] = {}
+
+    async def take(self, limit: int) -> None:
+        if not await self._begin():
+            return
+        self.version = int(await self._session.value(sql.contract_version))
+        rows = await self._session.rows(sql.unrouted_take, limit)
+        self.events = [Event(*row[:11]) for row in rows]
+        self.due_at_ms = {row[0]: int(row[11]) for row in rows if row[11]}
+
+    async def commit(self, plans: Sequence[Plan]) -> bool:
+        """Deliveries in, unrouted rows out: both or neither."""
+        with translated():
+            if not self._begun and not await self._begin():
+                return False
+            if int(await self._session.value(sql.contract_version_held)) != self.version:
+                return False
+            routed = await route(self._session, plans, self._clock.now_ms())
+            self._begun = False
+            await self._session.raw.execute("COMMIT")
+        if routed:
+            self._changed("deliveries")
+        return True
+
+    async def end(self) -> None:
+        if self._begun:
+            self._begun = False
+            await undo(self._session)
+
+    async def _begin(self) -> bool:
+        """Whether we are the router now."""
+        await begin(self._session, durable=False)
+        self._begun = True
+        return bool(await self._session.value(sql.router_lock))
+
+
+class Duty(NamedTuple):
+    """One delivery to be: an event for a queue, perhaps in a lane."""
+
+    event: int
+    queue: int
+    lane: str | None
+    due_at_ms: int
+
+
+async def route(session: Session, plans: Sequence[Plan], now_ms: int) -> int:
+    """The number of deliveries that came of it."""
+    waiting = {row[0] for row in await session.rows(sql.unrouted_done, [plan.n for plan in plans])}
+    plans = [plan for plan in plans if plan.n in waiting]
+    if unmatched := [plan.n for plan in plans if not plan.targets]:
+        await session.run(sql.unmatched_add, unmatched)
+    matched = [plan for plan in plans if plan.targets]
+    if not matched:
+        return 0
+    direct = await _direct_queues(session, matched, now_ms)
+    known = {tuple(row) for row in await session.rows(sql.delivery_known, [plan.n for plan in matched])}
+    duties: list[Duty] = []
+    for plan in matched:
+        for target in plan.targets:
+            queue = target.queue if target.queue is not None else direct[target.address]
+            if (plan.n, queue) not in known:
+                known.add((plan.n, queue))
+                duties.append(Duty(plan.n, queue, target.lane, max(now_ms, plan.due_at_ms)))
+    await _insert(session, duties, now_ms)
+    return len(duties)
+
+
+async def _insert(session: Session, duties: Sequence[Duty], now_ms: int) -> None:
+    seats = iter(await join_lanes(session, [duty.lane for duty in duties if duty.lane is not None]))
+    lanes: list[int | None] = []
+    places: list[int | None] = []
+    due: list[int | None] = []
+    for duty in duties:
+        seat = None if duty.lane is None else next(seats)
+        lanes.append(None if seat is None else seat.lane)
+        places.append(None if seat is None else seat.pos)
+        due.append(duty.due_at_ms if seat is None or seat.head else None)
+    events, queues = [duty.event for duty in duties], [duty.queue for duty in duties]
+    await session.run(sql.delivery_add, events, queues, lanes, places, due, now_ms)
+
+
+async def _direct_queues(session: Session, plans: Sequence[Plan], now_ms: int) -> dict[str, int]:
+    wanted: dict[str, Target] = {
+        target.address: target for plan in plans for target in plan.targets if target.queue is None
+    }
+    if not wanted:
+        return {}
+    kinds = [target.kind for target in wanted.values()]
+    return {address: id for address, id in await session.rows(sql.queue_direct, list(wanted), kinds, now_ms)}

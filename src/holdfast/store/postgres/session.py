@@ -1,0 +1,67 @@
+"""What the store asks of a connection: a few words over asyncpg, in the store's own schema."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import asyncpg
+
+from holdfast.store.postgres.place import Place, in_schema
+
+Row = Any
+"""A record: it unpacks and indexes as a tuple does."""
+
+CONNECT_TIMEOUT_S = 10.0
+STATEMENTS_CACHED = 400
+
+
+class Session:
+    """A connection in the hands of one work at a time."""
+
+    def __init__(self, raw: Any, schema: str) -> None:
+        self.raw, self._schema = raw, schema
+        self.pid = int(raw.get_server_pid())
+        self._texts: dict[str, str] = {}
+
+    @classmethod
+    async def connect(cls, place: Place, **settings: str) -> Session:
+        raw = await asyncpg.connect(
+            place.dsn,
+            timeout=CONNECT_TIMEOUT_S,
+            statement_cache_size=STATEMENTS_CACHED,
+            server_settings={"application_name": "holdfast", **settings},
+        )
+        return cls(raw, place.schema)
+
+    @property
+    def closed(self) -> bool:
+        return bool(self.raw.is_closed())
+
+    async def rows(self, text: str, *values: Any) -> list[Row]:
+        found: list[Row] = await self.raw.fetch(self._named(text), *values)
+        return found
+
+    async def value(self, text: str, *values: Any) -> Any:
+        return await self.raw.fetchval(self._named(text), *values)
+
+    async def run(self, text: str, *values: Any) -> int:
+        """How many rows it touched."""
+        status: str = await self.raw.execute(self._named(text), *values)
+        count = status.rpartition(" ")[2]
+        return int(count) if count.isdigit() else 0
+
+    async def script(self, text: str) -> None:
+        """Several statements in one message."""
+        await self.raw.execute(self._named(text))
+
+    async def close(self) -> None:
+        await self.raw.close(timeout=2.0)
+
+    def drop(self) -> None:
+        self.raw.terminate()
+
+    def _named(self, text: str) -> str:
+        named = self._texts.get(text)
+        if named is None:
+            named = self._texts[text] = in_schema(text, self._schema)
+        return named

@@ -1,0 +1,158 @@
+"""Settling on PostgreSQL: a batch of ends in one transaction, a few statements however many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from holdfast.domain.delivery import Settlement, Transition, clip
+from holdfast.domain.errors import BadInput, Conflict, HoldfastError
+from holdfast.domain.states import Reason, State
+from holdfast.store.postgres.errors import FAULTS, translate
+from holdfast.store.postgres.events import Prepared, append
+from holdfast.store.postgres.lanes import leave_lanes
+from holdfast.store.postgres.receipts import Leaf, write_link
+from holdfast.store.postgres.session import Session
+from holdfast.store.postgres.statements import sql
+from holdfast.store.rows import detail_text
+
+ATTEMPTS_KEPT = 50
+
+
+async def settle(
+    session: Session,
+    chain: str,
+    settlements: Sequence[Settlement],
+    effects: Sequence[Prepared],
+    now_ms: int,
+    ring: bool,
+) -> set[int]:
+    """Apply what is still ours; the ids whose lease was lost."""
+    held = await _take_out(session, settlements)
+    applied: list[Settlement] = []
+    for settlement, events in zip(settlements, effects, strict=True):
+        if settlement.claim.delivery.id in held:
+            applied.append(await _with_effects(session, settlement, events, now_ms, ring) if events else settlement)
+    await _wait(session, [one for one in applied if one.transition.state is State.PENDING])
+    await _end(session, [one for one in applied if one.transition.state is not State.PENDING], now_ms)
+    await _record(session, applied, now_ms)
+    await write_link(session, chain, now_ms, "engine", [_leaf(one) for one in applied])
+    return {one.claim.delivery.id for one in settlements} - held
+
+
+async def _take_out(session: Session, settlements: Sequence[Settlement]) -> set[int]:
+    """The fence: only rows that carry our token leave `ready`, or go back into it for another try."""
+    again = [one for one in settlements if one.transition.due_at_ms is not None]
+    over = [one for one in settlements if one.transition.due_at_ms is None]
+    held: set[int] = set()
+    if again:
+        due = [one.transition.due_at_ms for one in again]
+        held |= {row[0] for row in await session.rows(sql.ready_again, *_fences(again), due)}
+    if over:
+        held |= {row[0] for row in await session.rows(sql.ready_end, *_fences(over))}
+    return held
+
+
+def _fences(settlements: Sequence[Settlement]) -> tuple[list[int], list[int]]:
+    return [one.claim.delivery.id for one in settlements], [one.claim.token for one in settlements]
+
+
+async def _with_effects(
+    session: Session, settlement: Settlement, events: Prepared, now_ms: int, ring: bool
+) -> Settlement:
+    """Effects that can never be appended end their own delivery, and disturb no other."""
+    await session.raw.execute("SAVEPOINT effects")
+    try:
+        await append(session, events, now_ms, ring)
+    except (HoldfastError, *FAULTS) as error:
+        problem = translate(error)
+        if not isinstance(problem, BadInput | Conflict):
+            raise
+        await session.raw.execute("ROLLBACK TO SAVEPOINT effects")
+        told = clip(f"its effects cannot be appended: {problem.message}")
+        after = Transition(State.DEAD, settlement.transition.attempts, Reason.REJECTED, error=told)
+        settlement = replace(settlement, transition=after, effects=(), outcome="dead")
+    await session.raw.execute("RELEASE SAVEPOINT effects")
+    return settlement
+
+
+async def _wait(session: Session, settlements: Sequence[Settlement]) -> None:
+    if settlements:
+        after = [one.transition for one in settlements]
+        await session.run(
+            sql.delivery_wait,
+            [one.claim.delivery.id for one in settlements],
+            [one.attempts for one in after],
+            [one.error for one in after],
+            [one.handed_until_ms for one in after],
+        )
+
+
+async def _end(session: Session, settlements: Sequence[Settlement], now_ms: int) -> None:
+    if settlements:
+        after = [one.transition for one in settlements]
+        ended = await session.rows(
+            sql.delivery_end,
+            [one.claim.delivery.id for one in settlements],
+            [one.state for one in after],
+            [one.reason for one in after],
+            [one.attempts for one in after],
+            [one.error for one in after],
+            now_ms,
+            [one.survivor for one in after],
+            State.PENDING,
+        )
+        await leave_lanes(session, [row[1] for row in ended], now_ms)
+
+
+async def _record(session: Session, settlements: Sequence[Settlement], now_ms: int) -> None:
+    """The history of attempts: those that failed, and whatever has something to tell."""
+    told = [one for one in settlements if one.transition.state is not State.DELIVERED or one.detail is not None]
+    if not told:
+        return
+    ids = [one.claim.delivery.id for one in told]
+    await session.run(
+        sql.attempt_add,
+        ids,
+        [one.claim.delivery.generation for one in told],
+        [one.transition.attempts for one in told],
+        [one.started_at_ms for one in told],
+        now_ms,
+        [one.outcome for one in told],
+        [one.transition.error for one in told],
+        [detail_text(one.detail) for one in told],
+    )
+    if many := [one.claim.delivery.id for one in told if one.transition.attempts > ATTEMPTS_KEPT]:
+        await session.run(sql.attempt_trim, many, ATTEMPTS_KEPT)
+
+
+def _leaf(settlement: Settlement) -> Leaf:
+    claim, after = settlement.claim, settlement.transition
+    return claim.delivery.id, claim.delivery.generation, claim.event.id, after.state, after.reason, after.attempts
+
+
+async def end_unheld(
+    session: Session, chain: str, events: Mapping[int, str], before: State, after: State, reason: Reason, now_ms: int,
+    actor: str,
+) -> list[int]:  # fmt: skip
+    """End deliveries that no settlement carries, given with their event ids: those that are still as they were `before`.
+
+    `ready` first, in the order of every settle: a holder loses its lease here, or has settled already and we lose.
+    And `ready` last: another transaction may have put one of them there while we waited, not knowing of its end.
+    """
+    ids, count = list(events), len(events)
+    if not ids:
+        return []
+    await session.run(sql.ready_remove, ids)
+    none: list[None] = [None] * count
+    rows = await session.rows(
+        sql.delivery_end, ids, [after] * count, [reason] * count, none, none, now_ms, none, before
+    )
+    if before is State.PENDING:
+        await leave_lanes(session, [row[1] for row in rows], now_ms)
+        await session.run(sql.ready_remove, [row[0] for row in rows])
+    ended = {id: (generation, attempts) for id, _, generation, attempts in rows}
+    done = [id for id in ids if id in ended]
+    leaves: list[Leaf] = [(id, ended[id][0], events[id], after, reason, ended[id][1]) for id in done]
+    await write_link(session, chain, now_ms, actor, leaves)
+    return done

@@ -1,0 +1,83 @@
+-- name: contract_put
+INSERT INTO holdfast.contracts (id, contract_json, active, source, created_at, updated_at, removed_at)
+VALUES ($1, $2, $3, $4, $5, $6, NULL)
+ON CONFLICT (id) DO UPDATE SET contract_json = excluded.contract_json, active = excluded.active,
+  source = excluded.source, updated_at = excluded.updated_at, removed_at = NULL;
+
+-- name: contract_get
+SELECT id, contract_json, active, source, created_at FROM holdfast.contracts WHERE id = $1 AND removed_at IS NULL;
+
+-- name: contract_all
+SELECT id, contract_json, active, source, created_at FROM holdfast.contracts WHERE removed_at IS NULL ORDER BY id;
+
+-- name: contract_remove
+UPDATE holdfast.contracts SET active = false, removed_at = $1, updated_at = $1 WHERE id = $2 AND removed_at IS NULL;
+
+-- name: contract_activate
+UPDATE holdfast.contracts SET active = $1, updated_at = $2 WHERE id = $3 AND removed_at IS NULL AND active <> $1;
+
+-- name: contract_version
+SELECT value::bigint FROM holdfast.meta WHERE key = 'contracts_version';
+
+-- name: contract_version_held
+-- As above, and nobody changes a contract until the router has committed.
+SELECT value::bigint FROM holdfast.meta WHERE key = 'contracts_version' FOR SHARE;
+
+-- name: contract_bump
+UPDATE holdfast.meta SET value = (value::bigint + 1)::text WHERE key = 'contracts_version';
+
+-- name: secret_clear
+DELETE FROM holdfast.secrets WHERE contract = $1;
+
+-- name: secret_add
+INSERT INTO holdfast.secrets (contract, secret, created_at) VALUES ($1, $2, $3);
+
+-- name: secret_all
+SELECT secret FROM holdfast.secrets WHERE contract = $1 ORDER BY created_at DESC;
+
+-- name: queue_put
+INSERT INTO holdfast.queues (contract, address, kind, parked, paused, served_at)
+VALUES ($1, $2, $3, $4,
+  EXISTS (SELECT FROM holdfast.pauses WHERE (scope = 'contract' AND name = $1) OR (scope = 'address' AND name = $2)),
+  $5)
+ON CONFLICT (contract) WHERE contract <> '' DO UPDATE SET address = excluded.address, kind = excluded.kind,
+  parked = excluded.parked, paused = excluded.paused;
+
+-- name: queue_direct
+-- Queues that are there already are only read: a row that every message rewrites would soon be nothing but dead rows.
+WITH wanted AS (
+  SELECT * FROM unnest($1::text[], $2::text[]) w(address, kind)
+), known AS (
+  SELECT q.id, q.address FROM holdfast.queues q JOIN wanted w ON w.address = q.address WHERE q.contract = ''
+), made AS (
+  INSERT INTO holdfast.queues (contract, address, kind, paused, served_at)
+  SELECT '', w.address, w.kind,
+         EXISTS (SELECT FROM holdfast.pauses p WHERE p.scope = 'address' AND p.name = w.address), $3
+  FROM wanted w WHERE w.address NOT IN (SELECT address FROM known) ORDER BY w.address
+  ON CONFLICT (address) WHERE contract = '' DO UPDATE SET kind = excluded.kind RETURNING id, address
+)
+SELECT address, id FROM known UNION ALL SELECT address, id FROM made;
+
+-- name: queue_park
+UPDATE holdfast.queues SET parked = $1 WHERE contract = $2;
+
+-- name: queue_all
+SELECT id, contract, address, kind, paused, parked, served_at FROM holdfast.queues ORDER BY id;
+
+-- name: queue_pause
+UPDATE holdfast.queues q SET paused = EXISTS (
+  SELECT FROM holdfast.pauses p
+  WHERE (p.scope = 'contract' AND p.name = q.contract) OR (p.scope = 'address' AND p.name = q.address))
+WHERE q.contract = $1 OR q.address = $1;
+
+-- name: queue_serve
+UPDATE holdfast.queues SET served_at = $1 WHERE address = ANY ($2::text[]);
+
+-- name: pause_add
+INSERT INTO holdfast.pauses (scope, name, created_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING;
+
+-- name: pause_remove
+DELETE FROM holdfast.pauses WHERE scope = $1 AND name = $2;
+
+-- name: pause_all
+SELECT scope, name, created_at FROM holdfast.pauses ORDER BY scope, name;

@@ -1,0 +1,176 @@
+-- name: ready_queues
+-- A loose index scan: one step for each queue that has unleased work, however much of it. A bounded page, begun after
+-- the queue served last, so that many queues take turns. Held queues are in it, without a due time: a page that left
+-- them out could be empty before the end.
+WITH RECURSIVE walk (id, steps) AS (
+  SELECT (SELECT min(queue) FROM holdfast.ready WHERE token IS NULL AND queue > $1), 1
+  UNION ALL
+  SELECT (SELECT min(queue) FROM holdfast.ready WHERE token IS NULL AND queue > walk.id), steps + 1
+  FROM walk WHERE walk.id IS NOT NULL AND steps < $2
+)
+SELECT q.id, q.contract, q.address, q.kind,
+       CASE WHEN NOT q.paused AND NOT q.parked
+            THEN (SELECT min(due_at) FROM holdfast.ready WHERE token IS NULL AND queue = q.id) END
+FROM walk JOIN holdfast.queues q ON q.id = walk.id ORDER BY walk.steps;
+
+-- name: ready_lease
+-- For each queue its share, oldest first, without waiting for rows that another process is taking. The last argument
+-- bounds them all together. Leases run on the database's clock, unless a test brings its own ($3).
+-- `starts < 2` is SUSPECT_STARTS, written out so that the suspects' partial index can serve the statements below.
+WITH picked AS (
+  SELECT p.delivery, w.lease_ms
+  FROM unnest($4::bigint[], $5::bigint[], $6::bigint[]) w(queue, most, lease_ms)
+  CROSS JOIN LATERAL (
+    SELECT r.delivery FROM holdfast.ready r
+    WHERE r.token IS NULL AND r.queue = w.queue AND r.due_at <= $7 AND r.starts < 2
+    ORDER BY r.due_at, r.delivery LIMIT w.most FOR UPDATE SKIP LOCKED) p
+  LIMIT $8
+)
+UPDATE holdfast.ready r
+SET owner = $1, token = $2, lease_until = coalesce($3, holdfast.now_ms()) + picked.lease_ms, starts = r.starts + 1
+FROM picked WHERE r.delivery = picked.delivery RETURNING r.queue;
+
+-- name: paused_unready
+-- The head of a paused lane may come back while it is held: failed, released, reclaimed, or its confirmation due.
+DELETE FROM holdfast.ready WHERE token IS NULL AND delivery IN (
+  SELECT (SELECT d.id FROM holdfast.deliveries d
+          WHERE d.lane = l.id AND d.state = 'pending' AND d.lane IS NOT NULL ORDER BY d.pos LIMIT 1)
+  FROM holdfast.pauses p JOIN holdfast.lanes l ON l.key = p.name WHERE p.scope = 'lane');
+
+-- name: suspect_queues
+SELECT DISTINCT queue FROM holdfast.ready WHERE token IS NULL AND starts >= 2 AND due_at <= $1;
+
+-- name: suspect_lease
+WITH picked AS (
+  SELECT delivery FROM holdfast.ready
+  WHERE token IS NULL AND starts >= 2 AND queue = $5 AND due_at <= $6
+  ORDER BY starts, due_at LIMIT 1 FOR UPDATE SKIP LOCKED
+)
+UPDATE holdfast.ready r
+SET owner = $1, token = $2, lease_until = coalesce($3, holdfast.now_ms()) + $4, starts = r.starts + 1
+FROM picked WHERE r.delivery = picked.delivery;
+
+-- name: ready_leased
+SELECT r.delivery, r.queue, r.starts, d.attempts, d.generation, d.handed_until IS NOT NULL,
+       e.n, e.id, e.stream, e.seq, e.source, e.type, e.timestamp, e.accepted_at, e.properties, e.payload, e.address
+FROM holdfast.ready r JOIN holdfast.deliveries d ON d.id = r.delivery JOIN holdfast.events e ON e.n = d.event
+WHERE r.token = $1 ORDER BY r.due_at, r.delivery;
+
+-- name: lease_renew
+UPDATE holdfast.ready r SET lease_until = coalesce($1, holdfast.now_ms()) + $2
+FROM unnest($3::bigint[], $4::bigint[]) w(delivery, token)
+WHERE r.delivery = w.delivery AND r.token = w.token RETURNING r.delivery;
+
+-- name: lease_release
+UPDATE holdfast.ready r SET owner = NULL, token = NULL, lease_until = NULL, starts = r.starts - 1
+FROM unnest($1::bigint[], $2::bigint[]) w(delivery, token)
+WHERE r.delivery = w.delivery AND r.token = w.token;
+
+-- name: lease_reclaim
+-- An owner lives as long as somebody's session holds its lock: the server frees that with the connection.
+WITH alive AS MATERIALIZED (
+  SELECT l.objid::bigint AS id FROM pg_catalog.pg_locks l
+  WHERE l.locktype = 'advisory' AND l.classid = 'holdfast.owners'::regclass::oid AND l.objsubid = 2 AND l.granted
+    AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())
+), over AS (
+  SELECT r.delivery FROM holdfast.ready r
+  WHERE r.token IS NOT NULL
+    AND (r.lease_until < coalesce($1, holdfast.now_ms()) OR r.owner NOT IN (SELECT id FROM alive))
+  FOR UPDATE SKIP LOCKED
+)
+UPDATE holdfast.ready r SET owner = NULL, token = NULL, lease_until = NULL
+FROM over WHERE r.delivery = over.delivery;
+
+-- name: ready_end
+DELETE FROM holdfast.ready r USING unnest($1::bigint[], $2::bigint[]) w(delivery, token)
+WHERE r.delivery = w.delivery AND r.token = w.token RETURNING r.delivery;
+
+-- name: ready_again
+UPDATE holdfast.ready r SET owner = NULL, token = NULL, lease_until = NULL, starts = 0, due_at = w.due_at
+FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) w(delivery, token, due_at)
+WHERE r.delivery = w.delivery AND r.token = w.token RETURNING r.delivery;
+
+-- name: delivery_end
+-- Only what has not ended meanwhile by another hand.
+UPDATE holdfast.deliveries d
+SET state = w.state, reason = w.reason, attempts = coalesce(w.attempts, d.attempts), settled_at = $6,
+    survivor = w.survivor, handed_until = NULL,
+    last_error = CASE WHEN w.state = 'dropped' THEN coalesce(w.error, d.last_error) ELSE w.error END
+FROM unnest($1::bigint[], $2::text[], $3::text[], $4::integer[], $5::text[], $7::bigint[])
+  w(id, state, reason, attempts, error, survivor)
+WHERE d.id = w.id AND d.state = $8 RETURNING d.id, d.lane, d.generation, d.attempts;
+
+-- name: delivery_wait
+UPDATE holdfast.deliveries d SET attempts = w.attempts, last_error = w.error, handed_until = w.handed_until
+FROM unnest($1::bigint[], $2::integer[], $3::text[], $4::bigint[]) w(id, attempts, error, handed_until)
+WHERE d.id = w.id;
+
+-- name: lane_leave
+WITH left_by AS (
+  SELECT l.id, w.fewer FROM holdfast.lanes l JOIN unnest($1::bigint[], $2::bigint[]) w(lane, fewer) ON w.lane = l.id
+  ORDER BY l.key FOR UPDATE OF l
+)
+UPDATE holdfast.lanes l SET open = l.open - left_by.fewer
+FROM left_by WHERE l.id = left_by.id RETURNING l.id, l.open, l.paused;
+
+-- name: lane_next
+INSERT INTO holdfast.ready (delivery, queue, due_at)
+SELECT head.id, head.queue, $2 FROM unnest($1::bigint[]) w(lane)
+CROSS JOIN LATERAL (
+  SELECT d.id, d.queue, d.handed_until FROM holdfast.deliveries d
+  WHERE d.lane = w.lane AND d.state = 'pending' AND d.lane IS NOT NULL ORDER BY d.pos LIMIT 1) head
+WHERE head.handed_until IS NULL
+ON CONFLICT DO NOTHING;
+
+-- name: handed_due
+-- The delivery's own row is locked, so that nobody ends it meanwhile.
+WITH due AS (
+  SELECT d.id, d.queue FROM holdfast.deliveries d WHERE d.handed_until IS NOT NULL AND d.handed_until <= $1
+    AND NOT EXISTS (SELECT FROM holdfast.ready r WHERE r.delivery = d.id)
+  ORDER BY d.handed_until LIMIT $2 FOR UPDATE SKIP LOCKED
+)
+INSERT INTO holdfast.ready (delivery, queue, due_at) SELECT id, queue, $1 FROM due ON CONFLICT DO NOTHING;
+
+-- name: attempt_add
+INSERT INTO holdfast.attempts (delivery, generation, attempt, started_at, ended_at, outcome, error, detail)
+SELECT w.delivery, w.generation, w.attempt, w.started_at, $5, w.outcome, w.error, w.detail
+FROM unnest($1::bigint[], $2::integer[], $3::integer[], $4::bigint[], $6::text[], $7::text[], $8::text[]) WITH ORDINALITY
+  w(delivery, generation, attempt, started_at, outcome, error, detail, ord) ORDER BY w.ord;
+
+-- name: attempt_trim
+DELETE FROM holdfast.attempts a WHERE a.delivery = ANY ($1::bigint[]) AND a.id < (
+  SELECT k.id FROM holdfast.attempts k WHERE k.delivery = a.delivery ORDER BY k.id DESC OFFSET $2 - 1 LIMIT 1);
+
+-- name: removed_pending
+-- What a removed contract still has waiting: what could be claimed, and whatever queues behind it in its lanes.
+SELECT d.id, e.id FROM holdfast.deliveries d JOIN holdfast.events e ON e.n = d.event
+WHERE d.id IN (
+  SELECT delivery FROM holdfast.ready WHERE token IS NULL AND queue = $1
+  UNION
+  SELECT behind.id FROM holdfast.ready r JOIN holdfast.deliveries head ON head.id = r.delivery
+  JOIN holdfast.deliveries behind ON behind.lane = head.lane AND behind.state = 'pending' AND behind.lane IS NOT NULL
+  WHERE r.token IS NULL AND r.queue = $1 AND behind.queue = $1
+  LIMIT $2)
+ORDER BY d.id;
+
+-- name: removed_queues
+SELECT q.id FROM holdfast.queues q JOIN holdfast.contracts c ON c.id = q.contract
+WHERE c.removed_at IS NOT NULL
+  AND EXISTS (SELECT FROM holdfast.ready r WHERE r.token IS NULL AND r.queue = q.id);
+
+-- name: unserved_pending
+-- The waiting and, with the head of a lane, whoever has waited behind it as long: they would only be buried one by one.
+WITH waiting (id, lane) AS (
+  SELECT d.id, d.lane FROM holdfast.queues q
+  JOIN holdfast.ready r ON r.queue = q.id AND r.token IS NULL AND r.due_at <= $1
+  JOIN holdfast.deliveries d ON d.id = r.delivery
+  WHERE q.kind = 'handler' AND q.served_at <= $1 AND NOT q.paused AND NOT q.parked LIMIT $2
+)
+SELECT d.id, e.id FROM holdfast.deliveries d JOIN holdfast.events e ON e.n = d.event
+WHERE d.id IN (
+  SELECT id FROM waiting
+  UNION
+  SELECT behind.id FROM waiting JOIN holdfast.deliveries behind
+    ON behind.lane = waiting.lane AND behind.lane IS NOT NULL AND behind.state = 'pending' AND behind.created_at <= $1
+  LIMIT $2)
+ORDER BY d.id;

@@ -1,0 +1,41 @@
+-- name: event_append
+SELECT id, stream, seq, duplicate FROM holdfast.accept($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13);
+
+-- name: event_append_many
+SELECT id, stream, seq, duplicate
+FROM holdfast.accept_many($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) ORDER BY ord;
+
+-- name: event_get
+SELECT n, id, stream, seq, source, type, timestamp, accepted_at, properties, payload, address
+FROM holdfast.events WHERE id = $1;
+
+-- name: event_page
+SELECT n, id, stream, seq, source, type, timestamp, accepted_at, properties, payload, address
+FROM holdfast.events WHERE n < $1 ORDER BY n DESC LIMIT $2;
+
+-- name: event_page_unmatched
+SELECT e.n, e.id, e.stream, e.seq, e.source, e.type, e.timestamp, e.accepted_at, e.properties, e.payload, e.address
+FROM holdfast.unmatched u JOIN holdfast.events e ON e.n = u.event WHERE u.event < $1 ORDER BY u.event DESC LIMIT $2;
+
+-- name: event_page_stream
+SELECT n, id, stream, seq, source, type, timestamp, accepted_at, properties, payload, address
+FROM holdfast.events WHERE stream = $1 AND seq < $2 ORDER BY seq DESC LIMIT $3;
+
+-- name: stream_read
+SELECT n, id, stream, seq, source, type, timestamp, accepted_at, properties, payload, address
+FROM holdfast.events WHERE stream = $1 AND seq > $2 ORDER BY seq LIMIT $3;
+
+-- name: stream_get
+SELECT id, head, created_at, closed_at FROM holdfast.streams WHERE id = $1;
+
+-- name: stream_page
+SELECT id, head, created_at, closed_at FROM holdfast.streams WHERE id > $1 ORDER BY id LIMIT $2;
+
+-- name: event_reroute
+-- The event's own row is locked too: retention looks for whoever waits for it before it removes it.
+WITH kept AS (
+  SELECT e.n FROM holdfast.events e WHERE e.id = ANY ($1::text[]) ORDER BY e.n FOR KEY SHARE
+), taken AS (
+  DELETE FROM holdfast.unmatched u USING kept WHERE u.event = kept.n RETURNING u.event
+)
+INSERT INTO holdfast.unrouted (event) SELECT event FROM taken ON CONFLICT DO NOTHING;

@@ -1,0 +1,88 @@
+-- name: delivery_columns
+SELECT d.id, e.id, e.type, e.stream, e.seq, q.address, q.contract, d.state, d.reason, d.attempts, d.generation,
+       r.due_at, r.token IS NOT NULL, coalesce(r.starts, 0), d.survivor, d.created_at, d.settled_at, d.last_error,
+       CASE WHEN d.state <> 'pending' THEN NULL
+            WHEN q.parked THEN 'contract disabled'
+            WHEN q.paused OR coalesce(l.paused, false) THEN 'paused'
+            WHEN d.handed_until IS NOT NULL THEN 'confirmation'
+            WHEN r.delivery IS NULL THEN 'head of lane'
+            WHEN r.token IS NOT NULL THEN NULL
+            WHEN d.attempts > 0 THEN 'next attempt' END
+FROM holdfast.deliveries d
+JOIN holdfast.events e ON e.n = d.event
+JOIN holdfast.queues q ON q.id = d.queue
+LEFT JOIN holdfast.lanes l ON l.id = d.lane
+LEFT JOIN holdfast.ready r ON r.delivery = d.id;
+
+-- name: delivery_last
+SELECT coalesce(max(id), 0) FROM holdfast.deliveries;
+
+-- name: attempts_of
+SELECT generation, attempt, started_at, ended_at, outcome, error, detail
+FROM holdfast.attempts WHERE delivery = $1 ORDER BY id;
+
+-- name: dead_count
+SELECT coalesce(nullif(q.contract, ''), q.address), count(*)
+FROM holdfast.deliveries d JOIN holdfast.queues q ON q.id = d.queue
+WHERE d.state = 'dead' GROUP BY 1;
+
+-- name: dead_count_filtered
+SELECT coalesce(nullif(q.contract, ''), q.address), count(*)
+FROM holdfast.deliveries d JOIN holdfast.queues q ON q.id = d.queue JOIN holdfast.events e ON e.n = d.event
+WHERE d.state = 'dead'
+  AND ($1::text IS NULL OR d.reason = $1) AND ($2::text IS NULL OR q.contract = $2)
+  AND ($3::text IS NULL OR q.address = $3) AND ($4::text IS NULL OR coalesce(e.stream, e.id) = $4)
+  AND ($5::text IS NULL OR e.id = $5)
+GROUP BY 1;
+
+-- name: delivery_facts
+-- Locked in one order, so that two operators with the same list do not wait for each other in a circle.
+SELECT d.id, d.state, d.generation, d.lane, d.queue, e.id, e.stream, q.contract, q.address, q.kind
+FROM holdfast.deliveries d JOIN holdfast.events e ON e.n = d.event JOIN holdfast.queues q ON q.id = d.queue
+WHERE d.id = ANY ($1::bigint[]) ORDER BY d.id FOR UPDATE OF d;
+
+-- name: delivery_events
+SELECT d.id, e.id FROM holdfast.deliveries d JOIN holdfast.events e ON e.n = d.event WHERE d.id = ANY ($1::bigint[]);
+
+-- name: delivery_revive
+UPDATE holdfast.deliveries d
+SET state = 'pending', reason = NULL, settled_at = NULL, survivor = NULL, attempts = 0, generation = d.generation + 1,
+    lane = w.lane, pos = w.pos
+FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) w(id, lane, pos) WHERE d.id = w.id;
+
+-- name: ready_remove
+DELETE FROM holdfast.ready WHERE delivery = ANY ($1::bigint[]);
+
+-- name: ready_hasten
+UPDATE holdfast.ready SET due_at = $1 WHERE delivery = ANY ($2::bigint[]) AND token IS NULL AND due_at > $1
+RETURNING delivery;
+
+-- name: lane_pause
+UPDATE holdfast.lanes SET paused = $2 WHERE key = $1 RETURNING id;
+
+-- name: lane_unready
+DELETE FROM holdfast.ready WHERE token IS NULL AND delivery IN (
+  SELECT id FROM holdfast.deliveries WHERE lane = $1 AND state = 'pending');
+
+-- name: figures_ready
+SELECT count(*), count(token), min(CASE WHEN token IS NULL THEN due_at END) FROM holdfast.ready;
+
+-- name: figures_lanes
+SELECT count(*), coalesce(sum(open), 0)::bigint FROM holdfast.lanes WHERE open > 0;
+
+-- name: figures_behind
+SELECT (SELECT count(*) FROM holdfast.deliveries WHERE state = 'pending' AND lane IS NOT NULL)
+     - (SELECT count(*) FROM holdfast.ready r JOIN holdfast.deliveries d ON d.id = r.delivery WHERE d.lane IS NOT NULL)
+     + (SELECT count(*) FROM holdfast.deliveries d WHERE handed_until IS NOT NULL AND lane IS NULL
+        AND NOT EXISTS (SELECT FROM holdfast.ready r WHERE r.delivery = d.id));
+
+-- name: figures_dead
+SELECT count(*) FROM holdfast.deliveries WHERE state = 'dead';
+
+-- name: figures_events
+SELECT (SELECT coalesce(max(n), 0) FROM holdfast.events), (SELECT count(*) FROM holdfast.unmatched),
+       (SELECT count(*) FROM holdfast.streams), (SELECT count(*) FROM holdfast.unrouted);
+
+-- name: figures_oldest
+SELECT min(d.created_at) FROM (SELECT delivery FROM holdfast.ready ORDER BY delivery LIMIT 1) r
+JOIN holdfast.deliveries d ON d.id = r.delivery;

@@ -1,0 +1,44 @@
+-- name: router_lock
+-- One router at a time over the whole schema, until its transaction ends. The table's own number names the lock.
+SELECT pg_try_advisory_xact_lock('holdfast.unrouted'::regclass::oid::bigint::bit(32)::integer, 0);
+
+-- name: unrouted_take
+SELECT e.n, e.id, e.stream, e.seq, e.source, e.type, e.timestamp, e.accepted_at, e.properties, 'null', e.address,
+       e.not_before
+FROM holdfast.unrouted u JOIN holdfast.events e ON e.n = u.event ORDER BY u.event LIMIT $1;
+
+-- name: unrouted_done
+DELETE FROM holdfast.unrouted WHERE event = ANY ($1::bigint[]) RETURNING event;
+
+-- name: unrouted_count
+SELECT count(*) FROM holdfast.unrouted;
+
+-- name: unmatched_add
+INSERT INTO holdfast.unmatched (event) SELECT unnest($1::bigint[]) ON CONFLICT DO NOTHING;
+
+-- name: delivery_known
+SELECT event, queue FROM holdfast.deliveries WHERE event = ANY ($1::bigint[]);
+
+-- name: delivery_add
+-- Deliveries, and a ready row for each that has a due time.
+WITH wanted AS (
+  SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) WITH ORDINALITY
+    w(event, queue, lane, pos, due_at, ord)
+), added AS (
+  INSERT INTO holdfast.deliveries (event, queue, lane, pos, created_at)
+  SELECT event, queue, lane, pos, $6 FROM wanted ORDER BY ord RETURNING id, event, queue
+)
+INSERT INTO holdfast.ready (delivery, queue, due_at)
+SELECT a.id, a.queue, w.due_at FROM added a JOIN wanted w ON w.event = a.event AND w.queue = a.queue
+WHERE w.due_at IS NOT NULL ORDER BY a.id;
+
+-- name: lane_join
+-- Lanes are always locked in the order of their keys. `paused` is read under the lock.
+INSERT INTO holdfast.lanes AS l (key, tail, open, paused)
+SELECT w.key, w.more, w.more, EXISTS (SELECT FROM holdfast.pauses p WHERE p.scope = 'lane' AND p.name = w.key)
+FROM unnest($1::text[], $2::bigint[]) w(key, more) ORDER BY w.key COLLATE "C"
+ON CONFLICT (key) DO UPDATE SET tail = l.tail + excluded.tail, open = l.open + excluded.open
+RETURNING l.key, l.id, l.tail, l.open, l.paused;
+
+-- name: ready_add
+INSERT INTO holdfast.ready (delivery, queue, due_at) SELECT unnest($1::bigint[]), unnest($2::bigint[]), $3;

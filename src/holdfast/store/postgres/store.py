@@ -1,0 +1,109 @@
+"""The store on PostgreSQL: the roles, wired to one pool and, in a working process, one direct connection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from holdfast import __version__
+from holdfast.ports import Chance, Clock, Probe, SystemChance, SystemClock, no_probe
+from holdfast.store.base import Feature
+from holdfast.store.postgres.books import PostgresCursors, PostgresOwners, PostgresTokens
+from holdfast.store.postgres.care import PostgresCare
+from holdfast.store.postgres.contracts import PostgresContracts
+from holdfast.store.postgres.deliveries import PostgresDeliveries
+from holdfast.store.postgres.events import PostgresEvents
+from holdfast.store.postgres.migrate import migrate, require
+from holdfast.store.postgres.operator import PostgresOperator
+from holdfast.store.postgres.place import Place, parse_place
+from holdfast.store.postgres.pool import Pool
+from holdfast.store.postgres.receipts import PostgresReceipts
+from holdfast.store.postgres.routing import PostgresRouting
+from holdfast.store.postgres.session import Session
+from holdfast.store.postgres.wire import Wire
+
+LeaseClock = Callable[[], int | None]
+"""Milliseconds for leases, or None: the database's own clock, the only one that all processes share."""
+
+
+class PostgresStore:
+    """Open with `PostgresStore.open`; the first use connects. Any number of processes may have the same one open."""
+
+    features = frozenset({Feature.MANY_OWNERS, Feature.SEED_VIEWS})
+
+    def __init__(
+        self, place: Place, clock: Clock, lease_clock: LeaseClock, chance: Chance, create: bool, probe: Probe
+    ) -> None:
+        self.url = place.shown
+        self._listeners: list[Callable[[str], None]] = []
+
+        async def prepare(session: Session) -> None:
+            if create:
+                await migrate(session, place.schema, __version__)
+            else:
+                await require(session)
+
+        pool = self._pool = Pool(place, prepare, probe)
+        wire = self._wire = Wire(pool)
+        changed = self._changed
+        self.events = PostgresEvents(pool, wire, clock, chance, changed)
+        self.contracts = PostgresContracts(pool, clock, changed)
+        self.routing = PostgresRouting(pool, clock, changed)
+        self.deliveries = PostgresDeliveries(pool, wire, clock, lease_clock, chance, changed)
+        self.operator = PostgresOperator(pool, clock, changed)
+        self.receipts = PostgresReceipts(pool)
+        self.cursors = PostgresCursors(pool, clock)
+        self.owners = PostgresOwners(pool, wire, clock)
+        self.tokens = PostgresTokens(pool, clock)
+        self.care = PostgresCare(pool, wire, clock)
+
+    @classmethod
+    def open(
+        cls,
+        url: str,
+        *,
+        create: bool = True,
+        clock: Clock | None = None,
+        chance: Chance | None = None,
+        probe: Probe = no_probe,
+        **of_other_stores: Any,
+    ) -> PostgresStore:
+        """Name the store; nothing is connected yet. `create`: make and migrate the tables where needed.
+
+        Leases run on the database's clock. Whoever brings a clock of his own, which only tests do, owns that time too:
+        leases then run on its boot clock, so that a test can let them end without waiting.
+        """
+        lease_clock: LeaseClock = _database_clock if clock is None else clock.boot_ms
+        return cls(parse_place(url), clock or SystemClock(), lease_clock, chance or SystemChance(), create, probe)
+
+    def on_change(self, listener: Callable[[str], None]) -> None:
+        self._listeners.append(listener)
+
+    def _changed(self, topic: str) -> None:
+        for listener in self._listeners:
+            listener(topic)
+
+    async def close(self) -> None:
+        await self._wire.close()
+        await self._pool.close()
+
+
+async def prepare_database(url: str) -> int:
+    """Make or update the tables. The version found before."""
+    place = parse_place(url)
+    found = 0
+
+    async def prepare(session: Session) -> None:
+        nonlocal found
+        found = await migrate(session, place.schema, __version__)
+
+    pool = Pool(place, prepare, no_probe)
+    try:
+        await pool.rows("SELECT 1")
+    finally:
+        await pool.close()
+    return found
+
+
+def _database_clock() -> None:
+    return None

@@ -1,0 +1,150 @@
+"""The wire: one direct connection of a working process. It proves that the process lives, and it rings.
+
+An owner's life is a session advisory lock: the server frees it the moment the connection ends, however that came
+about. On the same connection we LISTEN for hints that others appended events. Both need a session that is really
+ours; behind a pooler in transaction mode neither works, which the probe finds out: then leases end by their time and
+work is found by polling, only later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import Any
+
+from holdfast.domain.errors import StoreError
+from holdfast.store.postgres.errors import FAULTS, translate
+from holdfast.store.postgres.pool import Pool
+from holdfast.store.postgres.session import Session
+from holdfast.store.postgres.statements import sql
+
+CHANNEL = "holdfast_events"
+PROBE_EVERY_S = 10.0
+PROBE_WAIT_S = 5.0
+BACKOFF_S = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+_KEEPALIVES = {"tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "3"}
+
+log = logging.getLogger("holdfast.store")
+
+
+class Wire:
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._session: Session | None = None
+        self._owners: set[int] = set()
+        self._busy = asyncio.Lock()
+        self._broken = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._rang = False
+        self._heard: asyncio.Future[None] | None = None
+        self._probes = 0
+        self.listens: bool | None = None
+        """Whether hints arrive; None until the first probe has come back, or has not."""
+
+    @property
+    def working(self) -> bool:
+        """Whether this process does the work itself, so that its own appends need ring nobody."""
+        return bool(self._owners)
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._session is None else self._session.pid
+
+    def take_hint(self) -> bool:
+        rang, self._rang = self._rang, False
+        return rang
+
+    async def hold(self, owner: int) -> None:
+        """Lock an owner's id for as long as this process lives."""
+        async with self._busy:
+            session = self._session
+            if session is None or session.closed:
+                session = await self._connect()
+            await session.value(sql.owner_lock, owner)
+            self._owners.add(owner)
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._watch(), name="holdfast:wire")
+
+    async def free(self, owner: int) -> None:
+        self._owners.discard(owner)
+        async with self._busy:
+            if self._session is not None and not self._session.closed:
+                await self._session.value(sql.owner_unlock, owner)
+
+    async def close(self) -> None:
+        """Give the locks back before the connection, so that whoever looks next sees them free."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+        session, self._session = self._session, None
+        if session is not None and not session.closed:
+            try:
+                await session.run("SELECT pg_advisory_unlock_all()")
+                await session.close()
+            except FAULTS:
+                session.drop()
+
+    async def _connect(self) -> Session:
+        session = await Session.connect(self._pool.place, **_KEEPALIVES)
+        self._broken.clear()
+        session.raw.add_termination_listener(lambda _: self._broken.set())
+        await session.raw.add_listener(CHANNEL, self._on_notify)
+        self._session = session
+        return session
+
+    def _on_notify(self, connection: Any, pid: int, channel: str, payload: str) -> None:
+        if payload.startswith("probe"):
+            if self._heard is not None and not self._heard.done() and payload == self._probe_text():
+                self._heard.set_result(None)
+        elif pid not in self._pool.pids:
+            self._rang = True
+
+    async def _watch(self) -> None:
+        """Probe now and then; a wire that broke or fell silent is laid anew."""
+        while True:
+            if not self._broken.is_set() and await self._probe():
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._broken.wait(), PROBE_EVERY_S)
+                continue
+            await self._lay_anew()
+
+    async def _probe(self) -> bool:
+        """False: it worked once and does not any more. Where it never worked, polling has to do."""
+        self._probes += 1
+        self._heard = asyncio.get_running_loop().create_future()
+        try:
+            await self._pool.rows("SELECT pg_notify($1, $2)", CHANNEL, self._probe_text())
+            await asyncio.wait_for(asyncio.shield(self._heard), PROBE_WAIT_S)
+        except TimeoutError:
+            if self.listens is None:
+                log.warning("LISTEN does not work on this connection (a pooler?): new events are found by polling")
+                self.listens = False
+            return not self.listens
+        except (StoreError, *FAULTS):
+            return not self._broken.is_set()
+        self.listens = True
+        return True
+
+    async def _lay_anew(self) -> None:
+        """Until it succeeds: connect, lock what is ours, and look once, since hints may have been missed."""
+        for attempt in range(1_000_000):
+            await asyncio.sleep(BACKOFF_S[min(attempt, len(BACKOFF_S) - 1)])
+            try:
+                async with self._busy:
+                    if self._session is not None:
+                        self._session.drop()
+                    session = await self._connect()
+                    held = [await session.value(sql.owner_lock, owner) for owner in sorted(self._owners)]
+                if all(held):
+                    for owner in self._owners:
+                        await self._pool.rows(sql.owner_back, owner)
+                    self._rang = True
+                    return
+            except (StoreError, *FAULTS) as error:
+                log.info("the wire to the database is down: %s", translate(error).message)
+
+    def _probe_text(self) -> str:
+        return f"probe {id(self)} {self._probes}"

@@ -1,0 +1,138 @@
+"""From a stored row to a value, and back where the stored form is text: the same for every store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from holdfast.domain.address import parse_address
+from holdfast.domain.contract import Contract, Criterion
+from holdfast.domain.delivery import Claim, Delivery
+from holdfast.domain.event import Event, iso_time
+from holdfast.store.base import AttemptRow, DeliveryRow, EventFilter, QueueRow
+
+Stored = Sequence[Any]
+
+DETAIL_MAX = 4000
+
+
+def to_claim(row: Stored, token: int, addresses: Mapping[int, tuple[str, str | None]]) -> Claim:
+    """A row of `ready_leased`."""
+    delivery, queue, starts, attempts, generation, handed, *event = row
+    address, contract_id = addresses[queue]
+    return Claim(
+        Delivery(delivery, address, contract_id, attempts, generation, bool(handed)),
+        Event(*event),
+        queue,
+        token,
+        starts,
+    )
+
+
+def to_delivery_row(row: Stored) -> DeliveryRow:
+    """A row of `delivery_columns`."""
+    values = list(row)
+    values[3] = values[3] or values[1]
+    values[6] = values[6] or None
+    values[12] = bool(values[12])
+    return DeliveryRow(*values)
+
+
+def to_attempt_row(row: Stored) -> AttemptRow:
+    """A row of `attempts_of`."""
+    *facts, detail = row
+    return AttemptRow._make((*facts, _detail(detail)))
+
+
+def detail_text(detail: Mapping[str, Any] | None) -> str | None:
+    return None if detail is None else json.dumps(detail, ensure_ascii=False)[:DETAIL_MAX]
+
+
+def to_queue_row(row: Stored) -> QueueRow:
+    """A row of `queue_all`."""
+    id, contract, address, kind, paused, parked, served_at = row
+    return QueueRow(id, contract or None, address, kind, bool(paused), bool(parked), served_at)
+
+
+def pages_by_seq(wanted: EventFilter) -> bool:
+    """Whether pages of events go by `seq` along one stream, or by `n` along everything."""
+    return wanted.stream is not None and not wanted.unmatched
+
+
+def is_wanted(wanted: EventFilter, row: Stored) -> bool:
+    """A row of `event_page` and its kin."""
+    return (
+        (wanted.source is None or row[4] == wanted.source)
+        and (wanted.type is None or row[5] == wanted.type)
+        and (wanted.stream is None or (row[2] or row[1]) == wanted.stream)
+    )
+
+
+def contract_text(contract: Contract) -> str:
+    """The stored form of a contract: readable, and without the secret."""
+    target: dict[str, str | None] = {"url": None, "handler": None, "session": None}
+    address = contract.address
+    target["url" if address.kind == "https" else address.kind] = (
+        address.text if address.kind == "https" else address.name
+    )
+    return json.dumps(
+        {
+            "id": contract.id,
+            "target": target,
+            "source_criterion": contract.source_criterion and contract.source_criterion.as_dict(),
+            "type_criterion": contract.type_criterion and contract.type_criterion.as_dict(),
+            "properties": {name: criterion.as_dict() for name, criterion in contract.properties.items()},
+            "expires_at": contract.expires_at_ms and iso_time(contract.expires_at_ms),
+            "expires_at_ms": contract.expires_at_ms,
+            "policy": contract.policy,
+            "attempts": contract.attempts,
+            "ordered": contract.ordered,
+            "timeout": contract.timeout_s,
+            "concurrency": contract.concurrency,
+        },
+        ensure_ascii=False,
+    )
+
+
+def to_contract(row: Stored) -> Contract:
+    """A row of `contract_get`."""
+    id, text, active, source, created_at = row
+    stored: dict[str, Any] = json.loads(text)
+    target = stored["target"]
+    kind = next(kind for kind in ("url", "handler", "session") if target.get(kind) is not None)
+    return Contract(
+        id=id,
+        address=parse_address(target["url"] if kind == "url" else f"{kind}:{target[kind]}"),
+        source_criterion=_criterion(stored.get("source_criterion")),
+        type_criterion=_criterion(stored.get("type_criterion")),
+        properties={name: _known(value) for name, value in stored.get("properties", {}).items()},
+        source=source,
+        active=bool(active),
+        created_at_ms=created_at,
+        expires_at_ms=stored.get("expires_at_ms"),
+        policy=stored.get("policy"),
+        attempts=stored.get("attempts"),
+        ordered=stored.get("ordered"),
+        timeout_s=stored.get("timeout"),
+        concurrency=stored.get("concurrency"),
+    )
+
+
+def _criterion(value: Mapping[str, Any] | None) -> Criterion | None:
+    return None if value is None else _known(value)
+
+
+def _known(value: Mapping[str, Any]) -> Criterion:
+    match = value.get("match")
+    return Criterion(tuple(match) if isinstance(match, list) else match, value.get("pattern"), value["required"])
+
+
+def _detail(text: str | None) -> dict[str, Any] | None:
+    if text is None:
+        return None
+    try:
+        value = json.loads(text)
+    except ValueError:  # cut at the bound
+        return {"text": text}
+    return value if isinstance(value, dict) else {"value": value}

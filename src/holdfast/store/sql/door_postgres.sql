@@ -1,0 +1,13 @@
+-- The door of a PostgreSQL database, as an application's own connection uses it. Parameters are written `?` here, and
+-- cast, because some drivers send them without a type. Id and time of acceptance are left to the database.
+
+-- name: postgres_publish
+SELECT id, duplicate FROM holdfast.publish(
+  ?::text, ?::text, ?::text, ?::text, ?::text, ?::text, ?::text, ?::text, ?::bigint, ?::text, NULL, ?::text);
+
+-- name: postgres_inbox_add
+INSERT INTO holdfast.inbox (consumer, event_id, handled_at) VALUES (?::text, ?::text, ?::bigint)
+ON CONFLICT DO NOTHING RETURNING 1;
+
+-- name: postgres_inbox_forget
+DELETE FROM holdfast.inbox WHERE consumer = ?::text AND event_id = ?::text;

@@ -1,0 +1,45 @@
+"""The events as a SQLAlchemy table, for applications that select from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def events_table(metadata: Any, url: str, schema: str) -> Any:
+    """Describe, never create: the table belongs to Holdfast's own migrations."""
+    import sqlalchemy as sa
+
+    is_sqlite = url.startswith("sqlite:")
+    return sa.Table(
+        "holdfast_events" if is_sqlite else "events",
+        metadata,
+        sa.Column("n", sa.BigInteger, primary_key=True),
+        sa.Column("id", sa.Text, nullable=False),
+        sa.Column("stream", sa.Text),
+        sa.Column("seq", sa.BigInteger, nullable=False),
+        sa.Column("source", sa.Text, nullable=False),
+        sa.Column("type", sa.Text, nullable=False),
+        sa.Column("timestamp", sa.Text, nullable=False),
+        sa.Column("accepted_at", sa.BigInteger, nullable=False),
+        sa.Column("properties", _json(sa), nullable=False),
+        sa.Column("payload", _json(sa), nullable=False),
+        sa.Column("dedup_key", sa.Text),
+        sa.Column("address", sa.Text),
+        sa.Column("not_before", sa.BigInteger),
+        schema=None if is_sqlite else schema,
+        info={"owner": "holdfast"},
+    )
+
+
+def _json(sa: Any) -> Any:
+    """JSON kept as text in both databases, so that its bytes are never written anew; read as values here."""
+    import json
+
+    class Json(sa.TypeDecorator):  # type: ignore[misc]
+        impl = sa.Text
+        cache_ok = True
+
+        def process_result_value(self, value: Any, dialect: Any) -> Any:
+            return None if value is None else json.loads(value)
+
+    return Json()

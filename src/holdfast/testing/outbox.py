@@ -1,0 +1,186 @@
+"""An outbox for the tests of an application: real SQLite, real handlers, no daemon, no network, no waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections import deque
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from holdfast.domain.contract import Criterion
+from holdfast.domain.delivery import Claim, Delivered, Outcome
+from holdfast.domain.errors import BadInput, Reject, RetryAfter
+from holdfast.domain.event import Event
+from holdfast.domain.retry import POLICIES
+from holdfast.egress.deliverers.handler import HandlerDeliverer, ended_by
+from holdfast.egress.deliverers.webhook import judge
+from holdfast.egress.engine import Deliverer, Engine
+from holdfast.outbox import Outbox
+from holdfast.ports import Inline, SystemChance, SystemClock
+from holdfast.routing.registry import Registry
+from holdfast.routing.router import Router
+from holdfast.store.base import PAGE_MAX, DeliveryFilter, DeliveryRow, Store
+from holdfast.store.open import open_store, sqlite_path
+
+Failure = BaseException | type[BaseException] | int
+
+_EVENTS = """SELECT n, id, stream, seq, source, type, timestamp, accepted_at, properties, payload, address
+FROM holdfast_events ORDER BY n"""
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """What one `drain` did, and the dead letters there are after it."""
+
+    delivered: int
+    failed: int
+    dead: list[DeliveryRow]
+
+
+class RecordingOutbox(Outbox):
+    """What the fixture `holdfast_outbox` gives to a test.
+
+    def test_an_order_is_shipped(holdfast_outbox):
+        holdfast_outbox.include(shop.outbox)
+        shop.place_order(holdfast_outbox.connection(), "tea")
+        assert [event.payload for event in holdfast_outbox.published("order.*")] == [{"item": "tea"}]
+        assert holdfast_outbox.drain().delivered == 1
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"sqlite:///{path}")
+        self.migrate()
+        self.sent: list[tuple[str, Event]] = []
+        self._clock = _MovedClock()
+        self._failures: deque[Failure] = deque()
+        self._opened: list[sqlite3.Connection] = []
+
+    def include(self, outbox: Outbox) -> None:
+        """Take over the handlers and contracts that the application registered on its own outbox."""
+        self.handlers.update(outbox.handlers)
+        for contract in outbox.contracts.all():
+            self.contracts.register(contract)
+
+    def connection(self) -> sqlite3.Connection:
+        """A connection to the database, set up as the promise wants it; closed when the test ends."""
+        made = sqlite3.connect(sqlite_path(self.url), check_same_thread=False)
+        self.prepare(made)
+        self._opened.append(made)
+        return made
+
+    def published(self, pattern: str = "*") -> list[Event]:
+        """What was published and committed, oldest first."""
+        wanted = Criterion(pattern=pattern)
+        with closing(sqlite3.connect(sqlite_path(self.url))) as look:
+            return [event for event in (Event(*row) for row in look.execute(_EVENTS)) if wanted.passes(event.type)]
+
+    def fail_next(self, failure: Failure, times: int = 1) -> None:
+        """Make the next attempts fail: with an exception a handler would raise, or a status a receiver would answer."""
+        if isinstance(failure, int) and not 300 <= failure <= 599:
+            raise BadInput(f"{failure} is not a status that makes a delivery fail: use 300 to 599")
+        self._failures.extend([failure] * times)
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, so that what waits for another attempt is due."""
+        self._clock.ahead_ms += round(seconds * 1000)
+
+    def drain(self) -> Any:
+        """Route and deliver until nothing is due. In a coroutine: `await outbox.drain()`.
+
+        Handlers run for real; webhooks are not sent but recorded in `sent` as (url, event).
+        """
+        work = self._drain()
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(work)
+        return work
+
+    def close(self) -> None:
+        for connection in self._opened:
+            connection.close()
+
+    async def _drain(self) -> Drained:
+        store = open_store(
+            self.url, driver="sqlite3", keep=True, own=False, clock=self._clock, executor=lambda name: Inline()
+        )
+        try:
+            for contract in self.contracts.all():
+                await store.contracts.put(contract, None)
+            return await self._deliver(store)
+        finally:
+            await store.close()
+
+    async def _deliver(self, store: Store) -> Drained:
+        owner = await store.owners.enlist()
+        registry = Registry(store.contracts, POLICIES)
+        await registry.refresh()
+        handlers = HandlerDeliverer()
+        for name, function in self.handlers.items():
+            handlers.add(name, function)
+        deliverers: dict[str, Deliverer] = {"handler": _Scripted(handlers, self), "https": _Scripted(None, self)}
+        engine = Engine(store.deliveries, owner, deliverers, registry.terms_of, self._clock, SystemChance())
+        await _settle_all(Router(store.routing, registry), engine)
+        dead = await store.operator.deliveries(DeliveryFilter(state="dead"), None, PAGE_MAX)
+        await engine.stop(0)
+        await store.owners.retire(owner)
+        return Drained(engine.delivered, engine.failed, dead.items)
+
+    def _next_failure(self) -> Failure | None:
+        return self._failures.popleft() if self._failures else None
+
+
+async def _settle_all(router: Router, engine: Engine) -> None:
+    """Route, claim and settle in turns until a turn finds nothing to do. Handlers may publish more meanwhile."""
+    finished = asyncio.Event()
+    engine.wake = finished.set
+    while True:
+        routed = router.routed
+        while await router.tick() is not None:
+            pass
+        finished.clear()
+        delay = await engine.tick()
+        if engine.in_flight:
+            await finished.wait()
+        elif delay != 0.0 and router.routed == routed:
+            return
+
+
+class _Scripted:
+    """A deliverer with the failures of the test before it; without one behind it, it only records."""
+
+    def __init__(self, inner: HandlerDeliverer | None, outbox: RecordingOutbox) -> None:
+        self.kind = "https" if inner is None else inner.kind
+        self._inner, self._outbox = inner, outbox
+
+    def serves(self) -> frozenset[str] | None:
+        return None if self._inner is None else self._inner.serves()
+
+    async def deliver(self, claim: Claim) -> Outcome:
+        failure = self._outbox._next_failure()
+        if isinstance(failure, int):
+            return judge(failure, None, {"status": failure})
+        if failure is not None:
+            try:
+                raise failure
+            except (Reject, RetryAfter) as error:
+                return ended_by(error)
+        if self._inner is not None:
+            return await self._inner.deliver(claim)
+        self._outbox.sent.append((claim.delivery.address, claim.event))
+        return Delivered()
+
+    async def close(self) -> None:
+        pass
+
+
+class _MovedClock(SystemClock):
+    """The machine's clock, ahead by what the test let pass."""
+
+    ahead_ms = 0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self.ahead_ms

@@ -1,0 +1,157 @@
+"""The bare queue: enqueue in the caller's transaction, claim, and say how it ended."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast import BadInput, NativeSqlOutbox, OutboxBackend
+from holdfast.domain.errors import Conflict, NotFound
+from holdfast.store.open import keep_closed, migrate_store
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    url = f"sqlite:///{tmp_path}/app.db"
+    migrate_store(url, own=False, driver="sqlite3")
+    return url
+
+
+@pytest.fixture
+def outbox(url: str) -> Iterator[NativeSqlOutbox]:
+    with NativeSqlOutbox(url) as outbox:
+        yield outbox
+
+
+@pytest.fixture
+def connection(url: str, tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    with contextlib.closing(sqlite3.connect(tmp_path / "app.db")) as connection:
+        yield connection
+
+
+def enqueue(outbox: NativeSqlOutbox, connection: sqlite3.Connection, *payloads: object, **more: object) -> list[str]:
+    with connection:
+        return [outbox.enqueue(connection, payload, **more) for payload in payloads]
+
+
+def test_it_keeps_the_interface(outbox: NativeSqlOutbox) -> None:
+    backend: OutboxBackend = outbox
+    assert backend.is_durable
+
+
+def test_messages_come_oldest_first_under_the_id_they_were_given(
+    outbox: NativeSqlOutbox, connection: sqlite3.Connection
+) -> None:
+    ids = enqueue(outbox, connection, {"n": 1}, {"n": 2})
+    rows = [outbox.claim(), outbox.claim()]
+    assert [(row.id, row.payload, row.attempt_count, row.max_attempts) for row in rows] == [
+        (ids[0], {"n": 1}, 1, 24),
+        (ids[1], {"n": 2}, 1, 24),
+    ]
+    assert outbox.claim() is None
+
+
+def test_a_rollback_enqueues_nothing(outbox: NativeSqlOutbox, connection: sqlite3.Connection) -> None:
+    outbox.enqueue(connection, {"n": 1})
+    connection.rollback()
+    assert outbox.claim() is None
+
+
+def test_queues_are_apart(outbox: NativeSqlOutbox, connection: sqlite3.Connection) -> None:
+    enqueue(outbox, connection, "a", queue="a")
+    enqueue(outbox, connection, "b", queue="b")
+    assert outbox.claim("b").payload == "b"
+    assert (outbox.stats("a"), outbox.stats("b")) == (
+        {"pending": 1, "in_flight": 0, "dlq": 0},
+        {"pending": 0, "in_flight": 1, "dlq": 0},
+    )
+
+
+def test_a_confirmed_message_is_done(outbox: NativeSqlOutbox, connection: sqlite3.Connection) -> None:
+    enqueue(outbox, connection, "x")
+    outbox.confirm(outbox.claim().id)
+    assert outbox.stats() == {"pending": 0, "in_flight": 0, "dlq": 0}
+
+
+def test_a_released_message_hides_until_its_backoff_is_over(
+    outbox: NativeSqlOutbox, connection: sqlite3.Connection
+) -> None:
+    enqueue(outbox, connection, "x")
+    outbox.release(outbox.claim().id, "503")
+    assert outbox.claim() is None
+    assert outbox.stats() == {"pending": 1, "in_flight": 0, "dlq": 0}
+
+
+def test_the_last_release_makes_a_dead_letter_that_can_be_seen_and_reprocessed(
+    outbox: NativeSqlOutbox, connection: sqlite3.Connection
+) -> None:
+    (id,) = enqueue(outbox, connection, {"n": 1}, max_attempts=1)
+    outbox.release(outbox.claim().id, "503 from inkwell")
+    assert outbox.dlq_count() == 1
+    (letter,) = outbox.dlq_inspect(limit=10)
+    assert {name: letter[name] for name in ("id", "queue_name", "payload", "attempt_count", "last_error")} == {
+        "id": id,
+        "queue_name": "inkwell-receipts",
+        "payload": {"n": 1},
+        "attempt_count": 1,
+        "last_error": "503 from inkwell",
+    }
+    assert (outbox.dlq_reprocess([id, "evt_unknown"]), outbox.dlq_count()) == (1, 0)
+    assert outbox.claim().id == id
+
+
+def test_a_refused_message_is_dead_at_once(outbox: NativeSqlOutbox, connection: sqlite3.Connection) -> None:
+    enqueue(outbox, connection, "x", "y")
+    outbox.dlq(outbox.claim().id, "422: no such tenant")
+    assert outbox.stats() == {"pending": 1, "in_flight": 0, "dlq": 1}
+
+
+def test_an_end_that_comes_too_late_is_refused(url: str, connection: sqlite3.Connection) -> None:
+    with NativeSqlOutbox(url, lease_seconds=-1) as slow, NativeSqlOutbox(url) as other:
+        enqueue(slow, connection, "x")
+        late = slow.claim()
+        assert other.reclaim_stuck_in_flight() == 1
+        assert other.claim().id == late.id
+        with pytest.raises(Conflict, match="somebody else"):
+            slow.confirm(late.id)
+        other.confirm(late.id)
+        assert other.stats() == {"pending": 0, "in_flight": 0, "dlq": 0}
+
+
+def test_only_what_is_in_your_hands_can_be_ended(outbox: NativeSqlOutbox) -> None:
+    with pytest.raises(NotFound, match="claim it first"):
+        outbox.confirm("evt_1")
+
+
+def test_closing_gives_back_what_was_claimed(url: str, connection: sqlite3.Connection) -> None:
+    with NativeSqlOutbox(url) as first:
+        (id,) = enqueue(first, connection, "x")
+        first.claim()
+    with NativeSqlOutbox(url) as second:
+        assert second.claim().id == id
+
+
+def test_beside_a_keeper_the_keeper_routes(
+    outbox: NativeSqlOutbox, connection: sqlite3.Connection, url: str
+) -> None:  # fmt: skip
+    enqueue(outbox, connection, "x")
+    with keep_closed(url, "a daemon"):
+        assert outbox.claim() is None
+    assert outbox.claim().payload == "x"
+
+
+async def test_it_may_be_called_inside_a_running_loop(
+    outbox: NativeSqlOutbox, connection: sqlite3.Connection
+) -> None:  # fmt: skip
+    enqueue(outbox, connection, "x")
+    assert outbox.claim().payload == "x"
+
+
+@pytest.mark.parametrize("limit", [0, 101])
+def test_a_look_at_the_dead_letters_is_bounded(outbox: NativeSqlOutbox, limit: int) -> None:
+    with pytest.raises(BadInput, match="1 to 100"):
+        outbox.dlq_inspect(limit)

@@ -1,0 +1,103 @@
+"""Handlers by their annotations: an event, a delivery, or the payload as a pydantic model."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pydantic import BaseModel
+
+from holdfast import BadInput, Delivery, Event, Outbox, Reject
+from holdfast.testing.outbox import RecordingOutbox
+
+if TYPE_CHECKING:
+    from elsewhere import Unknown
+
+
+class Order(BaseModel):
+    id: int
+    item: str = "tea"
+
+
+def publish(outbox: RecordingOutbox, *payloads: Any) -> None:
+    with outbox.connection() as connection:
+        for payload in payloads:
+            outbox.publish(connection, "order.placed", payload)
+
+
+def test_each_parameter_gets_what_its_annotation_says(holdfast_outbox: RecordingOutbox) -> None:
+    seen: list[Any] = []
+
+    @holdfast_outbox.on("order.*")
+    async def ship(delivery: Delivery, order: Order, event: Event) -> None:
+        seen.append((order, event.type, delivery.address))
+
+    publish(holdfast_outbox, {"id": 1})
+    assert holdfast_outbox.drain().delivered == 1
+    assert seen == [(Order(id=1), "order.placed", "handler:ship")]
+
+
+def test_without_annotations_the_place_decides(holdfast_outbox: RecordingOutbox) -> None:
+    seen: list[Any] = []
+
+    @holdfast_outbox.on("order.*")
+    def ship(event, delivery) -> None:
+        seen.append((event.payload, delivery.attempts))
+
+    publish(holdfast_outbox, {"id": 1})
+    holdfast_outbox.drain()
+    assert seen == [({"id": 1}, 0)]
+
+
+def test_a_payload_that_does_not_fit_its_model_is_dead_with_a_readable_reason(
+    holdfast_outbox: RecordingOutbox,
+) -> None:
+    @holdfast_outbox.on("order.*")
+    async def ship(order: Order) -> None:
+        raise AssertionError("never called")
+
+    publish(holdfast_outbox, {"id": "many", "item": None})
+    (letter,) = holdfast_outbox.drain().dead
+    assert letter.reason == "rejected"
+    assert letter.last_error.startswith("the payload is no Order: id: Input should be a valid integer")
+    assert "item: Input should be a valid string" in letter.last_error
+
+
+def test_a_model_is_published_as_its_json(holdfast_outbox: RecordingOutbox) -> None:
+    publish(holdfast_outbox, Order(id=7))
+    (event,) = holdfast_outbox.published()
+    assert event.payload == {"id": 7, "item": "tea"}
+
+
+def test_a_handlers_own_validation_error_is_no_rejection(holdfast_outbox: RecordingOutbox) -> None:
+    @holdfast_outbox.on("order.*")
+    async def ship(order: Order) -> None:
+        Order.model_validate({"id": "many"})
+
+    publish(holdfast_outbox, {"id": 1})
+    drained = holdfast_outbox.drain()
+    assert (drained.failed, drained.dead) == (1, [])
+
+
+def test_a_name_imported_for_type_checkers_only_must_be_one_of_ours() -> None:
+    with pytest.raises(BadInput, match="cannot be looked up"):
+
+        @Outbox("sqlite:///x.db").on("a")
+        def ship(order: Unknown) -> None: ...
+
+
+def test_a_third_parameter_must_say_what_it_is() -> None:
+    with pytest.raises(BadInput, match="annotate it"):
+        Outbox("sqlite:///x.db").on("a")(lambda event, delivery, more: None)
+
+
+def test_a_rejection_says_why(holdfast_outbox: RecordingOutbox) -> None:
+    @holdfast_outbox.on("order.*")
+    async def ship(order: Order) -> None:
+        raise Reject(f"we do not sell {order.item}")
+
+    publish(holdfast_outbox, {"id": 1})
+    (letter,) = holdfast_outbox.drain().dead
+    assert (letter.reason, letter.last_error) == ("rejected", "we do not sell tea")
+    assert isinstance(holdfast_outbox.connection(), sqlite3.Connection)

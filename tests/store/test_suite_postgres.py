@@ -1,0 +1,78 @@
+"""PostgreSQL keeps every promise of the store suite, on the oldest and the newest version there is."""
+
+from __future__ import annotations
+
+import pytest
+from postgres import open_store, server, versions  # noqa: F401
+
+from holdfast.testing import store_suite as suite
+
+
+class TestEvents(suite.EventsSuite):
+    pass
+
+
+class TestContracts(suite.ContractsSuite):
+    pass
+
+
+class TestRouting(suite.RoutingSuite):
+    pass
+
+
+class TestClaims(suite.ClaimsSuite):
+    pass
+
+
+class TestLeases(suite.LeasesSuite):
+    pass
+
+
+class TestLanes(suite.LanesSuite):
+    pass
+
+
+class TestSettlements(suite.SettlementsSuite):
+    pass
+
+
+class TestSweeps(suite.SweepsSuite):
+    pass
+
+
+class TestOperator(suite.OperatorSuite):
+    pass
+
+
+class TestPauses(suite.PausesSuite):
+    pass
+
+
+class TestReceipts(suite.ReceiptsSuite):
+    pass
+
+
+class TestCursors(suite.CursorsSuite):
+    pass
+
+
+class TestOwners(suite.OwnersSuite):
+    pass
+
+
+class TestTokens(suite.TokensSuite):
+    pass
+
+
+class TestCare(suite.CareSuite):
+    pass
+
+
+class TestLife(suite.LifeSuite):
+    pass
+
+
+def test_every_suite_is_run_here() -> None:
+    here = {base for value in globals().values() if isinstance(value, type) for base in value.__bases__}
+    shipped = {getattr(suite, name) for name in suite.__all__ if name.endswith("Suite") and name != "StoreSuite"}
+    assert shipped <= here

