@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
 from dataclasses import dataclass
@@ -72,6 +73,19 @@ def find_home() -> Home:
 def store_url(home: Home) -> str:
     """`HOLDFAST_STORE`, or the SQLite file in the home folder."""
     return os.environ.get("HOLDFAST_STORE") or f"sqlite:///{home.database}"
+
+
+def shown_url(url: str) -> str:
+    """A store's URL fit to be shown: without its password.
+
+    >>> shown_url("postgresql://app:secret@db.example.com/shop?schema=holdfast")
+    'postgresql://app:***@db.example.com/shop?schema=holdfast'
+    """
+    start, at, rest = url.rpartition("@")
+    scheme, _, user = start.partition("://")
+    if "password=" in rest:
+        rest = re.sub(r"password=[^&]*", "password=***", rest)
+    return f"{scheme}://{user.partition(':')[0]}:***@{rest}" if at and ":" in user else f"{start}{at}{rest}"
 
 
 def read_secret(path: Path) -> str | None:

@@ -194,6 +194,10 @@ class Outbox:
 
         return events_table(metadata, self.url, self._schema)
 
+    @property
+    def _on_sqlite(self) -> bool:
+        return self.url.startswith("sqlite:")
+
     @cached_property
     def _schema(self) -> str:
         from holdfast.ingress.publish import schema_of
@@ -201,7 +205,12 @@ class Outbox:
         return schema_of(self.url)
 
     def prepare(self, connection: Any) -> None:
-        """Set what the promise needs on your own SQLite connection: the log, full syncs, no checkpoints of its own."""
+        """Set what the promise needs on your own SQLite connection: the log, full syncs, no checkpoints of its own.
+
+        On PostgreSQL there is nothing to set.
+        """
+        if not self._on_sqlite:
+            return
         connection.execute("PRAGMA busy_timeout = 5000")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
@@ -209,7 +218,9 @@ class Outbox:
 
     def check(self, connection: Any) -> list[str]:
         """What on your SQLite connection weakens the promise; empty when nothing does."""
-        faults = []
+        faults: list[str] = []
+        if not self._on_sqlite:
+            return faults
         if connection.execute("PRAGMA journal_mode").fetchone()[0].lower() != "wal":
             faults.append("journal_mode is not WAL: the daemon and your application will wait for each other")
         if connection.execute("PRAGMA synchronous").fetchone()[0] < 2:

@@ -6,19 +6,35 @@ import contextlib
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 
 from holdfast import BadInput, NativeSqlOutbox, OutboxBackend
 from holdfast.domain.errors import Conflict, NotFound
-from holdfast.store.open import keep_closed, migrate_store
+from holdfast.store.open import keep_closed, migrate_store, open_store
+from postgres import fresh_schema, oldest_and_newest, start
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> str:
+def sqlite_url(tmp_path: Path) -> str:
     url = f"sqlite:///{tmp_path}/app.db"
     migrate_store(url, own=False, driver="sqlite3")
     return url
+
+
+@pytest.fixture
+def postgres_url() -> Iterator[str]:
+    server, schema = start(oldest_and_newest()[-1]), fresh_schema()
+    migrate_store(server.url(schema), own=False)
+    yield server.url(schema)
+    server.psql(f"DROP SCHEMA {schema} CASCADE;")
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest) -> str:
+    return str(request.getfixturevalue(f"{request.param}_url"))
 
 
 @pytest.fixture
@@ -28,14 +44,19 @@ def outbox(url: str) -> Iterator[NativeSqlOutbox]:
 
 
 @pytest.fixture
-def connection(url: str, tmp_path: Path) -> Iterator[sqlite3.Connection]:
-    with contextlib.closing(sqlite3.connect(tmp_path / "app.db")) as connection:
-        yield connection
+def connection(url: str) -> Iterator[Any]:
+    if url.startswith("postgresql:"):
+        opened: Any = psycopg.connect(url.partition("&schema=")[0])
+    else:
+        opened = sqlite3.connect(url.removeprefix("sqlite:///"))
+    with contextlib.closing(opened):
+        yield opened
 
 
-def enqueue(outbox: NativeSqlOutbox, connection: sqlite3.Connection, *payloads: object, **more: object) -> list[str]:
-    with connection:
-        return [outbox.enqueue(connection, payload, **more) for payload in payloads]
+def enqueue(outbox: NativeSqlOutbox, connection: Any, *payloads: object, **more: Any) -> list[str]:
+    ids = [outbox.enqueue(connection, payload, **more) for payload in payloads]
+    connection.commit()
+    return ids
 
 
 def test_it_keeps_the_interface(outbox: NativeSqlOutbox) -> None:
@@ -43,9 +64,7 @@ def test_it_keeps_the_interface(outbox: NativeSqlOutbox) -> None:
     assert backend.is_durable
 
 
-def test_messages_come_oldest_first_under_the_id_they_were_given(
-    outbox: NativeSqlOutbox, connection: sqlite3.Connection
-) -> None:
+def test_messages_come_oldest_first_under_the_id_they_were_given(outbox: NativeSqlOutbox, connection: Any) -> None:
     ids = enqueue(outbox, connection, {"n": 1}, {"n": 2})
     rows = [outbox.claim(), outbox.claim()]
     assert [(row.id, row.payload, row.attempt_count, row.max_attempts) for row in rows] == [
@@ -55,13 +74,13 @@ def test_messages_come_oldest_first_under_the_id_they_were_given(
     assert outbox.claim() is None
 
 
-def test_a_rollback_enqueues_nothing(outbox: NativeSqlOutbox, connection: sqlite3.Connection) -> None:
+def test_a_rollback_enqueues_nothing(outbox: NativeSqlOutbox, connection: Any) -> None:
     outbox.enqueue(connection, {"n": 1})
     connection.rollback()
     assert outbox.claim() is None
 
 
-def test_queues_are_apart(outbox: NativeSqlOutbox, connection: sqlite3.Connection) -> None:
+def test_queues_are_apart(outbox: NativeSqlOutbox, connection: Any) -> None:
     enqueue(outbox, connection, "a", queue="a")
     enqueue(outbox, connection, "b", queue="b")
     assert outbox.claim("b").payload == "b"
@@ -71,15 +90,13 @@ def test_queues_are_apart(outbox: NativeSqlOutbox, connection: sqlite3.Connectio
     )
 
 
-def test_a_confirmed_message_is_done(outbox: NativeSqlOutbox, connection: sqlite3.Connection) -> None:
+def test_a_confirmed_message_is_done(outbox: NativeSqlOutbox, connection: Any) -> None:
     enqueue(outbox, connection, "x")
     outbox.confirm(outbox.claim().id)
     assert outbox.stats() == {"pending": 0, "in_flight": 0, "dlq": 0}
 
 
-def test_a_released_message_hides_until_its_backoff_is_over(
-    outbox: NativeSqlOutbox, connection: sqlite3.Connection
-) -> None:
+def test_a_released_message_hides_until_its_backoff_is_over(outbox: NativeSqlOutbox, connection: Any) -> None:
     enqueue(outbox, connection, "x")
     outbox.release(outbox.claim().id, "503")
     assert outbox.claim() is None
@@ -87,7 +104,7 @@ def test_a_released_message_hides_until_its_backoff_is_over(
 
 
 def test_the_last_release_makes_a_dead_letter_that_can_be_seen_and_reprocessed(
-    outbox: NativeSqlOutbox, connection: sqlite3.Connection
+    outbox: NativeSqlOutbox, connection: Any
 ) -> None:
     (id,) = enqueue(outbox, connection, {"n": 1}, max_attempts=1)
     outbox.release(outbox.claim().id, "503 from inkwell")
@@ -104,13 +121,13 @@ def test_the_last_release_makes_a_dead_letter_that_can_be_seen_and_reprocessed(
     assert outbox.claim().id == id
 
 
-def test_a_refused_message_is_dead_at_once(outbox: NativeSqlOutbox, connection: sqlite3.Connection) -> None:
+def test_a_refused_message_is_dead_at_once(outbox: NativeSqlOutbox, connection: Any) -> None:
     enqueue(outbox, connection, "x", "y")
     outbox.dlq(outbox.claim().id, "422: no such tenant")
     assert outbox.stats() == {"pending": 1, "in_flight": 0, "dlq": 1}
 
 
-def test_an_end_that_comes_too_late_is_refused(url: str, connection: sqlite3.Connection) -> None:
+def test_an_end_that_comes_too_late_is_refused(url: str, connection: Any) -> None:
     with NativeSqlOutbox(url, lease_seconds=-1) as slow, NativeSqlOutbox(url) as other:
         enqueue(slow, connection, "x")
         late = slow.claim()
@@ -127,7 +144,7 @@ def test_only_what_is_in_your_hands_can_be_ended(outbox: NativeSqlOutbox) -> Non
         outbox.confirm("evt_1")
 
 
-def test_closing_gives_back_what_was_claimed(url: str, connection: sqlite3.Connection) -> None:
+def test_closing_gives_back_what_was_claimed(url: str, connection: Any) -> None:
     with NativeSqlOutbox(url) as first:
         (id,) = enqueue(first, connection, "x")
         first.claim()
@@ -135,18 +152,32 @@ def test_closing_gives_back_what_was_claimed(url: str, connection: sqlite3.Conne
         assert second.claim().id == id
 
 
-def test_beside_a_keeper_the_keeper_routes(
-    outbox: NativeSqlOutbox, connection: sqlite3.Connection, url: str
-) -> None:  # fmt: skip
-    enqueue(outbox, connection, "x")
-    with keep_closed(url, "a daemon"):
-        assert outbox.claim() is None
-    assert outbox.claim().payload == "x"
+def test_beside_a_keeper_the_keeper_routes(sqlite_url: str) -> None:
+    path = sqlite_url.removeprefix("sqlite:///")
+    with NativeSqlOutbox(sqlite_url) as outbox, contextlib.closing(sqlite3.connect(path)) as connection:
+        enqueue(outbox, connection, "x")
+        with keep_closed(sqlite_url, "a daemon"):
+            assert outbox.claim() is None
+        assert outbox.claim().payload == "x"
 
 
-async def test_it_may_be_called_inside_a_running_loop(
-    outbox: NativeSqlOutbox, connection: sqlite3.Connection
-) -> None:  # fmt: skip
+async def test_it_survives_a_keeper_that_comes_later(sqlite_url: str) -> None:
+    path = sqlite_url.removeprefix("sqlite:///")
+    with NativeSqlOutbox(sqlite_url) as outbox, contextlib.closing(sqlite3.connect(path)) as connection:
+        enqueue(outbox, connection, "x")
+        row = outbox.claim()
+        keeper = open_store(sqlite_url, driver="sqlite3", keep=True)
+        await keeper.owners.enlist()
+        with pytest.raises(Conflict):
+            outbox.confirm(row.id)
+        again = outbox.claim()
+        assert await keeper.deliveries.reclaim() == 0
+        outbox.confirm(again.id)
+        assert again.id == row.id
+        await keeper.close()
+
+
+async def test_it_may_be_called_inside_a_running_loop(outbox: NativeSqlOutbox, connection: Any) -> None:
     enqueue(outbox, connection, "x")
     assert outbox.claim().payload == "x"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -87,6 +88,13 @@ def test_a_name_imported_for_type_checkers_only_must_be_one_of_ours() -> None:
         def ship(order: Unknown) -> None: ...
 
 
+def test_a_partial_of_a_coroutine_function_is_awaited(holdfast_outbox: RecordingOutbox) -> None:
+    seen: list[Any] = []
+    holdfast_outbox.on("order.*", name="ship")(partial(_keep, seen))
+    publish(holdfast_outbox, {"id": 1})
+    assert (holdfast_outbox.drain().delivered, seen) == (1, [Order(id=1)])
+
+
 def test_a_third_parameter_must_say_what_it_is() -> None:
     with pytest.raises(BadInput, match="annotate it"):
         Outbox("sqlite:///x.db").on("a")(lambda event, delivery, more: None)
@@ -101,3 +109,7 @@ def test_a_rejection_says_why(holdfast_outbox: RecordingOutbox) -> None:
     (letter,) = holdfast_outbox.drain().dead
     assert (letter.reason, letter.last_error) == ("rejected", "we do not sell tea")
     assert isinstance(holdfast_outbox.connection(), sqlite3.Connection)
+
+
+async def _keep(seen: list[Any], order: Order) -> None:
+    seen.append(order)

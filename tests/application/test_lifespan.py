@@ -16,6 +16,7 @@ from fastapi import FastAPI
 
 from holdfast import Event, Outbox
 from holdfast.store.open import keep_closed, open_store
+from postgres import fresh_schema, oldest_and_newest, start
 
 PATIENCE_S = 15.0
 
@@ -124,3 +125,23 @@ async def test_what_begun_is_finished_before_the_application_ends(outbox: Outbox
         publish(outbox, tmp_path, "order.placed")
         await asyncio.wait_for(begun.wait(), PATIENCE_S)
     assert ended == ["order.placed"]
+
+
+async def test_on_postgresql_any_number_of_applications_deliver_side_by_side(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path / "home"))
+    server, schema = start(oldest_and_newest()[-1]), fresh_schema()
+    one, two = Outbox(server.url(schema)), Outbox(server.url(schema))
+    heard, other = listen(one), listen(two)
+    async with one.lifespan(None), two.lifespan(None):
+        connection = await server.connect()
+        async with connection.transaction():
+            for number in range(20):
+                await one.publish_async(connection, "order.placed", {"n": number})
+        await connection.close()
+        async with asyncio.timeout(PATIENCE_S):
+            while heard.qsize() + other.qsize() < 20:
+                await asyncio.sleep(0.01)
+    assert heard.qsize() + other.qsize() == 20
+    server.psql(f"DROP SCHEMA {schema} CASCADE;")

@@ -142,6 +142,24 @@ assert heavy <= {{"asyncio"}}, heavy
     subprocess.run([sys.executable, "-c", script], check=True, timeout=30)
 
 
+def test_publishing_loads_no_asyncio_and_no_third_party_module(outbox: Outbox) -> None:
+    script = f"""
+import sqlite3, sys
+before = set(sys.modules)
+from holdfast import Outbox
+box = Outbox({outbox.url!r})
+with sqlite3.connect({outbox.url.removeprefix("sqlite:///")!r}) as connection:
+    box.publish(connection, "x", dedup="k")
+    with box.once(connection, "evt_1", consumer="c"):
+        pass
+connection.close()
+roots = {{name.partition(".")[0] for name in set(sys.modules) - before}}
+assert roots - sys.stdlib_module_names == {{"holdfast"}}, roots
+assert not roots & {{"asyncio", "socket", "subprocess"}}, roots
+"""
+    subprocess.run([sys.executable, "-W", "error", "-c", script], check=True, timeout=30)
+
+
 def test_handlers_are_contracts(tmp_path: Path) -> None:
     box = Outbox("sqlite:///x.db")
 

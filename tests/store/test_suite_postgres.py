@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from postgres import open_store, server, versions  # noqa: F401
 
 from holdfast.testing import store_suite as suite
+from holdfast.testing.suite.bench import OpenStore
+
+pytest_plugins = ("postgres",)
+
+
+@pytest.fixture
+def open_store(open_postgres: OpenStore) -> OpenStore:
+    return open_postgres
 
 
 class TestEvents(suite.EventsSuite):

@@ -1,7 +1,8 @@
 """Real PostgreSQL servers for the tests: from the wheel and, where it is installed, from Debian.
 
 One server of each version for a whole test run, a fresh schema for each test. Where a server cannot start the tests
-fail and say so: a store that was not tried is not a store that works.
+fail and say so: a store that was not tried is not a store that works. A test module takes the fixtures with
+`pytest_plugins = ("postgres",)`; it may import the rest besides, hence PYTEST_DONT_REWRITE.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Any
 
 import asyncpg
 import pytest
+from _pytest.mark import ParameterSet
 
 from holdfast.ports import Chance, Clock
 from holdfast.store.postgres.place import in_schema
@@ -33,6 +35,7 @@ from holdfast.testing.suite.bench import OpenStore
 
 DEBIAN = Path("/usr/lib/postgresql/15/bin")
 _numbers = count()
+_tried: set[str] = set()
 
 
 @dataclass(frozen=True)
@@ -72,15 +75,17 @@ def _version(programs: Path) -> str:
     return re.findall(r"\d+", told)[0]
 
 
-def oldest_and_newest() -> list[str]:
+def oldest_and_newest() -> list[ParameterSet]:
+    """`make quick` is content with the newest."""
     names = list(versions())
-    return sorted({names[0], names[-1]}, key=int)
+    oldest = [pytest.param(names[0], marks=pytest.mark.slow)] if len(names) > 1 else []
+    return [*oldest, pytest.param(names[-1])]
 
 
 @lru_cache
 def start(version: str) -> Server:
     programs = versions()[version]
-    folder = Path(tempfile.mkdtemp(prefix=f"hf-pg{version}-"))
+    folder = Path(tempfile.mkdtemp(prefix=f"hf-pg{version}-", dir=_fast_folder()))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     try:
         _give(folder)
@@ -91,6 +96,7 @@ def start(version: str) -> Server:
         told = getattr(error, "stderr", None) or error
         pytest.fail(f"PostgreSQL {version} from {programs} did not start: {told}", pytrace=False)
     atexit.register(_run, programs / "pg_ctl", "-D", folder / "data", "-m", "immediate", "-s", "stop")
+    _tried.add(version)
     return Server(version, programs, folder)
 
 
@@ -110,6 +116,12 @@ def _run(program: Path, *arguments: object) -> None:
     )
 
 
+def _fast_folder() -> str | None:
+    """In memory where there is room: these tests kill processes, not machines."""
+    memory = Path("/dev/shm")
+    return str(memory) if memory.is_dir() and shutil.disk_usage(memory).free > 4 << 30 else None
+
+
 def _give(folder: Path) -> None:
     if os.geteuid() == 0:
         os.chown(folder, pwd.getpwnam("nobody").pw_uid, pwd.getpwnam("nobody").pw_gid)
@@ -119,6 +131,11 @@ def _give(folder: Path) -> None:
 def _psql(programs: Path) -> Path:
     own = programs / "psql"
     return own if own.exists() else next(path / "psql" for path in versions().values() if (path / "psql").exists())
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    tried = ", ".join(sorted(_tried, key=int)) or "none"
+    terminalreporter.write_line(f"PostgreSQL versions tried: {tried} (there are {', '.join(versions())})")
 
 
 def fresh_schema() -> str:
@@ -139,7 +156,7 @@ def schema(server: Server) -> Iterator[str]:
 
 
 @pytest.fixture
-def open_store(server: Server) -> Iterator[OpenStore]:
+def open_postgres(server: Server) -> Iterator[OpenStore]:
     """PostgreSQL as the suite wants it: its clock is the test's."""
     schemas: dict[str, str] = {}
     opened: list[PostgresStore] = []
@@ -180,7 +197,8 @@ async def _end_schema(server: Server, schema: str) -> None:
         stray = {name: await connection.fetch(in_schema(query, schema)) for name, query in NEVER.items()}
         await connection.execute("SET client_min_messages = warning")
         await connection.execute(f"DROP SCHEMA {schema} CASCADE")
-        assert {name: rows for name, rows in stray.items() if rows} == {}
+        if found := {name: rows for name, rows in stray.items() if rows}:
+            pytest.fail(f"rows that nobody could reach: {found}", pytrace=False)
     finally:
         await connection.close()
 

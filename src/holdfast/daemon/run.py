@@ -20,7 +20,7 @@ from holdfast.daemon.config import Config, load_config
 from holdfast.daemon.serve import Server, bind
 from holdfast.daemon.wiring import House
 from holdfast.domain.errors import HoldfastError, StoreFailed
-from holdfast.home import Home, store_url, write_secret
+from holdfast.home import Home, shown_url, store_url, write_secret
 from holdfast.ports import Probe, no_probe
 from holdfast.store.open import open_store
 
@@ -54,7 +54,7 @@ async def run_daemon(
         await server.start()
         address = _address(listener)
         write_secret(home.address_file, address)
-        say(_greeting(address, url, home))
+        say(_greeting(address, shown_url(url), home))
         failed = await _until(stopping, house)
         say("Stopping: no new work is taken, what has begun may finish.")
         await server.stop()

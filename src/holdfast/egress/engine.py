@@ -252,6 +252,7 @@ class Engine:
             line = self._lines[claim.queue] = Line(window=terms.concurrency)
         line.waiting.append(held)
         line.held += 1
+        self._lose(claim.delivery.id)  # after standing still for longer than a lease we may claim what we still hold
         self._held[claim.delivery.id] = held
 
     def _feed(self, queue: int) -> None:
@@ -264,15 +265,20 @@ class Engine:
 
     async def _work(self, line: Line) -> None:
         """Carry out what waits in one line, one after another."""
+        worker = asyncio.current_task()
         while line.waiting:
             held = line.waiting.popleft()
             outcome = await self._attempt(held)
             self._done.append((held, outcome))
             self.wake()
+        if worker is not None:  # at once: `_feed` must not count on a worker that will look no more
+            line.workers.discard(worker)
 
     async def _attempt(self, held: Held) -> Outcome:
         held.started_at_ms = self._clock.now_ms()
         claim = held.claim
+        if held.lost:
+            return Retry("the lease was lost before it began")
         if claim.starts > STARTS_MAX:
             return Dead(
                 Reason.CRASH_LOOP, f"started {STARTS_MAX} times and never came to an end: it may kill its process"
@@ -300,9 +306,9 @@ class Engine:
             held.worker.cancel()
 
     def _forget(self, held: Held) -> None:
-        if self._held.pop(held.claim.delivery.id, None) is not None:
-            line = self._lines[held.claim.queue]
-            line.held -= 1
+        self._lines[held.claim.queue].held -= 1
+        if self._held.get(held.claim.delivery.id) is held:  # not if it was lost and claimed anew meanwhile
+            del self._held[held.claim.delivery.id]
 
 
 class Renewal:

@@ -11,6 +11,7 @@ from holdfast.domain.address import parse_address
 from holdfast.domain.errors import BadInput, NotFound
 from holdfast.domain.event import check_name, show
 from holdfast.domain.ids import ENTROPY_BYTES, make_id
+from holdfast.home import shown_url
 from holdfast.ledger.verifier import verify_receipts
 from holdfast.operations.shapes import LIMIT_DEFAULT, check_limit, link_shape, token_shape, when
 from holdfast.ports import Chance, Clock
@@ -42,7 +43,7 @@ class CareVerbs:
         duties = self._health()
         return {
             "version": __version__,
-            "store": self._store.url.partition("@")[2] or self._store.url,
+            "store": shown_url(self._store.url),
             "healthy": all(state == "ok" for state in duties.values()),
             "uptime_seconds": round((now_ms - self._started_ms) / 1000, 1),
             **figures,

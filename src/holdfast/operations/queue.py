@@ -63,6 +63,7 @@ class QueueDesk:
         word = type(outcome).__name__.lower()
         done = Settlement(claim, after, detail=None, started_at_ms=started_ms, outcome=word)
         if await self._store.deliveries.settle(self._owner, [done]):
+            await self._enlist_again()
             raise Conflict(f"the lease of message {id} had ended, and somebody else may have it; nothing was changed")
 
     async def stats(self, queue: str) -> dict[str, int]:
@@ -93,6 +94,12 @@ class QueueDesk:
         await self._store.deliveries.release([claim for claim, _ in self._held.values()])
         await self._store.owners.retire(self._owner)
         await self._store.close()
+
+    async def _enlist_again(self) -> None:
+        """Whoever becomes the keeper of a file ends all others there, and what they hold is given to somebody else."""
+        await self._store.owners.retire(self._owner)
+        self._owner = await self._store.owners.enlist()
+        self._held.clear()
 
     async def _route(self) -> None:
         """See that what was enqueued can be claimed: on SQLite the keeper's work, and ours where there is none."""

@@ -53,12 +53,12 @@ class Door:
     """The verbs of the door in one dialect, with parameters written as one driver wants them."""
 
     def __init__(self, dialect: str, marks: str, schema: str) -> None:
-        self._dialect, self._marks, self._schema = dialect, marks, schema
+        self.dialect, self._marks, self.schema = dialect, marks, schema
 
     def publish(self, fresh: Fresh, now_ms: int) -> Steps[Published]:
         """Append one event: one statement, and on SQLite with a dedup key a look at whose it is."""
         event, id = fresh
-        if self._dialect == POSTGRES:
+        if self.dialect == POSTGRES:
             rows = yield self._statement("publish", _postgres_row(event))
             return Published(*rows[0])
         yield self._statement("publish", _sqlite_row(event, id, now_ms))
@@ -85,9 +85,9 @@ class Door:
         yield self._statement("inbox_forget", (consumer, event_id))
 
     def _statement(self, verb: str, params: tuple[Any, ...]) -> Statement:
-        text = _TEXTS[self._dialect][verb]
-        if self._dialect == POSTGRES:
-            text = in_schema(text, self._schema)
+        text = _TEXTS[self.dialect][verb]
+        if self.dialect == POSTGRES:
+            text = in_schema(text, self.schema)
         return Statement(_marked(text, self._marks), params)
 
 

@@ -20,6 +20,7 @@ QMARK, FORMAT, DOLLAR = "qmark", "format", "dollar"
 
 _DIALECTS = {"sqlite": SQLITE, "postgresql": POSTGRES}
 _MARKS = {"qmark": QMARK, "format": FORMAT, "pyformat": FORMAT, "numeric_dollar": DOLLAR}
+_PLAIN = {"no_parameters": True}  # to SQLAlchemy: where there are no values, a % in the text is only a %
 
 
 class Statement(NamedTuple):
@@ -102,7 +103,7 @@ def _psycopg(connection: Any) -> Sync:
 
     def rows(statement: Statement) -> list[Row]:
         with connection.cursor(row_factory=tuple_row) as cursor:
-            cursor.execute(*statement)
+            cursor.execute(statement.sql, statement.params or None)
             return cursor.fetchall() if cursor.description else []
 
     return Driver(POSTGRES, FORMAT, rows)
@@ -114,7 +115,7 @@ def _of_cursor(make: Callable[[Any], R]) -> Callable[[Any], R]:
 
 def _sqlalchemy(connection: Any) -> Sync:
     def rows(statement: Statement) -> list[Row]:
-        result = connection.exec_driver_sql(*statement)
+        result = connection.exec_driver_sql(statement.sql, statement.params or None, _PLAIN)
         return result.fetchall() if result.returns_rows else []
 
     return Driver(*_speech_of(connection.dialect), rows)
@@ -127,10 +128,10 @@ def _sqlalchemy_session(session: Any) -> Sync:
 def _django(connection: Any) -> Sync:
     def rows(statement: Statement) -> list[Row]:
         with connection.cursor() as cursor:
-            cursor.execute(*statement)
+            cursor.execute(statement.sql, statement.params or None)
             return cursor.fetchall() if cursor.description else []
 
-    return Driver(_dialect(connection.vendor), FORMAT, rows)
+    return Driver(dialect_named(connection.vendor), FORMAT, rows)
 
 
 async def _aiosqlite(connection: Any) -> Async:
@@ -148,7 +149,7 @@ async def _psycopg_async(connection: Any) -> Async:
 
     async def rows(statement: Statement) -> list[Row]:
         async with connection.cursor(row_factory=tuple_row) as cursor:
-            await cursor.execute(*statement)
+            await cursor.execute(statement.sql, statement.params or None)
             return await cursor.fetchall() if cursor.description else []
 
     return Driver(POSTGRES, FORMAT, rows)
@@ -167,7 +168,7 @@ async def _asyncpg(connection: Any) -> Async:
 
 async def _sqlalchemy_async(connection: Any) -> Async:
     async def rows(statement: Statement) -> list[Row]:
-        result = await connection.exec_driver_sql(*statement)
+        result = await connection.exec_driver_sql(statement.sql, statement.params or None, _PLAIN)
         return result.fetchall() if result.returns_rows else []
 
     return Driver(*_speech_of(connection.dialect), rows)
@@ -181,10 +182,11 @@ def _speech_of(dialect: Any) -> tuple[str, str]:
     marks = _MARKS.get(dialect.paramstyle)
     if marks is None:
         raise BadInput(f"the SQLAlchemy driver {dialect.driver} writes parameters as {dialect.paramstyle}")
-    return _dialect(dialect.name), marks
+    return dialect_named(dialect.name), marks
 
 
-def _dialect(name: str) -> str:
+def dialect_named(name: str) -> str:
+    """Our word for a database, by the name SQLAlchemy and Django give it."""
     if name not in _DIALECTS:
         raise BadInput(f"Holdfast keeps its events in SQLite or PostgreSQL; this connection is to {name}")
     return _DIALECTS[name]

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from holdfast.domain.delivery import Claim, Dead, Delivered, Delivery, Outcome, Retry
@@ -32,7 +33,8 @@ def make_handler(function: Function) -> Handler:
     parameters = _parameters(function)
     if not 1 <= len(parameters) <= 3:
         raise BadInput(f"a handler takes (event) or (event, delivery); {function!r} takes {len(parameters)} arguments")
-    call = function if inspect.isfunction(function) or inspect.ismethod(function) else type(function).__call__
+    plain = inspect.isfunction(function) or inspect.ismethod(function) or isinstance(function, partial)
+    call = function if plain else type(function).__call__
     takes = tuple(_take(function, place, parameter) for place, parameter in enumerate(parameters))
     return Handler(function, takes, inspect.iscoroutinefunction(call))
 
@@ -103,6 +105,8 @@ def _annotation(function: Function, parameter: inspect.Parameter) -> Any:
     wanted = parameter.annotation
     if not isinstance(wanted, str):
         return wanted
+    while isinstance(function, partial):
+        function = function.func
     scope = getattr(inspect.unwrap(function), "__globals__", None) or vars(sys.modules[function.__module__])
     try:
         return eval(wanted, scope)  # noqa: S307 - the application's own source, as typing.get_type_hints does

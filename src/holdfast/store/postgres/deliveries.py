@@ -48,7 +48,7 @@ class PostgresDeliveries:
         return set(ids) - {row[0] for row in held}
 
     async def settle(self, owner: Owner, settlements: Sequence[Settlement]) -> set[int]:
-        """Not repeated when the connection is lost: the second try would find its own tokens gone and call them lost."""
+        """Not repeated over a lost connection: the second try would find its own tokens gone, and call them lost."""
         now_ms = self._clock.now_ms()
         effects = [
             [(event, event.id or make_id("evt", now_ms, self._chance.entropy(ENTROPY_BYTES))) for event in s.effects]

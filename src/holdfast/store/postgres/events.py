@@ -9,6 +9,7 @@ from holdfast.domain.event import Appended, Event, NewEvent, iso_time
 from holdfast.domain.ids import ENTROPY_BYTES, make_id
 from holdfast.ports import Chance, Clock
 from holdfast.store.base import EventFilter, Page, StreamRow
+from holdfast.store.postgres.gather import Gather, Prepared
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.session import Row, Session
 from holdfast.store.postgres.statements import sql
@@ -18,21 +19,21 @@ from holdfast.store.rows import is_wanted, pages_by_seq
 SCAN_MAX = 20_000
 _NEWEST = 1 << 62
 
-Prepared = Sequence[tuple[NewEvent, str]]
-"""Events with the ids they will have: fixed before the first try, so that a second one is no second event."""
-
 
 class PostgresEvents:
     def __init__(self, pool: Pool, wire: Wire, clock: Clock, chance: Chance, changed: Callable[[str], None]) -> None:
         self._pool, self._wire, self._clock, self._chance, self._changed = pool, wire, clock, chance, changed
+        self._gather = Gather(self._append)
 
     async def append(self, events: Sequence[NewEvent]) -> list[Appended]:
         now_ms = self._clock.now_ms()
-        prepared = [(event, event.id or self._new_id(now_ms)) for event in events]
-        ring = not self._wire.working
-        answer = await self._pool.run(lambda session: append(session, prepared, now_ms, ring), repeatable=True)
+        answer = await self._gather.append([(event, event.id or self._new_id(now_ms)) for event in events])
         self._changed("events")
         return answer
+
+    async def _append(self, prepared: Prepared) -> list[Appended]:
+        now_ms, ring = self._clock.now_ms(), not self._wire.working
+        return await self._pool.alone(lambda session: append(session, prepared, now_ms, ring))
 
     def _new_id(self, now_ms: int) -> str:
         return make_id("evt", now_ms, self._chance.entropy(ENTROPY_BYTES))

@@ -81,6 +81,6 @@ def view_names() -> list[str]:
 
 def printed(schema: str) -> str:
     """Everything `migrate` would run on an empty database, for people who run their own."""
-    version = f"INSERT INTO holdfast.meta (key, value) VALUES ('schema_version', '{version_known()}');\n"
+    version = _SET.replace("$1", "'schema_version'").replace("$2", f"'{version_known()}'").strip() + ";\n"
     parts = [f"CREATE SCHEMA {schema};\n", *(text for _, text in scripts()), version, views()]
     return in_schema("\n".join(parts), schema)

@@ -54,6 +54,10 @@ class Pool:
 
         return await self._try(whole, repeatable)
 
+    async def alone(self, work: Work[T]) -> T:
+        """Run a work of one statement, which is a transaction by itself: one round trip. It must be repeatable."""
+        return await self._try(work, repeatable=True)
+
     async def rows(self, text: str, *values: Any) -> list[Row]:
         """Look at something."""
         return await self._try(lambda session: session.rows(text, *values), repeatable=True)

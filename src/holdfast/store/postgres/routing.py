@@ -1,4 +1,4 @@
-"""Routing on PostgreSQL: one router at a time over the whole schema. A batch is one transaction, from look to commit."""
+"""Routing on PostgreSQL: one router at a time over the schema. A batch is one transaction, from look to commit."""
 
 from __future__ import annotations
 
@@ -131,4 +131,4 @@ async def _direct_queues(session: Session, plans: Sequence[Plan], now_ms: int) -
     if not wanted:
         return {}
     kinds = [target.kind for target in wanted.values()]
-    return {address: id for address, id in await session.rows(sql.queue_direct, list(wanted), kinds, now_ms)}
+    return dict(await session.rows(sql.queue_direct, list(wanted), kinds, now_ms))

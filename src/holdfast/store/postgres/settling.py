@@ -9,7 +9,8 @@ from holdfast.domain.delivery import Settlement, Transition, clip
 from holdfast.domain.errors import BadInput, Conflict, HoldfastError
 from holdfast.domain.states import Reason, State
 from holdfast.store.postgres.errors import FAULTS, translate
-from holdfast.store.postgres.events import Prepared, append
+from holdfast.store.postgres.events import append
+from holdfast.store.postgres.gather import Prepared
 from holdfast.store.postgres.lanes import leave_lanes
 from holdfast.store.postgres.receipts import Leaf, write_link
 from holdfast.store.postgres.session import Session
@@ -135,7 +136,7 @@ async def end_unheld(
     session: Session, chain: str, events: Mapping[int, str], before: State, after: State, reason: Reason, now_ms: int,
     actor: str,
 ) -> list[int]:  # fmt: skip
-    """End deliveries that no settlement carries, given with their event ids: those that are still as they were `before`.
+    """End deliveries that no settlement carries, given with their event ids: those still in the state `before`.
 
     `ready` first, in the order of every settle: a holder loses its lease here, or has settled already and we lose.
     And `ready` last: another transaction may have put one of them there while we waited, not knowing of its end.
@@ -143,7 +144,8 @@ async def end_unheld(
     ids, count = list(events), len(events)
     if not ids:
         return []
-    await session.run(sql.ready_remove, ids)
+    if before is State.PENDING:
+        await session.run(sql.ready_remove, ids)
     none: list[None] = [None] * count
     rows = await session.rows(
         sql.delivery_end, ids, [after] * count, [reason] * count, none, none, now_ms, none, before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -86,6 +87,7 @@ class PostgresStore:
     async def close(self) -> None:
         await self._wire.close()
         await self._pool.close()
+        await asyncio.sleep(0)  # connections that were dropped let go of their sockets on the loop's next turn
 
 
 async def prepare_database(url: str) -> int:

@@ -22,6 +22,7 @@ from holdfast.store.postgres.statements import sql
 CHANNEL = "holdfast_events"
 PROBE_EVERY_S = 10.0
 PROBE_WAIT_S = 5.0
+STOP_WAIT_S = 3.0
 BACKOFF_S = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 _KEEPALIVES = {"tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "3"}
 
@@ -37,6 +38,7 @@ class Wire:
         self._broken = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._rang = False
+        self._closing = False
         self._heard: asyncio.Future[None] | None = None
         self._probes = 0
         self.listens: bool | None = None
@@ -74,11 +76,7 @@ class Wire:
 
     async def close(self) -> None:
         """Give the locks back before the connection, so that whoever looks next sees them free."""
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-            self._task = None
+        await self._stop()
         session, self._session = self._session, None
         if session is not None and not session.closed:
             try:
@@ -86,6 +84,19 @@ class Wire:
                 await session.close()
             except FAULTS:
                 session.drop()
+
+    async def _stop(self) -> None:
+        """Ask the watch to end rather than cancel it: cancelled while it connects, it would leave half a connection."""
+        self._closing = True
+        self._broken.set()
+        if self._heard is not None and not self._heard.done():
+            self._heard.set_result(None)
+        while self._task is not None:
+            done, _ = await asyncio.wait({self._task}, timeout=STOP_WAIT_S)
+            if done:
+                self._task = None
+            else:
+                self._task.cancel()
 
     async def _connect(self) -> Session:
         session = await Session.connect(self._pool.place, **_KEEPALIVES)
@@ -104,12 +115,14 @@ class Wire:
 
     async def _watch(self) -> None:
         """Probe now and then; a wire that broke or fell silent is laid anew."""
-        while True:
-            if not self._broken.is_set() and await self._probe():
+        while not self._closing:
+            if not self._broken.is_set() and await self._probe() and not self._closing:
+                # Not wait_for: on Python 3.11 it swallows a cancellation that comes together with the answer.
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._broken.wait(), PROBE_EVERY_S)
-                continue
-            await self._lay_anew()
+                    async with asyncio.timeout(PROBE_EVERY_S):
+                        await self._broken.wait()
+            elif not self._closing:
+                await self._lay_anew()
 
     async def _probe(self) -> bool:
         """False: it worked once and does not any more. Where it never worked, polling has to do."""
@@ -117,7 +130,8 @@ class Wire:
         self._heard = asyncio.get_running_loop().create_future()
         try:
             await self._pool.rows("SELECT pg_notify($1, $2)", CHANNEL, self._probe_text())
-            await asyncio.wait_for(asyncio.shield(self._heard), PROBE_WAIT_S)
+            async with asyncio.timeout(PROBE_WAIT_S):
+                await self._heard
         except TimeoutError:
             if self.listens is None:
                 log.warning("LISTEN does not work on this connection (a pooler?): new events are found by polling")
@@ -132,6 +146,8 @@ class Wire:
         """Until it succeeds: connect, lock what is ours, and look once, since hints may have been missed."""
         for attempt in range(1_000_000):
             await asyncio.sleep(BACKOFF_S[min(attempt, len(BACKOFF_S) - 1)])
+            if self._closing:
+                return
             try:
                 async with self._busy:
                     if self._session is not None:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from holdfast.domain.errors import Conflict, StoreFailed
+from holdfast.domain.errors import Conflict, StoreFailed, StoreFull
 from holdfast.ports import Clock, Executor
 from holdfast.store.base import Retention
-from holdfast.store.sqlite.connection import Connection
+from holdfast.store.sqlite.connection import BUSY_TIMEOUT_MS, Connection
+from holdfast.store.sqlite.disk import MIB, Disk
 from holdfast.store.sqlite.reader import Reader
 from holdfast.store.sqlite.statements import sql
+from holdfast.store.sqlite.wall import WallWatch
 from holdfast.store.sqlite.writer import Writer
 
 SPAN = 2000
 LOOK_EVERY_MS = 500
+WAL_MAX_BYTES = 64 * MIB
 _CHECKPOINT = "PRAGMA wal_checkpoint(PASSIVE)"
+_TRUNCATE = "PRAGMA wal_checkpoint(TRUNCATE)"
 
 
 class SqliteCare:
@@ -27,12 +32,16 @@ class SqliteCare:
         executor: Executor,
         clock: Clock,
         path: Path,
+        disk: Disk,
     ) -> None:
-        self._writer, self._reader, self._clock, self._path = writer, reader, clock, path
+        self._writer, self._reader, self._clock, self._path, self._disk = writer, reader, clock, path, disk
+        self._wal = path.with_name(path.name + "-wal")
+        self._wall = WallWatch(writer, clock)
+        self.wal_max_bytes = WAL_MAX_BYTES
         self._checkpointer, self._executor = checkpointer, executor
         self._seen: int | None = None
         self._looked_ms = 0
-        self._inode = path.stat().st_ino
+        self._inodes: dict[Path, int] = {path: path.stat().st_ino}
         self._mended = is_mended(checkpointer.rows("SELECT sqlite_version()")[0][0])
 
     async def prune(self, retention: Retention, limit: int) -> dict[str, int]:
@@ -61,10 +70,38 @@ class SqliteCare:
 
     async def checkpoint(self) -> None:
         """Move the log into the file. Only the keeper does this, and with an old SQLite never while anybody writes."""
-        if self._mended:
-            await self._executor.submit(lambda: self._checkpointer.rows(_CHECKPOINT))
-        else:  # the write lock keeps every writer out meanwhile
-            await self._writer.run(lambda connection: self._checkpointer.rows(_CHECKPOINT), durable=False)
+        try:
+            if self._mended:
+                await self._executor.submit(self._move_log)
+            else:  # the write lock keeps every writer out meanwhile
+                await self._writer.run(lambda connection: self._checkpointer.rows(_CHECKPOINT), durable=False)
+        except StoreFailed as error:
+            self._writer.fail(error)
+            raise
+        except StoreFull:
+            self._disk.ran_out()
+            raise
+        await self._wall.tick()
+
+    def _move_log(self) -> None:
+        """A log that a long reader let grow is cut back once nobody reads it. Nobody is made to wait for that."""
+        self._checkpointer.rows(_CHECKPOINT)
+        if self.wal_bytes() > self.wal_max_bytes:
+            self._checkpointer.set_busy_timeout(0)
+            try:
+                self._checkpointer.rows(_TRUNCATE)
+            finally:
+                self._checkpointer.set_busy_timeout(BUSY_TIMEOUT_MS)
+
+    def wal_bytes(self) -> int:
+        try:
+            return self._wal.stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def gauges(self) -> dict[str, Any]:
+        """What an alarm would watch: the log, the room on the disk, whether intake is open."""
+        return {"wal_bytes": self.wal_bytes(), **self._disk.gauges()}
 
     async def check(self) -> list[str]:
         """What SQLite itself finds wrong with the file."""
@@ -80,6 +117,7 @@ class SqliteCare:
         if now_ms - self._looked_ms >= LOOK_EVERY_MS:
             self._looked_ms = now_ms
             self.check_file()
+            self._disk.look()
         rows = self._writer.peek(lambda connection: connection.rows("PRAGMA data_version"))
         if rows is None:
             return False
@@ -87,12 +125,19 @@ class SqliteCare:
         return before is not None and before != self._seen
 
     def check_file(self) -> None:
-        try:
-            inode = self._path.stat().st_ino
-        except FileNotFoundError:
-            inode = -1
-        if inode != self._inode:
-            raise StoreFailed(f"{self._path} was moved or replaced while in use; stop, put it back, start again")
+        """Raises if the file, its log or its index is no longer the one we write to: what we write would be lost."""
+        for path in (self._path, self._wal, self._path.with_name(self._path.name + "-shm")):
+            try:
+                inode = path.stat().st_ino
+            except FileNotFoundError:
+                inode = -1
+            known = self._inodes.get(path, inode)
+            if inode != known:
+                error = StoreFailed(f"{path} was moved or replaced while in use; stop, put it back, start again")
+                self._writer.fail(error)
+                raise error
+            if inode != -1:
+                self._inodes[path] = inode
 
 
 def _prune_deliveries(start: int, retention: Retention, now_ms: int, limit: int, connection: Connection) -> int:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from holdfast.domain.delivery import Claim, Delivery, Settlement, Transition, clip
+from holdfast.domain.delivery import Claim, Settlement, Transition, clip
 from holdfast.domain.errors import BadInput, Conflict
-from holdfast.domain.event import Event, NewEvent
+from holdfast.domain.event import NewEvent
 from holdfast.domain.ids import ENTROPY_BYTES, make_id
 from holdfast.domain.states import Reason, State
 from holdfast.ports import Chance, Clock
 from holdfast.store.base import BATCH_MAX, Claimed, ClaimRequest, Owner
+from holdfast.store.rows import detail_text, to_claim
 from holdfast.store.sqlite.connection import Connection, Row
 from holdfast.store.sqlite.events import append
 from holdfast.store.sqlite.receipts import Leaf, write_link
@@ -21,7 +21,6 @@ from holdfast.store.sqlite.writer import Writer
 
 QUEUES_MAX = 1000
 ATTEMPTS_KEPT = 50
-DETAIL_MAX = 4000
 _NO_END = 1 << 62
 
 
@@ -190,7 +189,7 @@ def _claim(connection: Connection, request: ClaimRequest, now_ms: int, boot_ms: 
             if left > 0 and room[id] > 0:
                 lease(sql.ready_lease, id, kind, min(left, room[id], most))
     addresses = {id: (address, contract or None) for id, contract, address, _, _ in queues}
-    claims = [_to_claim(row, token, addresses) for row in connection.rows(sql.ready_leased, (token,))]
+    claims = [to_claim(row, token, addresses) for row in connection.rows(sql.ready_leased, (token,))]
     return Claimed(claims, next_due, last if len(queues) > 1 else 0)
 
 
@@ -222,18 +221,6 @@ def _walk(connection: Connection, after: int) -> Iterator[Row]:
             yield from (row for row in page if row[0] <= last)
             more = len(page) == QUEUES_MAX and page[-1][0] < last
             at = page[-1][0] if page else last
-
-
-def _to_claim(row: Row, token: int, addresses: dict[int, tuple[str, str | None]]) -> Claim:
-    delivery, queue, starts, attempts, generation, handed = row[:6]
-    address, contract_id = addresses[queue]
-    return Claim(
-        Delivery(delivery, address, contract_id, attempts, generation, bool(handed)),
-        Event(*row[6:]),
-        queue,
-        token,
-        starts,
-    )
 
 
 def _settle_with_effects(
@@ -284,12 +271,11 @@ def _settle(connection: Connection, settlement: Settlement, now_ms: int) -> bool
 
 def _record_attempt(connection: Connection, settlement: Settlement, now_ms: int) -> None:
     claim, after = settlement.claim, settlement.transition
-    detail = None if settlement.detail is None else json.dumps(settlement.detail, ensure_ascii=False)[:DETAIL_MAX]
     connection.run(
         sql.attempt_add,
         (
             claim.delivery.id, claim.delivery.generation, after.attempts, settlement.started_at_ms, now_ms,
-            settlement.outcome, after.error, detail,
+            settlement.outcome, after.error, detail_text(settlement.detail),
         ),
     )  # fmt: skip
     if after.attempts > ATTEMPTS_KEPT:

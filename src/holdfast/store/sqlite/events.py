@@ -8,6 +8,7 @@ from holdfast.domain.event import Appended, Event, NewEvent, iso_time
 from holdfast.domain.ids import ENTROPY_BYTES, make_id
 from holdfast.ports import Chance, Clock
 from holdfast.store.base import EventFilter, Page, StreamRow
+from holdfast.store.rows import is_wanted, pages_by_seq
 from holdfast.store.sqlite.connection import Connection, Row
 from holdfast.store.sqlite.reader import Reader
 from holdfast.store.sqlite.statements import sql
@@ -47,7 +48,7 @@ class SqliteEvents:
         """Newest first. A filter without an index looks at a bounded number of rows, then hands out a cursor."""
         before = int(after) if after else _NEWEST
         rows, more = await self._reader.run(lambda c: _find(c, wanted, before, limit))
-        by_seq = _by_seq(wanted)
+        by_seq = pages_by_seq(wanted)
         last = more if more is not None else None
         if last is None and len(rows) == limit:
             last = rows[-1][3] if by_seq else rows[-1][0]
@@ -111,7 +112,7 @@ def _appended(connection: Connection, event: NewEvent, id: str) -> Appended:
 def _find(connection: Connection, wanted: EventFilter, before: int, limit: int) -> tuple[list[Row], int | None]:
     found: list[Row] = []
     scanned = 0
-    by_seq = _by_seq(wanted)
+    by_seq = pages_by_seq(wanted)
     while scanned < SCAN_MAX:
         step = max(limit, 500)
         if wanted.unmatched:
@@ -121,7 +122,7 @@ def _find(connection: Connection, wanted: EventFilter, before: int, limit: int) 
         else:
             rows = connection.rows(sql.event_page, (before, step))
         for row in rows:
-            if _wants(wanted, row):
+            if is_wanted(wanted, row):
                 found.append(row)
                 if len(found) == limit:
                     return found, None
@@ -130,16 +131,3 @@ def _find(connection: Connection, wanted: EventFilter, before: int, limit: int) 
         scanned += len(rows)
         before = rows[-1][3] if by_seq else rows[-1][0]
     return found, before
-
-
-def _by_seq(wanted: EventFilter) -> bool:
-    """Whether pages go by `seq` along one stream, or by `n` along everything."""
-    return wanted.stream is not None and not wanted.unmatched
-
-
-def _wants(wanted: EventFilter, row: Row) -> bool:
-    return (
-        (wanted.source is None or row[4] == wanted.source)
-        and (wanted.type is None or row[5] == wanted.type)
-        and (wanted.stream is None or (row[2] or row[1]) == wanted.stream)
-    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ from holdfast.domain.lane import lane_key
 from holdfast.domain.states import Reason, State
 from holdfast.ports import Clock
 from holdfast.store.base import AttemptRow, DeliveryFilter, DeliveryRow, Owner, Page
+from holdfast.store.rows import to_attempt_row, to_delivery_row
 from holdfast.store.sqlite.connection import Connection, Row
 from holdfast.store.sqlite.deliveries import end_pending
 from holdfast.store.sqlite.reader import Reader
@@ -33,16 +33,16 @@ class SqliteOperator:
         rows, more = await self._reader.run(
             lambda c: _page(c, where, values, before, limit, wanted.state == State.DEAD)
         )
-        return Page([_delivery(row) for row in rows], None if more is None else str(more))
+        return Page([to_delivery_row(row) for row in rows], None if more is None else str(more))
 
     async def delivery(self, id: int) -> DeliveryRow | None:
         text = f"{sql.delivery_columns} WHERE d.id = ?"
         rows = await self._reader.run(lambda c: c.rows(text, (id,)))
-        return _delivery(rows[0]) if rows else None
+        return to_delivery_row(rows[0]) if rows else None
 
     async def attempts(self, id: int) -> list[AttemptRow]:
         rows = await self._reader.run(lambda c: c.rows(sql.attempts_of, (id,)))
-        return [AttemptRow._make((*row[:6], _detail(row[6]))) for row in rows]
+        return [to_attempt_row(row) for row in rows]
 
     async def count_dead(self, wanted: DeliveryFilter) -> dict[str, int]:
         params = (wanted.reason, wanted.contract, wanted.address, wanted.stream, wanted.event)
@@ -206,21 +206,3 @@ def _where(wanted: DeliveryFilter) -> tuple[str, list[Any]]:
     }
     given = [(text, value) for text, value in fragments.values() if value is not None]
     return " ".join(text for text, _ in given), [value for _, value in given]
-
-
-def _delivery(row: Row) -> DeliveryRow:
-    values = list(row)
-    values[3] = values[3] or values[1]
-    values[6] = values[6] or None
-    values[12] = bool(values[12])
-    return DeliveryRow(*values)
-
-
-def _detail(text: str | None) -> dict[str, Any] | None:
-    if text is None:
-        return None
-    try:
-        value = json.loads(text)
-    except ValueError:  # cut at the bound
-        return {"text": text}
-    return value if isinstance(value, dict) else {"value": value}

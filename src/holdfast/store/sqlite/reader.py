@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import TypeVar
 
+from holdfast.domain.errors import StoreError
 from holdfast.ports import Executor
 from holdfast.store.sqlite.connection import Connection
 
@@ -22,9 +24,13 @@ class Reader:
     def _snapshot(self, look: Callable[[Connection], T]) -> T:
         self._connection.run("BEGIN")
         try:
-            return look(self._connection)
-        finally:
-            self._connection.run("COMMIT")
+            found = look(self._connection)
+        except BaseException:
+            with contextlib.suppress(StoreError):  # what went wrong first is what must be told
+                self._connection.run("ROLLBACK")
+            raise
+        self._connection.run("COMMIT")
+        return found
 
     def close(self) -> None:
         self._executor.close()

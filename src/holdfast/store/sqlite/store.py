@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from holdfast import __version__
 from holdfast.domain.errors import StoreError
@@ -23,11 +24,10 @@ from holdfast.ports import (
 )
 from holdfast.store.base import Feature
 from holdfast.store.sqlite.books import SqliteCursors, SqliteOwners, SqliteTokens
-from holdfast.store.sqlite.care import SqliteCare
+from holdfast.store.sqlite.care import WAL_MAX_BYTES, SqliteCare
 from holdfast.store.sqlite.connection import ApswConnection, Connection, StdlibConnection, tune
-from holdfast.store.sqlite.contracts import SqliteContracts
 from holdfast.store.sqlite.deliveries import SqliteDeliveries
-from holdfast.store.sqlite.events import SqliteEvents
+from holdfast.store.sqlite.disk import Disk, IntakeContracts, IntakeEvents, Room
 from holdfast.store.sqlite.filesystem import refuse_network
 from holdfast.store.sqlite.keeper import Keeper
 from holdfast.store.sqlite.migrate import check_version, kind_of, migrate, require
@@ -52,23 +52,26 @@ class SqliteStore:
         chance: Chance,
         executor: Callable[[str], Executor],
         probe: Probe,
+        disk: Disk,
     ) -> None:
         make = DRIVERS[driver]
-        self.path, self.url, self._keeper = path, f"sqlite:///{path}", keeper
+        self.path, self.url, self._keeper, self._disk = path, f"sqlite:///{path}", keeper, disk
         self._listeners: list[Callable[[str], None]] = []
         write, read, care = make(path), make(path), make(path)
         for connection in (write, read, care):
             tune(connection)
+        write.rows(f"PRAGMA journal_size_limit = {WAL_MAX_BYTES}")  # what an old SQLite, never told to cut, goes by
         require(write)
         own = kind_of(write) == "own"
         self.features = frozenset({Feature.ONE_KEEPER, Feature.BACKUP} | ({Feature.SEED_VIEWS} if own else set()))
-        self._writer = Writer(write, executor("writer"), probe)
+        self._writer = Writer(write, executor("writer"), probe, disk.ran_out)
         self._reader = Reader(read, executor("reader"))
         self._care_executor = executor("care")
         self._care_connection = care
         writer, reader, changed = self._writer, self._reader, self._changed
-        self.events = SqliteEvents(writer, reader, clock, chance, changed)
-        self.contracts = SqliteContracts(writer, reader, clock, changed)
+        self.events = IntakeEvents(writer, reader, clock, chance, changed)
+        self.contracts = IntakeContracts(writer, reader, clock, changed)
+        self.events.disk = self.contracts.disk = disk
         self.routing = SqliteRouting(writer, reader, clock, changed)
         self.deliveries = SqliteDeliveries(writer, clock, chance, changed)
         self.operator = SqliteOperator(writer, reader, clock, changed)
@@ -76,7 +79,7 @@ class SqliteStore:
         self.cursors = SqliteCursors(writer, reader, clock)
         self.owners = SqliteOwners(writer, clock, keeper is not None)
         self.tokens = SqliteTokens(writer, reader, clock)
-        self.care = SqliteCare(writer, reader, care, self._care_executor, clock, path)
+        self.care = SqliteCare(writer, reader, care, self._care_executor, clock, path, disk)
 
     @classmethod
     def open(
@@ -92,14 +95,16 @@ class SqliteStore:
         chance: Chance | None = None,
         executor: Callable[[str], Executor] | None = None,
         probe: Probe = no_probe,
+        room: Room | None = None,
     ) -> SqliteStore:
         """Open a file, making and migrating it where needed. Takes the keeper's lock first where it is to keep."""
         clock = clock or SystemClock()
         _check_place(path, create)
-        keeper = Keeper(path, {"what": what, "since": iso_time(clock.now_ms())}) if keep else None
+        keeper = _keeper(path, {"what": what, "since": iso_time(clock.now_ms())}) if keep else None
         try:
+            disk = Disk(path, clock, keep, room or Room())  # first: on a full disk it gives up the room to open in
             prepare_file(path, driver, own=own, create=create)
-            return cls(path, driver, keeper, clock, chance or SystemChance(), executor or Threads, probe)
+            return cls(path, driver, keeper, clock, chance or SystemChance(), executor or Threads, probe, disk)
         except BaseException:
             if keeper is not None:
                 keeper.release()
@@ -118,6 +123,7 @@ class SqliteStore:
         self._care_executor.close()
         self._care_connection.close()
         if self._keeper is not None:
+            self._disk.close()
             self._keeper.release()
 
 
@@ -140,6 +146,16 @@ def prepare_file(path: Path, driver: str, *, own: bool, create: bool) -> int:
 def inline_executor(name: str) -> Executor:
     """For tests and simulation: no threads."""
     return Inline()
+
+
+def _keeper(path: Path, facts: dict[str, Any]) -> Keeper:
+    try:
+        return Keeper(path, facts)
+    except OSError as error:
+        raise StoreError(
+            f"{path.parent} cannot be written ({error.strerror}), and who keeps a store must write beside it; "
+            "make the folder writable, or choose another store"
+        ) from error
 
 
 def _check_place(path: Path, create: bool) -> None:

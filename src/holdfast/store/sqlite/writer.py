@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from holdfast.domain.errors import StoreBusy, StoreError, StoreFailed
+from holdfast.domain.errors import StoreBusy, StoreError, StoreFailed, StoreFull
 from holdfast.ports import Executor, Probe
 from holdfast.store.sqlite.connection import BUSY_TIMEOUT_MS, Connection
 
@@ -34,8 +34,10 @@ class _Item:
 class Writer:
     """Runs works in write transactions, one after another, several to a commit."""
 
-    def __init__(self, connection: Connection, executor: Executor, probe: Probe) -> None:
-        self._connection, self._executor, self._probe = connection, executor, probe
+    def __init__(
+        self, connection: Connection, executor: Executor, probe: Probe, on_full: Callable[[], None] = lambda: None
+    ) -> None:
+        self._connection, self._executor, self._probe, self._on_full = connection, executor, probe, on_full
         self._waiting: deque[_Item] = deque()
         self._busy = False
         self._synced = True
@@ -58,6 +60,10 @@ class Writer:
     def peek(self, look: Callable[[Connection], T]) -> T | None:
         """Look at something on the write connection, if nobody is using it right now."""
         return None if self._busy or self._failed else look(self._connection)
+
+    def fail(self, error: StoreFailed) -> None:
+        """Somebody else met a failing disk: nothing more is built on what may be lost."""
+        self._failed = self._failed or error
 
     async def close(self) -> None:
         while self._busy:
@@ -93,6 +99,8 @@ class Writer:
         self._finish(batch)
 
     def _finish(self, batch: list[_Item]) -> None:
+        if any(isinstance(item.error, StoreFull) for item in batch):
+            self._on_full()
         for item in batch:
             if item.future.cancelled():
                 continue

@@ -9,30 +9,12 @@ BEGIN
   RAISE EXCEPTION USING ERRCODE = p_code, MESSAGE = 'holdfast: ' || p_message;
 END $$;
 
--- Every one of these texts is JSON. (IS JSON came with PostgreSQL 16.)
-CREATE FUNCTION holdfast.all_json(p_texts text[]) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$
+-- Whether a text is JSON. (IS JSON came with PostgreSQL 16.)
+CREATE FUNCTION holdfast.is_json(p_text text) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
-  PERFORM count(t::json) FROM unnest(p_texts) t;
-  RETURN true;
+  RETURN p_text::json IS NOT NULL;
 EXCEPTION WHEN data_exception OR untranslatable_character OR statement_too_complex THEN
   RETURN false;
-END $$;
-
-CREATE FUNCTION holdfast.check_new(p_type text, p_payload text, p_properties text, p_stream text, p_to text,
-                                   p_not_before bigint) RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-  IF p_type IS NULL OR length(p_type) NOT BETWEEN 1 AND 255 THEN
-    PERFORM holdfast.refuse('HF001', 'type is missing or longer than 255 characters');
-  ELSIF p_payload IS NOT NULL AND NOT holdfast.all_json(ARRAY[p_payload]) THEN
-    PERFORM holdfast.refuse('HF001', 'payload is not JSON');
-  ELSIF p_properties IS NOT NULL AND p_properties <> '{}'
-        AND (NOT holdfast.all_json(ARRAY[p_properties]) OR json_typeof(p_properties::json) <> 'object') THEN
-    PERFORM holdfast.refuse('HF001', 'properties is not a JSON object');
-  ELSIF p_to IS NOT NULL AND p_to !~ '^(https?://|handler:|session:).' THEN
-    PERFORM holdfast.refuse('HF001', 'to is not an address: use https://…, handler:NAME or session:ID');
-  ELSIF p_not_before IS NOT NULL AND p_stream IS NOT NULL THEN
-    PERFORM holdfast.refuse('HF001', 'not_before cannot be combined with stream');
-  END IF;
 END $$;
 
 -- Whether what came with a key before says something else. Without digests on both sides the stored body decides.
@@ -74,7 +56,17 @@ DECLARE
   v_first  holdfast.dedup;
   v_n      bigint;
 BEGIN
-  PERFORM holdfast.check_new(p_type, p_payload, p_properties, p_stream, p_to, p_not_before);
+  IF p_type IS NULL OR length(p_type) NOT BETWEEN 1 AND 255 THEN
+    PERFORM holdfast.refuse('HF001', 'type is missing or longer than 255 characters');
+  ELSIF p_payload IS NOT NULL AND NOT holdfast.is_json(p_payload) THEN
+    PERFORM holdfast.refuse('HF001', 'payload is not JSON');
+  ELSIF p_properties <> '{}' AND (NOT holdfast.is_json(p_properties) OR json_typeof(p_properties::json) <> 'object') THEN
+    PERFORM holdfast.refuse('HF001', 'properties is not a JSON object');
+  ELSIF p_to !~ '^(https?://|handler:|session:).' THEN
+    PERFORM holdfast.refuse('HF001', 'to is not an address: use https://…, handler:NAME or session:ID');
+  ELSIF p_not_before IS NOT NULL AND p_stream IS NOT NULL THEN
+    PERFORM holdfast.refuse('HF001', 'not_before cannot be combined with stream');
+  END IF;
   IF p_id IS NOT NULL THEN
     SELECT e.seq INTO v_known FROM holdfast.events e WHERE e.id = p_id;
   END IF;
@@ -88,15 +80,22 @@ BEGIN
       IF holdfast.differs(v_first, p_digest, p_type, p_stream, p_payload) THEN
         PERFORM holdfast.refuse('HF002', 'dedup_key was used with another body');
       END IF;
-      RETURN QUERY SELECT v_first.event_id, coalesce(v_first.stream, v_first.event_id), v_first.seq,
-                          v_first.event_id <> v_id;
+      id := v_first.event_id;
+      stream := coalesce(v_first.stream, v_first.event_id);
+      seq := v_first.seq;
+      duplicate := v_first.event_id <> v_id;
+      RETURN NEXT;
       RETURN;
     ELSIF v_known IS NULL AND v_first.event_id IS NULL THEN
       RAISE EXCEPTION USING ERRCODE = 'serialization_failure', MESSAGE = 'holdfast: the key was forgotten meanwhile';
     END IF;
   END IF;
+  id := v_id;
+  stream := coalesce(p_stream, v_id);
+  duplicate := false;
   IF v_known IS NOT NULL THEN  -- what was accepted under this id before may be said again
-    RETURN QUERY SELECT v_id, coalesce(p_stream, v_id), v_known, false;
+    seq := v_known;
+    RETURN NEXT;
     RETURN;
   END IF;
   IF p_stream IS NOT NULL THEN
@@ -120,7 +119,8 @@ BEGIN
   IF p_ring THEN
     PERFORM holdfast.ring(v_n);
   END IF;
-  RETURN QUERY SELECT v_id, coalesce(p_stream, v_id), v_seq, false;
+  seq := v_seq;
+  RETURN NEXT;
 END $$;
 
 -- Append many events at once, in their order; all or none. Keys, then streams are locked in sorted order, so that two
@@ -139,7 +139,8 @@ DECLARE
   v_closed  boolean := false;
   v_n       bigint;
 BEGIN
-  IF NOT holdfast.all_json(p_payloads || p_properties) THEN
+  IF EXISTS (SELECT FROM unnest(p_payloads, p_properties) f(payload, properties)
+             WHERE NOT holdfast.is_json(f.payload) OR (f.properties <> '{}' AND NOT holdfast.is_json(f.properties))) THEN
     PERFORM holdfast.refuse('HF001', 'payload or properties is not JSON');
   END IF;
   IF v_keyed THEN

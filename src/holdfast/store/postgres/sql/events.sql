@@ -1,9 +1,13 @@
 -- name: event_append
-SELECT id, stream, seq, duplicate FROM holdfast.accept($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13);
+-- One statement is one transaction and one round trip: whatever a role's defaults are, it is on disk when it answers.
+SELECT id, stream, seq, duplicate
+FROM set_config('synchronous_commit', 'on', true),
+     holdfast.accept($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13);
 
 -- name: event_append_many
 SELECT id, stream, seq, duplicate
-FROM holdfast.accept_many($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) ORDER BY ord;
+FROM set_config('synchronous_commit', 'on', true),
+     holdfast.accept_many($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) ORDER BY ord;
 
 -- name: event_get
 SELECT n, id, stream, seq, source, type, timestamp, accepted_at, properties, payload, address

@@ -1,0 +1,45 @@
+"""Holdfast's tables in your Alembic migrations.
+
+    import holdfast.alembic
+
+    def upgrade():
+        holdfast.alembic.upgrade(op)
+
+    def downgrade():
+        holdfast.alembic.downgrade(op)
+
+Write such a revision again after installing a Holdfast with a newer schema; what is there already is left alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.store.door import schema_of, through
+from holdfast.store.drivers import dialect_named
+from holdfast.store.schema import downgrade_texts, upgrade_texts, version_found
+
+
+def upgrade(op: Any, *, url: str = "", since: int = 0) -> None:
+    """Make or update the tables through `op.execute`, in Alembic's own transaction.
+
+    `url` is the outbox's, where it names a PostgreSQL schema. `since` is for offline mode (`--sql`), which cannot look
+    at the database: the version of the schema that the script starts from.
+    """
+    context, schema = op.get_context(), schema_of(url)
+    found = since if context.as_sql else through(op.get_bind(), version_found, schema)
+    for text in upgrade_texts(dialect_named(context.dialect.name), schema, found):
+        op.execute(_text(text))
+
+
+def downgrade(op: Any, *, url: str = "") -> None:
+    """Remove the tables, and with them every event, delivery and receipt."""
+    for text in downgrade_texts(dialect_named(op.get_context().dialect.name), schema_of(url)):
+        op.execute(_text(text))
+
+
+def _text(sql: str) -> Any:
+    """SQL as it stands: to SQLAlchemy a colon would begin a parameter."""
+    import sqlalchemy
+
+    return sqlalchemy.text(sql.replace(":", "\\:"))

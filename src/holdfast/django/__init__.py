@@ -1,0 +1,106 @@
+"""Holdfast in a Django project: events in the transaction of `transaction.atomic`.
+
+    INSTALLED_APPS = [..., "holdfast.django"]
+    HOLDFAST = {"DATABASE": "default"}              # may be left out
+
+    with transaction.atomic():
+        order.save()
+        holdfast.django.publish("order.placed", {"id": order.pk}, stream=f"order:{order.pk}")
+
+`manage.py holdfast_migrate` makes the tables; `holdfast.django.schema` does it in a migration of yours.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Unpack
+from urllib.parse import quote
+
+from holdfast.domain.errors import BadConfig
+from holdfast.outbox import EventFields, Outbox
+from holdfast.store.door import schema_of, through
+
+if TYPE_CHECKING:
+    from holdfast.ingress.publish import Published
+
+KEYS = {"DATABASE": "default", "SCHEMA": "holdfast"}
+
+
+def outbox() -> Outbox:
+    """The outbox of the project's database, for handlers and for `holdfast up --app module:outbox`.
+
+    outbox = holdfast.django.outbox()
+
+    @outbox.on("order.*")
+    def ship(event): ...
+    """
+    return Outbox(_url())
+
+
+def publish(type: str, payload: Any = None, **fields: Unpack[EventFields]) -> Published:
+    """Append an event in the current transaction of the project's database: one statement, never a commit."""
+    from django.db import connections
+
+    return outbox().publish(connections[_settings()["DATABASE"]], type, payload, **fields)
+
+
+def migrate(using: str | None = None) -> tuple[int, int]:
+    """Make or update the tables in one transaction. The version of the schema before and after."""
+    from django.db import connections, transaction
+
+    from holdfast.store.schema import upgrade
+
+    alias = using or _settings()["DATABASE"]
+    with transaction.atomic(using=alias):
+        return through(connections[alias], upgrade, schema_of(_url()))
+
+
+def schema() -> Any:
+    """An operation for a migration of yours: forwards makes the tables, backwards removes them.
+
+    class Migration(migrations.Migration):
+        operations = [holdfast.django.schema()]
+    """
+    from django.db.migrations import RunPython
+
+    from holdfast.store.schema import downgrade, upgrade
+
+    def forwards(apps: Any, editor: Any) -> None:
+        through(editor.connection, upgrade, schema_of(_url()))
+
+    def backwards(apps: Any, editor: Any) -> None:
+        through(editor.connection, downgrade, schema_of(_url()))
+
+    return RunPython(forwards, backwards)
+
+
+def _settings() -> dict[str, str]:
+    from django.conf import settings
+
+    given = getattr(settings, "HOLDFAST", {})
+    unknown = sorted(set(given) - set(KEYS))
+    if unknown:
+        raise BadConfig(f"the setting HOLDFAST has an unknown key {unknown[0]!r}: use {', '.join(KEYS)}")
+    return {**KEYS, **given}
+
+
+def _url() -> str:
+    """The project's database as the URL of a store."""
+    from django.db import connections
+
+    ours = _settings()
+    connection = connections[ours["DATABASE"]]
+    facts = connection.settings_dict
+    if connection.vendor == "sqlite":
+        return f"sqlite:///{facts['NAME']}"
+    if connection.vendor != "postgresql":
+        raise BadConfig(
+            f"Holdfast keeps its events in SQLite or PostgreSQL; {ours['DATABASE']!r} is {connection.vendor}"
+        )
+    user = quote(facts["USER"], safe="") + (":" + quote(facts["PASSWORD"], safe="") if facts["PASSWORD"] else "")
+    query = [f"schema={ours['SCHEMA']}"]
+    host = facts["HOST"]
+    if host.startswith("/"):  # a socket's folder cannot stand where a host does
+        query.append(f"host={quote(host, safe='/')}")
+        host = ""
+    port = f":{facts['PORT']}" if facts["PORT"] else ""
+    return f"postgresql://{user + '@' if user else ''}{host}{port}/{quote(facts['NAME'])}?{'&'.join(query)}"

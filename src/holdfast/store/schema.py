@@ -1,0 +1,132 @@
+"""Holdfast's tables by somebody else's hand: for migration tools that run SQL on connections of their own."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from importlib.resources import files
+
+from holdfast import __version__
+from holdfast.domain.errors import StoreTooNew
+from holdfast.store.door import Door, Steps
+from holdfast.store.drivers import SQLITE, Statement
+from holdfast.store.postgres.place import in_schema
+from holdfast.store.sqlite.migrate import scripts as sqlite_scripts
+from holdfast.store.sqlite.migrate import split as sqlite_split
+
+
+def version_known(dialect: str) -> int:
+    return _scripts(dialect)[-1][0]
+
+
+def version_found(door: Door) -> Steps[int]:
+    """The version of the schema in the caller's database; 0 where there is none."""
+    if door.dialect == SQLITE:
+        there = yield Statement("SELECT name FROM sqlite_master WHERE name = 'holdfast_meta'")
+        meta = "holdfast_meta"
+    else:
+        there = yield Statement(
+            f"SELECT tablename FROM pg_tables WHERE schemaname = '{door.schema}' AND tablename = 'meta'"  # noqa: S608
+        )
+        meta = f"{door.schema}.meta"
+    if not there:
+        return 0
+    rows = yield Statement(f"SELECT value FROM {meta} WHERE key = 'schema_version'")  # noqa: S608
+    return int(rows[0][0]) if rows else 0
+
+
+def upgrade(door: Door) -> Steps[tuple[int, int]]:
+    """Bring the tables to the newest version in the caller's transaction. The version before and after."""
+    found = yield from version_found(door)
+    known = version_known(door.dialect)
+    if found > known:
+        raise StoreTooNew(
+            f"this store has schema {found}; this program knows schemas up to {known}: install that version"
+        )
+    for text in upgrade_texts(door.dialect, door.schema, found):
+        yield Statement(text)
+    return found, known
+
+
+def downgrade(door: Door) -> Steps[None]:
+    """Remove the tables and everything in them, in the caller's transaction."""
+    for text in downgrade_texts(door.dialect, door.schema):
+        yield Statement(text)
+
+
+def upgrade_texts(dialect: str, schema: str, found: int) -> Iterator[str]:
+    """The statements that lead from one version to the newest, one by one."""
+    known = version_known(dialect)
+    if found >= known:
+        return
+    facts = {"schema_version": str(known), "made_by": __version__}
+    if dialect == SQLITE:
+        facts["kind"] = "application"
+    elif found == 0:
+        yield f"CREATE SCHEMA IF NOT EXISTS {schema}"
+    split = sqlite_split if dialect == SQLITE else _postgres_split
+    for number, script in _scripts(dialect):
+        if number > found:
+            for text in split(script):
+                yield text if dialect == SQLITE else in_schema(text, schema)
+    if dialect != SQLITE:
+        yield from _postgres_views(schema)
+    meta = "holdfast_meta" if dialect == SQLITE else f"{schema}.meta"
+    for key, value in facts.items():
+        yield (
+            f"INSERT INTO {meta} (key, value) VALUES ('{key}', '{value}') "  # noqa: S608
+            f"ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+        )
+
+
+def downgrade_texts(dialect: str, schema: str) -> Iterator[str]:
+    if dialect != SQLITE:
+        yield f"DROP SCHEMA IF EXISTS {schema} CASCADE"
+        return
+    for kind, name in _sqlite_names():
+        yield f"DROP {kind} IF EXISTS {name}"
+
+
+def _sqlite_names() -> list[tuple[str, str]]:
+    """Views first, since they stand on tables. Asked of a database made for the purpose, not read out of SQL."""
+    scratch = sqlite3.connect(":memory:")
+    try:
+        for _, script in sqlite_scripts():
+            scratch.executescript(script)
+        return scratch.execute(
+            "SELECT upper(type), name FROM sqlite_master WHERE type IN ('view', 'table') "
+            "AND name LIKE 'holdfast\\_%' ESCAPE '\\' ORDER BY type DESC, name"
+        ).fetchall()
+    finally:
+        scratch.close()
+
+
+def _scripts(dialect: str) -> list[tuple[int, str]]:
+    if dialect == SQLITE:
+        return sqlite_scripts()
+    folder = files("holdfast.store.postgres").joinpath("migrations")
+    names = sorted(entry.name for entry in folder.iterdir() if entry.name[:4].isdigit())
+    return [(int(name[:4]), folder.joinpath(name).read_text(encoding="utf-8")) for name in names]
+
+
+def _postgres_views(schema: str) -> Iterator[str]:
+    """The views under the source systems' names are made anew whenever the tables change."""
+    text = files("holdfast.store.postgres").joinpath("migrations", "views.sql").read_text(encoding="utf-8")
+    for statement in _postgres_split(in_schema(text, schema)):
+        view = statement.partition("CREATE VIEW ")[2].split()[:1]
+        if view:
+            yield f"DROP VIEW IF EXISTS {view[0]}"
+        yield statement
+
+
+def _postgres_split(script: str) -> Iterator[str]:
+    """The statements of a script, functions whole: a statement ends with a line's semicolon outside a $$ body."""
+    lines: list[str] = []
+    for line in script.splitlines():
+        code = line.partition("--")[0].rstrip()
+        if code or lines:
+            lines.append(line)
+        text = "\n".join(lines)
+        if code.endswith(";") and text.count("$$") % 2 == 0:
+            yield text.strip()
+            lines = []

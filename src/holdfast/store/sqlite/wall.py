@@ -1,0 +1,86 @@
+"""A wall clock that was set back: what was due must not have to wait until the clock is there again.
+
+Leases run on the boot clock and do not notice. Due times are wall times, so after a step back they lie too far
+ahead. Each can be put right exactly: a first attempt is due at once, or at the event's own `not_before`; a retry
+waits as long as was decided when its last attempt ended, which is on record. A step forward needs no repair:
+retries come early, never late.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from holdfast.ports import Clock
+from holdfast.store.sqlite.connection import Connection
+from holdfast.store.sqlite.writer import Writer
+
+TOLERANCE_MS = 1000
+PAGE = 2000
+
+# Repair, not daily work: kept here, since no other store has statements of these names.
+_NEWEST = """
+SELECT max(at) FROM (
+  SELECT max(started_at) AS at FROM holdfast_owners
+  UNION ALL SELECT created_at FROM (SELECT created_at FROM holdfast_deliveries ORDER BY id DESC LIMIT 1)
+  UNION ALL SELECT ended_at FROM (SELECT ended_at FROM holdfast_attempts ORDER BY id DESC LIMIT 1))"""
+_AHEAD = """
+SELECT r.delivery, r.due_at, e.not_before,
+       (SELECT a.ended_at FROM holdfast_attempts a WHERE a.delivery = d.id AND a.generation = d.generation
+        ORDER BY a.id DESC LIMIT 1)
+FROM holdfast_ready r JOIN holdfast_deliveries d ON d.id = r.delivery JOIN holdfast_events e ON e.n = d.event
+WHERE r.delivery > ?1 AND r.due_at > ?2 ORDER BY r.delivery LIMIT ?3"""
+_ENDED = (
+    "SELECT a.ended_at FROM holdfast_attempts a WHERE a.delivery = holdfast_deliveries.id ORDER BY a.id DESC LIMIT 1"
+)
+_HANDED = f"""
+UPDATE holdfast_deliveries SET handed_until = ?1 + max(0, handed_until - ({_ENDED}))
+WHERE handed_until > ?1 AND ({_ENDED}) > ?1"""  # noqa: S608 - two constants
+_MEND = "UPDATE holdfast_ready SET due_at = ? WHERE delivery = ?"
+
+
+class WallWatch:
+    """Notices that the wall clock fell behind the boot clock; at first, that it lies behind what the store holds."""
+
+    def __init__(self, writer: Writer, clock: Clock) -> None:
+        self._writer, self._clock = writer, clock
+        self._offset_ms: int | None = None
+
+    async def tick(self) -> int:
+        """Put due times right if the clock was set back since the last look. How many."""
+        now_ms = self._clock.now_ms()
+        before, self._offset_ms = self._offset_ms, now_ms - self._clock.boot_ms()
+        if before is None:
+            newest = await self._writer.run(lambda c: c.rows(_NEWEST)[0][0] or 0, durable=False)
+            stepped = int(newest) > now_ms + TOLERANCE_MS
+        else:
+            stepped = self._offset_ms < before - TOLERANCE_MS
+        return await self._mend(now_ms) if stepped else 0
+
+    async def _mend(self, now_ms: int) -> int:
+        count, at = 0, 0
+        await self._writer.run(lambda connection: connection.run(_HANDED, (now_ms,)))
+        while True:
+            seen, mended, at = await self._writer.run(partial(_mend_page, at, now_ms))
+            count += mended
+            if seen < PAGE:
+                return count
+
+
+def _mend_page(after: int, now_ms: int, connection: Connection) -> tuple[int, int, int]:
+    rows = connection.rows(_AHEAD, (after, now_ms, PAGE))
+    due = [(due_again(now_ms, *row[1:]), row[0]) for row in rows if due_again(now_ms, *row[1:]) != row[1]]
+    connection.many(_MEND, due)
+    return len(rows), len(due), rows[-1][0] if rows else after
+
+
+def due_again(now_ms: int, due_ms: int, not_before_ms: int | None, last_ended_ms: int | None) -> int:
+    """When a delivery that lies ahead is due by a clock that was set back.
+
+    >>> due_again(1_000, 9_000, None, None), due_again(1_000, 9_000, 5_000, None), due_again(1_000, 9_000, None, 8_000)
+    (1000, 5000, 2000)
+    """
+    if last_ended_ms is None:
+        return max(now_ms, not_before_ms or 0)
+    if last_ended_ms <= now_ms:
+        return due_ms
+    return now_ms + max(0, due_ms - last_ended_ms)

@@ -1,0 +1,65 @@
+"""The observer: looks at the store after every commit, through a connection of its own, and writes down what moved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from holdfast.store.sqlite.connection import ApswConnection
+from holdfast.testing.sim.ledger import Change, Ledger, Seen
+
+_ROWS = """
+SELECT d.id, e.id, q.contract, e.seq, d.state, d.generation, d.attempts, d.reason, d.lane, d.pos,
+       r.token, r.owner, r.starts
+FROM holdfast_deliveries d JOIN holdfast_events e ON e.n = d.event JOIN holdfast_queues q ON q.id = d.queue
+LEFT JOIN holdfast_ready r ON r.delivery = d.id"""
+_WAITING = """
+SELECT (SELECT count(*) FROM holdfast_unrouted),
+       (SELECT count(*) FROM holdfast_deliveries WHERE state = 'pending')"""
+
+
+class Observer:
+    def __init__(self, path: Path, ledger: Ledger) -> None:
+        self._connection = ApswConnection(path)
+        self._ledger = ledger
+        self._rows: dict[int, tuple[object, ...]] = {}
+        self.seen: dict[int, Seen] = {}
+
+    def look(self, at_s: float) -> None:
+        """Compare with the last look. Called between a commit and anything else."""
+        known = self._rows
+        for row in self._connection.rows(_ROWS):
+            if known.get(row[0]) == row:
+                continue
+            known[row[0]] = row
+            before, after = self.seen.get(row[0]), Seen._make(row)
+            self.seen[after.id] = after
+            self._ledger.changes.append(Change(self._ledger.next_n(), before, after))
+            self._ledger.log(at_s, f"delivery {after.id} {_shown(before)} -> {_shown(after)}")
+
+    def overtaken(self, delivery: int) -> int | None:
+        """Who waits before this one in its lane, if anybody does."""
+        mine = self.seen[delivery]
+        if mine.lane is None or mine.pos is None:
+            return None
+        ahead = [
+            row.id
+            for row in self.seen.values()
+            if row.lane == mine.lane and row.state == "pending" and row.pos is not None and row.pos < mine.pos
+        ]
+        return min(ahead, default=None)
+
+    def waiting(self) -> tuple[int, int]:
+        """How many events wait for the router, and how many deliveries for their end."""
+        unrouted, pending = self._connection.rows(_WAITING)[0]
+        return int(unrouted), int(pending)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _shown(row: Seen | None) -> str:
+    if row is None:
+        return "new"
+    why = f"({row.reason})" if row.reason else ""
+    held = f" held by {row.owner}" if row.token is not None else ""
+    return f"{row.state}{why} life {row.generation} attempts {row.attempts} starts {row.starts}{held}"

@@ -1,0 +1,241 @@
+"""One simulated process: a store opened anew, the real duties over it, and an end that may come at any step."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from contextvars import Context
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from holdfast.daemon.loop import Duty, Loop
+from holdfast.domain.delivery import Settlement
+from holdfast.domain.errors import StoreBusy
+from holdfast.egress.engine import Deadlines, Deliverer, Engine, Renewal
+from holdfast.ingress.importer import SpoolImport
+from holdfast.operations.sweeper import Sweeper
+from holdfast.routing.registry import Registry
+from holdfast.routing.router import Router
+from holdfast.store.base import Deliveries, Owner, Routing, RoutingBatch
+from holdfast.store.sqlite.store import SqliteStore, inline_executor
+from holdfast.testing.clock import SeededChance
+from holdfast.testing.sim.driver import DRIVER, SimConnection
+from holdfast.testing.sim.ledger import LifeNote, Settled
+from holdfast.testing.sim.loop import Crash, Life
+from holdfast.testing.sim.receiver import SimHandler, SimWebhook
+from holdfast.testing.sim.scene import CONTRACTS, POLICIES
+
+if TYPE_CHECKING:
+    from holdfast.testing.sim.world import World
+
+T = TypeVar("T")
+
+
+class Died(Exception):
+    """The process ended before it answered."""
+
+
+class Process:
+    def __init__(self, world: World, name: str, keep: bool) -> None:
+        self.world, self.name, self.keep = world, name, keep
+        self.life = Life(name)
+        self.note = world.ledger.lives[name] = LifeNote(name)
+        self.owner: Owner
+        self.engine: Engine
+        self.started = False
+        self.crash_point: tuple[str, int] | None = None
+        self.crash_in: int | None = None
+        self.died: asyncio.Future[None] = world.loop.create_future()
+        self._chance = SeededChance(world.chance.getrandbits(64))
+        self._context = self.life.context()
+        self._calls: set[asyncio.Future[Any]] = set()
+        self._changes = -1
+        self.store = SqliteStore.open(
+            world.path, driver=DRIVER, keep=keep, clock=world.clock, chance=self._chance,
+            executor=inline_executor, probe=self._probe,
+        )  # fmt: skip
+        self.log("opens the store")
+
+    async def start(self) -> None:
+        """What a daemon does when it starts: enlist, register contracts, take up its duties."""
+        store, world, mutant = self.store, self.world, self.world.mutant
+        self.owner = await store.owners.enlist()
+        self.note.owner = self.owner.id
+        if self.keep:
+            for contract in CONTRACTS:
+                await store.contracts.put(contract, None, keep=True)
+        handlers = SimHandler(self)
+        await store.deliveries.serve(sorted(handlers.serves() or ()))
+        registry = Registry(store.contracts, POLICIES)
+        await registry.refresh()
+        self.loop = loop = Loop(self._chance)
+        deliveries: Deliveries = mutant.deliveries(Witness(self, store.deliveries), store)
+        deliverers: dict[str, Deliverer] = {
+            deliverer.kind: mutant.deliverer(deliverer) for deliverer in (handlers, SimWebhook(self))
+        }
+        self.engine = engine = Engine(
+            deliveries, self.owner, deliverers, mutant.terms(registry.terms_of), world.clock, self._chance,
+            capacity=1 if world.swarm.batch_of_one else 1000,
+        )  # fmt: skip
+        wake = loop.add(mutant.engine(engine), poll_s=mutant.poll_s)
+        engine.wake = lambda: None if self._drops() else wake()
+        for duty in self._duties(engine, deliveries, handlers, registry):
+            loop.add(duty, poll_s=60.0 if isinstance(duty, Renewal) else 1.0)
+        store.on_change(self._changed)
+        self.started = True
+        self.log("is at work")
+
+    def _duties(self, engine: Engine, deliveries: Deliveries, handlers: SimHandler, registry: Registry) -> list[Duty]:
+        world, mutant = self.world, self.world.mutant
+        duties: list[Duty] = [Seldom(Deadlines(engine)), Renewal(engine)]
+        if mutant.sweeps:
+            duties.append(Sweeper(deliveries, self.owner, lambda: handlers.serves() or frozenset(), world.clock))
+        if self.keep:
+            routing: Routing = OneByOne(self.store.routing) if world.swarm.batch_of_one else self.store.routing
+            duties.append(mutant.router(Router(routing, registry), registry, self.store))
+            duties.append(SpoolImport(world.spool, mutant.events(self.store), world.clock))
+        return duties
+
+    async def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Ask the process from outside; `Died` if it ends first."""
+        if self.life.dead:
+            work.close()
+            raise Died(self.name)
+        answer: asyncio.Future[T] = self.world.loop.create_future()
+        self._calls.add(answer)
+        task = self.world.loop.create_task(work, context=self._context.copy())
+        task.add_done_callback(lambda done: _pass_on(done, answer), context=Context())
+        try:
+            return await answer
+        finally:
+            self._calls.discard(answer)
+
+    def kill(self, why: str) -> None:
+        """End it from outside: nothing of it runs again, and its open transaction is lost."""
+        if self.life.dead:
+            return
+        self.log(f"dies: {why}")
+        self.life.dead, self.note.died_n = True, self.world.ledger.next_n()
+        self.let_go()
+        for answer in list(self._calls):
+            if not answer.done():
+                answer.set_exception(Died(self.name))
+        self.died.set_result(None)
+
+    def let_go(self) -> None:
+        """What the operating system does for the dead: files are closed, locks fall free, nothing is committed."""
+        store = self.store
+        for connection in (store._writer._connection, store._reader._connection, store._care_connection):
+            connection.close()
+        if store._keeper is not None:
+            store._keeper.release()
+
+    def crash(self, why: str) -> None:
+        """End it from within."""
+        self.kill(why)
+        raise Crash(why)
+
+    def leaked(self) -> str | None:
+        """What the engine still counts as in hand, though it has nothing to do."""
+        held = {queue: line.held for queue, line in self.engine._lines.items() if line.held}
+        in_hand = sorted(self.engine._held)
+        return f"{self.name} counts {held} as held, and has {in_hand} in hand" if held or in_hand else None
+
+    def log(self, line: str) -> None:
+        self.world.ledger.log(self.world.loop.time(), f"{self.name} {line}")
+
+    def before_step(self) -> None:
+        if self.crash_in is not None:
+            self.crash_in -= 1
+            if self.crash_in < 0:
+                self.world.ledger.fault("crash between two steps")
+                self.kill("between two steps")
+
+    def _probe(self, point: str) -> None:
+        world = self.world
+        if point == "after_commit":
+            connection = self.store._writer._connection
+            assert isinstance(connection, SimConnection)
+            if connection.changes != self._changes:
+                self._changes = connection.changes
+                world.observer.look(world.loop.time())
+        if self.crash_point is not None and self.crash_point[0] == point:
+            left = self.crash_point[1] - 1
+            self.crash_point = (point, left)
+            if left < 0:
+                world.ledger.fault(f"crash at {point}")
+                self.crash(f"at {point}")
+        if point != "after_commit" and world.is_busy():
+            world.ledger.fault("database busy")
+            raise StoreBusy("simulated: another writer is in the way")
+
+    def _drops(self) -> bool:
+        dropped = self.world.drops_wake()
+        if dropped:
+            self.world.ledger.fault("wake-up dropped")
+        return dropped
+
+    def _changed(self, topic: str) -> None:
+        if self._drops():
+            return
+        duties = {"events": ("router",), "deliveries": ("engine",)}.get(topic, ("router", "sweeper"))
+        self.loop.wake(*duties)
+
+
+class Witness:
+    """Between an engine and the store: writes down what the store answered to each settlement."""
+
+    def __init__(self, process: Process, inner: Deliveries) -> None:
+        self._process, self._inner = process, inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def settle(self, owner: Owner, settlements: Sequence[Settlement]) -> set[int]:
+        lost = await self._inner.settle(owner, settlements)
+        ledger = self._process.world.ledger
+        for item in settlements:
+            id, token = item.claim.delivery.id, item.claim.token
+            ledger.settled.append(Settled(ledger.next_n(), self._process.name, id, token, id in lost))
+            if id in lost:
+                ledger.fault("settlement refused: lease lost")
+                self._process.log(f"lost its lease of {id}")
+        return lost
+
+
+class Seldom:
+    """A duty once a second. Twenty looks a second at the same deadlines would be most of a schedule's steps."""
+
+    def __init__(self, inner: Duty) -> None:
+        self._inner, self.name = inner, inner.name
+
+    async def tick(self) -> float | None:
+        await self._inner.tick()
+        return 1.0
+
+
+class OneByOne:
+    """Routing in batches of one."""
+
+    def __init__(self, inner: Routing) -> None:
+        self._inner = inner
+
+    @asynccontextmanager
+    async def batch(self, limit: int) -> AsyncIterator[RoutingBatch]:
+        async with self._inner.batch(1) as batch:
+            yield batch
+
+    async def backlog(self) -> int:
+        return await self._inner.backlog()
+
+
+def _pass_on(done: asyncio.Task[T], answer: asyncio.Future[T]) -> None:
+    if answer.done():
+        return
+    error = done.exception() if not done.cancelled() else Died("cancelled")
+    if isinstance(error, Crash):
+        answer.set_exception(Died("crashed"))
+    elif error is not None:
+        answer.set_exception(error)
+    else:
+        answer.set_result(done.result())

@@ -1,0 +1,150 @@
+"""Runs seeds, one world each, and keeps count."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import shutil
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from holdfast.store.sqlite.store import prepare_file
+from holdfast.testing.prove.evidence import Violation
+from holdfast.testing.sim.checks import check_case
+from holdfast.testing.sim.driver import DRIVER
+from holdfast.testing.sim.mutants import NONE, Mutant
+from holdfast.testing.sim.world import World
+
+COLLECT_EVERY = 50
+_MEMORY = Path("/dev/shm")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one seed gave."""
+
+    seed: int
+    violations: tuple[Violation, ...]
+    fingerprint: str
+    faults: Counter[str]
+    switches: tuple[str, ...]
+    trace: tuple[str, ...] = ()
+    steps: int = 0
+    elapsed_s: float = 0.0
+
+
+@dataclass
+class Totals:
+    """What many seeds gave."""
+
+    seeds: int = 0
+    steps: int = 0
+    virtual_s: float = 0.0
+    seconds: float = 0.0
+    repeated: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+    failed: list[Outcome] = field(default_factory=list)
+
+    def add(self, outcome: Outcome) -> None:
+        self.seeds += 1
+        self.steps += outcome.steps
+        self.virtual_s += outcome.elapsed_s
+        self.faults.update(outcome.faults)
+        if outcome.violations:
+            self.failed.append(outcome)
+
+    @property
+    def rate(self) -> float:
+        return self.seeds / self.seconds if self.seconds else 0.0
+
+
+class Runner:
+    """Use as a context. Its folder lies in memory where the system has such a place."""
+
+    def __enter__(self) -> Runner:
+        place = _MEMORY if _MEMORY.is_dir() else None
+        self._root = Path(tempfile.mkdtemp(prefix="holdfast-sim-", dir=place))
+        self._template = self._root / "template.db"
+        prepare_file(self._template, DRIVER, own=True, create=True)
+        self._count = 0
+        gc.disable()  # what a schedule leaves behind is looked through now and then, not all the time
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        gc.enable()
+        shutil.rmtree(self._root, ignore_errors=True)
+
+    def run(self, seed: int, mutant: Mutant = NONE, *, trace: bool = False) -> Outcome:
+        """One seed, from its first event to the verdict."""
+        folder = self._root / f"seed{seed}"
+        folder.mkdir()
+        try:
+            with mutant.at_large(), _without_noise() as noise:
+                world = World(seed, folder, self._template, mutant, trace)
+                case = world.run()
+                violations = check_case(case)
+        finally:
+            shutil.rmtree(folder)
+            self._count += 1
+            if self._count % COLLECT_EVERY == 0:
+                gc.collect()
+        violations += [Violation("error", "log", line) for line in noise]
+        return Outcome(
+            seed, tuple(violations), world.ledger.fingerprint, world.ledger.faults, tuple(world.swarm.names),
+            tuple(world.ledger.trace or ()), world.loop.steps, world.loop.time(),
+        )  # fmt: skip
+
+    def run_many(self, first: int, count: int | None, seconds: float | None = None, twice_every: int = 100) -> Totals:
+        """Seeds one after another: so many, or for so long. Every hundredth is run twice, and must be the same."""
+        totals, began_s, seed = Totals(), time.perf_counter(), first
+        while (count is None or totals.seeds < count) and (seconds is None or time.perf_counter() - began_s < seconds):
+            outcome = self.run(seed)
+            totals.add(outcome)
+            if twice_every and totals.seeds % twice_every == 1:
+                totals.repeated += 1
+                if self.run(seed).fingerprint != outcome.fingerprint:
+                    fault = Violation("determinism", str(seed), "two runs of this seed took different ways")
+                    totals.failed.append(Outcome(seed, (fault,), outcome.fingerprint, Counter(), outcome.switches))
+            seed += 1
+        totals.seconds = time.perf_counter() - began_s
+        return totals
+
+    def first_kill(self, mutant: Mutant, first: int, count: int) -> Outcome | None:
+        """The first seed that sees a mutant."""
+        for seed in range(first, first + count):
+            outcome = self.run(seed, mutant)
+            if outcome.violations:
+                return outcome
+        return None
+
+
+class _Noise(logging.Handler):
+    """Errors that a duty survived. The faults that were put in are expected; anything else is a finding."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "simulated" not in record.getMessage():
+            self.lines.append(record.getMessage())
+
+
+@contextmanager
+def _without_noise() -> Iterator[list[str]]:
+    logger, handler = logging.getLogger("holdfast"), _Noise()
+    level, propagate = logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.propagate = False
+    logger.setLevel(logging.ERROR)
+    try:
+        yield handler.lines
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = propagate
+        logger.setLevel(level)

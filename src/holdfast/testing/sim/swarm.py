@@ -1,0 +1,47 @@
+"""The swarm: which faults a seed switches on. Few at a time, so that they do not hide one another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from random import Random
+
+
+@dataclass(frozen=True)
+class Swarm:
+    """Each switch is one kind of trouble. All off is a quiet day."""
+
+    crash_commit: bool = False
+    crash_step: bool = False
+    crash_recovery: bool = False
+    reboot: bool = False
+    freeze: bool = False
+    drop_wakes: bool = False
+    wall_steps: bool = False
+    slow: bool = False
+    lost_replies: bool = False
+    server_errors: bool = False
+    redirects: bool = False
+    rejects: bool = False
+    poison: bool = False
+    killer: bool = False
+    second_owner: bool = False
+    batch_of_one: bool = False
+    busy: bool = False
+    operator: bool = False
+    contract_changes: bool = False
+    pauses: bool = False
+    spool: bool = False
+    unshuffled: bool = False
+
+    @property
+    def names(self) -> list[str]:
+        return [field.name for field in fields(self) if getattr(self, field.name)]
+
+
+RARE = {"slow": 0.15, "freeze": 0.2, "killer": 0.15, "second_owner": 0.25, "reboot": 0.15, "unshuffled": 0.2}
+USUAL = 0.35
+
+
+def draw_swarm(chance: Random) -> Swarm:
+    """A subset by chance. What costs much virtual time comes less often."""
+    return Swarm(**{field.name: chance.random() < RARE.get(field.name, USUAL) for field in fields(Swarm)})

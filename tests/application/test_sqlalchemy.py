@@ -1,0 +1,131 @@
+"""For people who use SQLAlchemy: the events as a table, and Holdfast's tables in Alembic's migrations."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+import holdfast.alembic
+from holdfast import Outbox
+from holdfast.store.open import open_store
+from postgres import fresh_schema, oldest_and_newest, start
+
+
+class Operations:
+    """What Alembic's `op` is to us: it executes, knows its context, and online has a connection."""
+
+    def __init__(self, connection: sa.Connection | None, dialect: sa.Dialect) -> None:
+        self._connection, self.script = connection, list[str]()
+        self._context = SimpleNamespace(dialect=dialect, as_sql=connection is None)
+
+    def get_context(self) -> Any:
+        return self._context
+
+    def get_bind(self) -> sa.Connection | None:
+        return self._connection
+
+    def execute(self, text: sa.TextClause) -> None:
+        if self._connection is None:
+            self.script.append(str(text.compile(dialect=self._context.dialect)))
+        else:
+            self._connection.execute(text)
+
+
+class Place:
+    def __init__(self, url: str, engine: sa.Engine) -> None:
+        self.url, self.engine = url, engine
+
+    @contextlib.contextmanager
+    def op(self) -> Iterator[Operations]:
+        with self.engine.begin() as connection:
+            yield Operations(connection, connection.dialect)
+
+
+@pytest.fixture
+def sqlite_place(tmp_path: Path) -> Iterator[Place]:
+    engine = sa.create_engine(f"sqlite:///{tmp_path}/app.db")
+    yield Place(f"sqlite:///{tmp_path}/app.db", engine)
+    engine.dispose()
+
+
+@pytest.fixture
+def postgres_place() -> Iterator[Place]:
+    server, schema = start(oldest_and_newest()[-1]), fresh_schema()
+    engine = sa.create_engine(f"postgresql+psycopg://postgres@/postgres?host={server.folder}")
+    yield Place(server.url(schema), engine)
+    engine.dispose()
+    server.psql(f"DROP SCHEMA IF EXISTS {schema} CASCADE;")
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(request: pytest.FixtureRequest) -> Place:
+    found: Place = request.getfixturevalue(f"{request.param}_place")
+    return found
+
+
+async def test_alembic_makes_a_store_that_works_and_removes_it(place: Place) -> None:
+    with place.op() as op:
+        holdfast.alembic.upgrade(op, url=place.url)
+    with place.op() as op:
+        holdfast.alembic.upgrade(op, url=place.url)
+    store = open_store(place.url, driver="sqlite3", create=False)
+    assert await store.contracts.all() == []
+    await store.close()
+    with place.op() as op:
+        holdfast.alembic.downgrade(op, url=place.url)
+    names = sa.inspect(place.engine).get_table_names(schema=None if "sqlite" in place.url else place.url[-9:])
+    assert [name for name in names if name.startswith("holdfast")] == []
+
+
+def test_alembics_schema_is_the_one_migrate_makes(sqlite_place: Place, tmp_path: Path) -> None:
+    with sqlite_place.op() as op:
+        holdfast.alembic.upgrade(op)
+    Outbox(f"sqlite:///{tmp_path}/other.db").migrate()
+    assert schema(tmp_path / "app.db") == schema(tmp_path / "other.db")
+
+
+def test_offline_the_script_starts_from_the_version_it_is_told(sqlite_place: Place, tmp_path: Path) -> None:
+    dialect = sqlite_place.engine.dialect
+    whole, rest = Operations(None, dialect), Operations(None, dialect)
+    holdfast.alembic.upgrade(whole)
+    holdfast.alembic.upgrade(rest, since=1)
+    assert not [text for text in rest.script if "CREATE TABLE holdfast_events" in text]
+    with contextlib.closing(sqlite3.connect(tmp_path / "offline.db")) as connection:
+        for text in whole.script:
+            connection.execute(text)
+        connection.commit()
+    Outbox(f"sqlite:///{tmp_path}/other.db").migrate()
+    assert schema(tmp_path / "offline.db") == schema(tmp_path / "other.db")
+
+
+def test_events_are_a_table_to_select_from(place: Place) -> None:
+    outbox = Outbox(place.url)
+    outbox.migrate()
+    with place.engine.begin() as connection:
+        outbox.publish(connection, "order.placed", {"id": 42}, stream="s", properties={"region": "eu"})
+    events = outbox.table(sa.MetaData())
+    with place.engine.connect() as connection:
+        row = connection.execute(sa.select(events).where(events.c.type == "order.placed")).one()
+    assert (row.stream, row.seq, row.payload, row.properties) == ("s", 1, {"id": 42}, {"region": "eu"})
+
+
+def test_the_table_has_every_column_there_is(place: Place) -> None:
+    outbox = Outbox(place.url)
+    outbox.migrate()
+    table = outbox.table(sa.MetaData())
+    real = sa.inspect(place.engine).get_columns(table.name, schema=table.schema)
+    assert [column["name"] for column in real] == [column.name for column in table.columns]
+
+
+def schema(path: Path) -> list[tuple[Any, ...]]:
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        rows = connection.execute("SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY 1, 2")
+        meta = connection.execute("SELECT key, value FROM holdfast_meta WHERE key <> 'epoch' ORDER BY key")
+        return [*rows.fetchall(), *meta.fetchall()]

@@ -1,0 +1,183 @@
+"""A disk that fails, and files that vanish: stop for good, say so, and find all that was promised at the next start."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+import pytest
+
+from holdfast.daemon.loop import Loop
+from holdfast.domain.delivery import Delivered
+from holdfast.domain.errors import StoreError, StoreFailed
+from holdfast.domain.event import new_event
+from holdfast.operations.retention import Checkpointing, Watching
+from holdfast.store.sqlite.store import SqliteStore
+from holdfast.testing.clock import SeededChance
+from holdfast.testing.disk.recorder import EIO_READ, EIO_SYNC, EIO_WRITE, Fault
+from holdfast.testing.suite.bench import Bench
+
+FAULTS = [("write", "-wal", EIO_WRITE), ("sync", "-wal", EIO_SYNC)]
+
+
+async def accepted_in(store: SqliteStore) -> list[str]:
+    return [event.id for event in await store.events.read("s", 0, 1000)]
+
+
+async def fill(store: SqliteStore, count: int = 5) -> list[str]:
+    return [one.id for _ in range(count) for one in await store.events.append([new_event("t", stream="s")])]
+
+
+@pytest.mark.parametrize(("kind", "file", "code"), FAULTS)
+async def test_a_failing_disk_ends_all_writing_and_loses_nothing(shelf, kind: str, file: str, code: int) -> None:
+    store = shelf.open()
+    accepted = await fill(store)
+    shelf.disk.fault = Fault(kind, file, code, times=1)
+    with pytest.raises(StoreFailed, match="the disk failed"):
+        await store.events.append([new_event("t", "in doubt", stream="s")])
+    for _ in range(3):  # the disk works again, but nobody knows what it forgot: a sync is never tried twice
+        with pytest.raises(StoreFailed):
+            await store.events.append([new_event("t", "refused", stream="s")])
+        with pytest.raises(StoreFailed):
+            await store.deliveries.reclaim()
+    assert shelf.disk.fault.met == 1
+    await store.close()
+    again = shelf.open(driver="apsw")
+    assert (await accepted_in(again))[:5] == accepted
+    assert await again.care.check() == []
+    assert not any("refused" in str(event.payload) for event in await again.events.read("s", 0, 100))
+    await again.close()
+
+
+@pytest.mark.parametrize("skip", range(0, 12, 3))
+async def test_a_disk_that_fails_at_any_write_of_a_settlement_leaves_it_whole_or_undone(shelf, skip: int) -> None:
+    async def open_store(name, clock, chance, keep):
+        return shelf.open(keep=keep)
+
+    bench = await Bench.start(open_store)
+    await bench.contract()
+    id = await bench.send()
+    claim = await bench.take()
+    shelf.disk.fault = Fault("write", "-wal", EIO_WRITE, skip=skip)
+    try:
+        settled = await bench.settle(claim, Delivered())
+    except StoreFailed:
+        settled = False
+    shelf.disk.fault = None
+    await bench.crash()
+    row = await bench.row(id)
+    assert (row.state, row.attempts) in ([("delivered", 1)] if settled else [("delivered", 1), ("pending", 0)])
+    assert await bench.faults() == []
+    await bench.close()
+
+
+async def test_a_checkpoint_that_cannot_sync_is_fatal_for_the_writer_too(shelf) -> None:
+    store = shelf.open()
+    accepted = await fill(store)
+    shelf.disk.fault = Fault("sync", "", EIO_SYNC, times=1)
+    loop = Loop(SeededChance(1))
+    loop.add(Checkpointing(store.care))
+    async with asyncio.timeout(5):
+        error = await loop.fatal
+    assert "the disk failed" in error.message
+    with pytest.raises(StoreFailed):
+        await store.events.append([new_event("t")])
+    assert "the disk failed" in loop.health()["checkpoint"]
+    await loop.stop()
+    await store.close()
+    again = shelf.open(driver="apsw")
+    assert await accepted_in(again) == accepted
+    await again.close()
+
+
+async def test_a_disk_that_cannot_be_read_says_so(shelf) -> None:
+    store = shelf.open()
+    await store.events.append([new_event("t", "x" * 5000, stream=f"s{i}") for i in range(200)])
+    await store.care.checkpoint()
+    await store.close()
+    store = shelf.open()
+    shelf.disk.fault = Fault("read", "", EIO_READ)
+    with pytest.raises(StoreError):
+        await store.events.read("s100", 0, 100)
+    assert await store.care.check() != []
+    shelf.disk.fault = None
+    await store.close()
+
+
+@pytest.mark.parametrize("driver", ["apsw", "sqlite3"])
+@pytest.mark.parametrize("file", ["", "-wal", "-shm"])
+@pytest.mark.parametrize("how", ["deleted", "replaced"])
+async def test_a_file_that_vanishes_is_noticed_within_a_second(shelf, driver: str, file: str, how: str) -> None:
+    store = shelf.open(driver=driver)
+    await fill(store)
+    store.care.changed_elsewhere()
+    path = shelf.path.with_name(shelf.path.name + file)
+    path.rename(path.with_name("aside"))
+    if how == "replaced":
+        path.write_bytes(path.with_name("aside").read_bytes())
+    shelf.clock.advance(1)
+    loop = Loop(SeededChance(1))
+    loop.add(Watching(store.care, lambda: None))
+    async with asyncio.timeout(1):
+        error = await loop.fatal
+    assert f"{path} was moved or replaced" in error.message
+    with pytest.raises(StoreFailed, match="moved or replaced"):
+        await store.events.append([new_event("t")])
+    await loop.stop()
+    await store.close()
+
+
+async def test_files_that_stay_are_no_cause_for_alarm(shelf) -> None:
+    store = shelf.open()
+    other = shelf.open(keep=False)
+    for _ in range(5):
+        await fill(other, 1)
+        store.care.wal_max_bytes = 0
+        await store.care.checkpoint()
+        store.care.check_file()
+    await other.close()
+    store.care.check_file()
+    await store.close()
+
+
+async def damaged(shelf, at: int, data: bytes | None) -> bytes:
+    """A store of some size, with bytes put in at a place; None: cut off there."""
+    store = shelf.open(driver="apsw")
+    await store.events.append([new_event("t", "x" * 3000, stream=f"s{i % 7}") for i in range(300)])
+    await store.close()
+    content = shelf.path.read_bytes()
+    at = at if at >= 0 else len(content) // 2 // 4096 * 4096
+    shelf.path.write_bytes(content[:at] if data is None else content[:at] + data + content[at + len(data) :])
+    return shelf.path.read_bytes()
+
+
+DAMAGE = {
+    "a flipped bit in the header's name": (0, b"R"),
+    "a flipped bit in the header's page size": (16, b"\x11"),
+    "a flipped bit in the header's format": (44, b"\x00\x00\x00\x24"),
+    "a zeroed first page": (0, bytes(4096)),
+    "a zeroed page in the middle": (-1, bytes(4096)),
+    "a flipped bit in the kind of a table's page": (-1, b"\xad"),
+    "cut off in the middle": (-1, None),
+    "cut off in the first page": (1000, None),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGE)
+async def test_damage_is_reported_and_the_file_left_as_it_was(shelf, what: str) -> None:
+    content = await damaged(shelf, *DAMAGE[what])
+    found = await faults_of(shelf)
+    assert found != []
+    assert re.search("damaged|malformed|invalid|unsupported|page", found[0])
+    assert shelf.path.read_bytes() == content
+
+
+async def faults_of(shelf) -> list[str]:
+    """What the check finds, or why the store does not even open."""
+    try:
+        store = shelf.open(driver="apsw")
+    except StoreError as error:
+        return [error.message]
+    found = await store.care.check()
+    await store.close()
+    return list(found)

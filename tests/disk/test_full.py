@@ -1,0 +1,239 @@
+"""A full disk: new facts are refused early, what was accepted goes on, and all opens again by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import subprocess
+import sys
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from holdfast.daemon.config import load_config
+from holdfast.daemon.serve import Server, bind
+from holdfast.daemon.wiring import House
+from holdfast.domain.address import parse_address
+from holdfast.domain.contract import Contract
+from holdfast.domain.delivery import Delivered
+from holdfast.domain.errors import StoreError, StoreFull
+from holdfast.domain.event import new_event
+from holdfast.store.open import open_store
+from holdfast.store.sqlite.disk import Disk, Room, free_bytes
+from holdfast.surfaces.rest.app import build_app
+from holdfast.surfaces.rest.gate import Tokens
+from holdfast.testing.clock import ManualClock
+from holdfast.testing.disk.recorder import NO_SPACE, Fault
+from holdfast.testing.suite.bench import Bench
+
+MIB = 1 << 20
+
+
+async def bench_on(shelf) -> Bench:
+    async def open_store(name, clock, chance, keep):
+        return shelf.open(keep=keep)
+
+    bench = Bench(open_store)
+    bench.clock = shelf.clock
+    await bench.reopen()
+    await bench.contract()
+    return bench
+
+
+async def test_below_the_mark_intake_is_refused_and_the_rest_goes_on(shelf) -> None:
+    bench = await bench_on(shelf)
+    waiting = await bench.send()
+    shelf.free = 2 * MIB
+    shelf.clock.advance(0.5)
+    with pytest.raises(StoreFull, match=r"only 2\.0 MiB are free in .*make room"):
+        await bench.emit()
+    with pytest.raises(StoreFull, match="nothing new is accepted"):
+        await bench.contract("another")
+    await bench.store.contracts.put(Contract("c", parse_address("handler:h")), None, keep=True)
+    assert await bench.end(Delivered()) == waiting
+    assert await bench.store.contracts.set_active("c", False)
+    assert (await bench.row(waiting)).state == "delivered"
+    assert await bench.faults() == []
+    await bench.close()
+
+
+async def test_intake_opens_by_itself_when_there_is_room_again(shelf) -> None:
+    store = shelf.open()
+    shelf.free = 0
+    shelf.clock.advance(0.5)
+    with pytest.raises(StoreFull):
+        await store.events.append([new_event("t")])
+    assert store.care.gauges() == {"wal_bytes": store.care.wal_bytes(), "disk_free_bytes": 0, "ballast_bytes": 0,
+                                   "intake_open": False}  # fmt: skip
+    shelf.free = 10 * MIB
+    shelf.clock.advance(0.5)
+    await store.events.append([new_event("t")])
+    shelf.clock.advance(0.5)
+    store.care.changed_elsewhere()
+    assert store.care.gauges()["ballast_bytes"] == MIB
+    await store.close()
+
+
+async def test_the_ballast_is_real_and_the_keepers_alone(shelf, tmp_path: Path) -> None:
+    visitor = Disk(tmp_path / "visited.db", ManualClock(), False, Room(3 * MIB, MIB))
+    assert not visitor.ballast.exists()
+    store = shelf.open()
+    store.care.changed_elsewhere()
+    ballast = shelf.path.with_name("h.db.ballast")
+    assert ballast.stat().st_blocks * 512 >= MIB
+    assert ballast.stat().st_mode & 0o777 == 0o600
+    await store.close()
+    assert not ballast.exists()
+
+
+async def test_a_write_without_room_lets_go_of_the_ballast_and_the_next_finds_it(shelf) -> None:
+    bench = await bench_on(shelf)
+    waiting = await bench.send()
+    claim = await bench.take()
+    ballast = shelf.path.with_name("h.db.ballast")
+    bench.store.care.changed_elsewhere()
+    assert ballast.exists()
+    shelf.disk.fault = Fault("write", "-wal", NO_SPACE)
+    with pytest.raises(StoreFull, match="disk is full"):
+        await bench.settle(claim, Delivered())
+    assert not ballast.exists()
+    shelf.disk.fault = None  # what the ballast held is room now
+    assert await bench.settle(claim, Delivered())
+    assert (await bench.row(waiting)).state == "delivered"
+    for seconds in (0.5, 4.5):  # not at once: it would take the room away from those who need it
+        assert not ballast.exists()
+        shelf.clock.advance(seconds)
+        bench.store.care.changed_elsewhere()
+    assert ballast.exists()
+    await bench.close()
+
+
+async def test_a_start_on_a_full_disk_gives_up_the_ballast_first(shelf) -> None:
+    await shelf.open().close()
+    ballast = shelf.path.with_name("h.db.ballast")
+    ballast.write_bytes(bytes(MIB))  # as a crash would leave it
+    shelf.free = 0
+    store = shelf.open()
+    assert not ballast.exists()
+    await store.close()
+
+
+@pytest.mark.parametrize("file", ["-wal", ""])
+async def test_no_room_at_any_write_of_a_commit_or_a_checkpoint_loses_nothing(shelf, file: str) -> None:
+    """Every write in turn finds the disk full; the caller is told, and the same store goes on afterwards."""
+    store = shelf.open()
+    accepted: list[str] = []
+    for skip in range(40):
+        shelf.disk.fault = Fault("write", file, NO_SPACE, skip=skip, times=1)
+        for _ in range(3):
+            try:
+                accepted += [a.id for a in await store.events.append([new_event("t", "x" * 9000, stream="s")])]
+                await store.care.checkpoint()
+            except StoreFull:
+                assert shelf.disk.fault.met == 1
+        shelf.disk.fault = None
+    assert [event.id for event in await store.events.read("s", 0, 1000)] == accepted
+    assert len(accepted) > 40
+    assert await store.care.check() == []
+    await store.close()
+    again = shelf.open(driver="apsw")
+    assert [event.id for event in await again.events.read("s", 0, 1000)] == accepted
+    await again.close()
+
+
+async def test_a_read_only_file_refuses_intake_and_can_be_read(shelf) -> None:
+    store = shelf.open()
+    await store.events.append([new_event("t", stream="s")])
+    shelf.disk.read_only = True
+    reader = shelf.open(keep=False)
+    with pytest.raises(StoreFull, match="read-only"):
+        await reader.events.append([new_event("t")])
+    assert len(await reader.events.read("s", 0, 10)) == 1
+    await reader.close()
+    await store.close()
+
+
+async def test_a_read_only_file_system_is_named_before_anything_is_tried(shelf) -> None:
+    def free(folder: Path) -> int:
+        if shelf.free == 0:
+            raise OSError(errno.EROFS, "Read-only file system")
+        return free_bytes(folder)
+
+    store = shelf.open(room=Room(0, 0, free))
+    await store.events.append([new_event("t", stream="s")])
+    shelf.free = 0
+    shelf.clock.advance(1)
+    with pytest.raises(StoreFull, match=r"is read-only: .* can be read"):
+        await store.events.append([new_event("t")])
+    assert len(await store.events.read("s", 0, 10)) == 1
+    shelf.free = 1
+    shelf.clock.advance(1)
+    await store.events.append([new_event("t")])
+    await store.close()
+
+
+async def test_a_folder_that_cannot_be_written_is_a_clear_error(shelf) -> None:
+    shelf.path.with_name("h.db.keeper").mkdir()
+    with pytest.raises(StoreError, match=r"cannot be written .*make the folder writable"):
+        shelf.open()
+
+
+def test_what_cannot_be_measured_is_unknown_and_closes_nothing(tmp_path: Path) -> None:
+    def free(folder: Path) -> int:
+        raise OSError(errno.ENOSYS, "no such call")
+
+    disk = Disk(tmp_path / "h.db", ManualClock(), True, Room(3 * MIB, MIB, free))
+    disk.admit()
+    assert disk.gauges()["disk_free_bytes"] is None
+
+
+def test_a_mark_that_the_ballast_would_lift_intake_over_is_refused() -> None:
+    with pytest.raises(ValueError, match="one and a half times"):
+        Room(low_water_bytes=MIB, ballast_bytes=MIB)
+
+
+async def test_over_http_a_full_disk_is_503_with_retry_after_and_opens_within_five_seconds(tmp_path: Path) -> None:
+    room = {"free": 0}
+    store = open_store(
+        f"sqlite:///{tmp_path}/h.db", keep=True, room=Room(3 * MIB, MIB, free=lambda folder: room["free"])
+    )
+    house = House(store, load_config(None), None)
+    await house.start()
+    listener = bind("127.0.0.1", 0)
+    server = Server(build_app(house.operations, Tokens("t", house.operations.tokens.scope_of), {"127.0.0.1"}, 10_000),
+                    listener)  # fmt: skip
+    await server.start()
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}/api/events"
+    async with aiohttp.ClientSession(headers={"Authorization": "Bearer t"}) as session:
+        async with session.post(url, json={"type": "t.x"}) as answer:
+            assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
+            assert "MiB are free" in (await answer.json(content_type=None))["detail"]
+        async with session.get(url) as answer:
+            assert answer.status == 200
+        room["free"] = 100 * MIB
+        async with asyncio.timeout(5):
+            while await status_of(session.post(url, json={"type": "t.x"})) != 201:
+                await asyncio.sleep(0.05)
+            while not (tmp_path / "h.db.ballast").exists():
+                await asyncio.sleep(0.05)
+    await server.stop()
+    await house.stop()
+
+
+async def status_of(request: AbstractAsyncContextManager[aiohttp.ClientResponse]) -> int:
+    async with request as answer:
+        return answer.status
+
+
+def test_on_a_disk_that_really_is_full_settling_pruning_and_checkpoints_go_on(tmp_path: Path) -> None:
+    script = Path(__file__).with_name("small_disk.py")
+    command = ["unshare", "--user", "--map-root-user", "--mount", sys.executable, str(script), str(tmp_path)]
+    try:
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    except FileNotFoundError:
+        pytest.skip("there is no unshare here")
+    if ran.returncode == 77 or "unshare:" in ran.stderr:
+        pytest.skip("a small disk cannot be mounted here")
+    assert ran.stdout == "told\n", ran.stderr

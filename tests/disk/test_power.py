@@ -1,0 +1,64 @@
+"""Power cuts: whatever the disk keeps of its unsynced writes, nothing acknowledged is missing and nothing is half."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from holdfast.testing.disk.campaign import cut_power
+from holdfast.testing.disk.images import SECTOR, WAYS, counts, images
+from holdfast.testing.disk.recorder import Op
+
+LIFE = [
+    Op("write", "", 0, b"a" * SECTOR * 4),
+    Op("sync", ""),
+    Op("write", "", SECTOR, b"b" * SECTOR * 2),
+    Op("truncate", "", SECTOR * 3),
+    Op("write", "-wal", 0, b"w"),
+    Op("sync", ""),
+    Op("delete", "-wal"),
+]
+
+
+def left(point: int, seed: int = 0) -> dict[str, dict[str, bytes]]:
+    return {image.way: image.files for image in images(LIFE, [point], Random(seed))}
+
+
+def test_what_was_synced_is_there_whatever_happens() -> None:
+    assert left(0) == {"kept": {}}
+    assert left(2) == {"kept": {"": b"a" * SECTOR * 4}}
+    after = b"a" * SECTOR + b"b" * SECTOR * 2
+    assert {way: files[""] for way, files in left(6).items()} == dict.fromkeys(WAYS, after)
+    assert left(7) == {"kept": {"": after}}
+
+
+def test_what_was_not_synced_may_be_kept_dropped_or_torn() -> None:
+    at = left(4)
+    assert at["dropped"][""] == b"a" * SECTOR * 4
+    assert at["kept"][""] == b"a" * SECTOR + b"b" * SECTOR * 2
+    found = {left(4, seed)["torn"][""] for seed in range(50)}
+    sectors = {content[i : i + SECTOR] for content in found for i in range(0, len(content), SECTOR)}
+    assert sectors == {b"a" * SECTOR, b"b" * SECTOR}  # torn between sectors, never within
+    assert len(found) > 4
+
+
+def test_the_number_of_images_at_a_point_is_known_beforehand() -> None:
+    assert counts(LIFE) == [len(left(point)) for point in range(len(LIFE) + 1)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_store_survives_power_cuts_at_any_moment(seed: int) -> None:
+    tally = cut_power(seed, 250)
+    assert tally.faults == []
+    assert tally.images == 250
+    assert set(tally.ways) == set(WAYS)
+
+
+@pytest.mark.slow
+def test_a_disk_that_lies_about_syncing_is_caught() -> None:
+    """The harness can fail: without honest syncs, acknowledged events are missing and it says so."""
+    tally = cut_power(3, 60, lying=True)
+    assert tally.faulty > 10
+    assert any("lost evt_" in fault or "damaged" in fault or "no promised commit" in fault for fault in tally.faults)

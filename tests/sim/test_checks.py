@@ -1,0 +1,94 @@
+"""The judges are judged: each breach of a promise, built by hand, is seen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from holdfast.testing.prove.evidence import StoreRows
+from holdfast.testing.sim.book import Fate, _follows
+from holdfast.testing.sim.checks import (
+    check_absorbing,
+    check_duplicates,
+    check_holders,
+    check_lanes,
+    check_leases,
+    check_quiet,
+    check_starts,
+    check_success,
+)
+from holdfast.testing.sim.ledger import Attempt, Case, Change, Ledger, LifeNote, Seen, Settled
+
+WAITING = Seen(1, "evt1", "ordered", 1, "pending", 1, 0, None, 1, 1, None, None, 0)
+HELD = WAITING._replace(token=7, owner=3, starts=1)
+DONE = HELD._replace(state="delivered", attempts=1, token=None, owner=None, starts=None)
+
+
+def attempt(n: int, **more: object) -> Attempt:
+    made = Attempt(n, "one", 1, 1, "ordered", "evt1", "s", 1, "k", "d", "b", 7, False, None, "ok", n + 1)
+    return replace(made, **more)  # type: ignore[arg-type]
+
+
+def case(*changes: tuple[Seen, Seen], attempts: tuple[Attempt, ...] = (), settled: tuple[Settled, ...] = ()) -> Case:
+    ledger = Ledger(attempts=list(attempts), settled=list(settled), lives={"one": LifeNote("one", owner=3)})
+    ledger.changes = [Change(n * 10, *change) for n, change in enumerate(changes, start=1)]
+    rows = StoreRows([], [], [], frozenset(), frozenset(), {}, [])
+    return Case(ledger, rows, frozenset({"ordered"}), frozenset({"ordered"}), quiet=True)
+
+
+def test_a_good_story_passes() -> None:
+    good = case((WAITING, HELD), (HELD, DONE), attempts=(attempt(15),), settled=(Settled(25, "one", 1, 7, False),))
+    for judge in (check_success, check_lanes, check_holders, check_leases, check_duplicates, check_absorbing,
+                  check_starts, check_quiet):  # fmt: skip
+        assert list(judge(good)) == []
+
+
+def test_delivered_without_an_ok_is_seen() -> None:
+    assert list(check_success(case((HELD, DONE), attempts=(attempt(15, answer="503"),))))
+
+
+def test_an_attempt_that_overtakes_is_seen() -> None:
+    assert list(check_lanes(case(attempts=(attempt(1, overtakes=4),))))
+
+
+def test_first_attempts_out_of_order_are_seen() -> None:
+    assert list(check_lanes(case(attempts=(attempt(1, seq=2), attempt(3, seq=1)))))
+
+
+def test_a_settlement_with_another_lease_is_seen() -> None:
+    assert list(check_holders(case((HELD, DONE), settled=(Settled(25, "one", 1, 8, False),))))
+
+
+def test_a_lease_lost_without_a_cause_is_seen() -> None:
+    lost = case((HELD, WAITING))
+    assert list(check_leases(lost))
+    lost.ledger.lives["one"].suspended = True
+    assert not list(check_leases(lost))
+
+
+def test_a_duplicate_without_a_cause_is_seen() -> None:
+    twice = case(attempts=(attempt(1), attempt(5, token=9)))
+    assert list(check_duplicates(twice))
+    twice.ledger.lives["one"].died_n = 3
+    assert not list(check_duplicates(twice))
+
+
+def test_an_end_that_is_none_is_seen() -> None:
+    assert list(check_absorbing(case((DONE, WAITING))))
+    assert list(check_absorbing(case((DONE, WAITING._replace(generation=2)))))
+
+
+def test_a_claim_that_is_not_counted_is_seen() -> None:
+    assert list(check_starts(case((WAITING, HELD._replace(starts=0)))))
+
+
+def test_an_unquiet_end_is_seen() -> None:
+    assert list(check_quiet(replace(case(), quiet=False)))
+
+
+def test_the_book_allows_only_what_can_follow() -> None:
+    start = Fate(1, 0, False, "pending", "")
+    dead = Fate(1, 1, True, "dead", "rejected")
+    assert _follows(start, dead)
+    assert _follows(dead, Fate(2, 0, False, "pending", ""))
+    assert not _follows(dead, Fate(1, 2, True, "delivered", ""))
+    assert not _follows(start, Fate(1, 2, False, "pending", ""))

@@ -1,0 +1,214 @@
+"""Many processes on one database: nothing skipped, nothing doubled, no circle of waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import Counter, defaultdict
+
+import pytest
+
+from holdfast.domain.address import KINDS, parse_address
+from holdfast.domain.contract import Contract
+from holdfast.domain.delivery import Claim, Delivered, settle
+from holdfast.domain.delivery import Settlement as End
+from holdfast.domain.errors import DedupConflict, StoreBusy
+from holdfast.domain.event import new_event
+from holdfast.domain.retry import POLICIES
+from holdfast.store.base import ClaimRequest, Owner, Plan, Served, Store, Target
+from holdfast.store.postgres.store import PostgresStore
+from postgres import Server, opened
+
+pytest_plugins = ("postgres",)
+
+WRITERS = 8
+SECONDS = 5.0
+
+
+async def route_all(store: Store, queue: int | None = None) -> list[tuple[str, int]]:
+    """Route everything there is; the streams and numbers in the order they were routed."""
+    seen: list[tuple[str, int]] = []
+    while True:
+        async with store.routing.batch(500) as batch:
+            if not batch.events:
+                return seen
+            plans = []
+            for event in batch.events:
+                seen.append((event.stream, event.seq))
+                lane = f"c {event.stream}" if event.stream != event.id else None
+                targets = () if queue is None else (Target(queue, "handler:h", "handler", lane),)
+                plans.append(Plan(event.n, targets, 0))
+            assert await batch.commit(plans)
+
+
+def request(owner: Owner, limit: int = 100) -> ClaimRequest:
+    leases = dict.fromkeys(KINDS, 30_000)
+    return ClaimRequest(owner.id, Served(frozenset(KINDS), frozenset()), limit, leases, {}, dict.fromkeys(KINDS, 1000))
+
+
+def delivered(claim: Claim) -> End:
+    transition = settle(claim.delivery.attempts, Delivered(), POLICIES["webhook"], 1_700_000_000_000, 0.0)
+    return End(claim, transition, outcome="delivered")
+
+
+@pytest.mark.slow
+async def test_eight_writers_with_rollbacks_leave_no_gap_and_the_router_skips_nothing(
+    server: Server,
+    schema: str,
+) -> None:
+    """One stream or one append in each transaction: then there is no deadlock either."""
+    committed: Counter[str] = Counter()
+    streams = [f"s{i}" for i in range(4)]
+    until = time.monotonic() + SECONDS
+
+    async def write_by_hand(seed: int) -> None:
+        chance = random.Random(seed)
+        connection = await server.connect()
+        while time.monotonic() < until:
+            stream, count = chance.choice(streams), chance.randint(1, 3)
+            transaction = connection.transaction()
+            await transaction.start()
+            for _ in range(count):
+                await connection.fetch(f"SELECT * FROM {schema}.publish('t', '1', stream => '{stream}')")
+            if chance.random() < 0.3:
+                await transaction.rollback()
+            else:
+                await transaction.commit()
+                committed[stream] += count
+        await connection.close()
+
+    async def write_many(seed: int, store: PostgresStore) -> None:
+        chance = random.Random(seed)
+        while time.monotonic() < until:
+            chosen = [chance.choice(streams) for _ in range(chance.randint(1, 20))]
+            await store.events.append([new_event("t", stream=stream) for stream in chosen])
+            committed.update(chosen)
+
+    async def route(store: PostgresStore, routed: list[tuple[str, int]]) -> None:
+        while time.monotonic() < until:
+            routed += await route_all(store)
+            await asyncio.sleep(0.001)
+
+    async with opened(server, schema) as store, opened(server, schema) as other:
+        await store.contracts.version()
+        routed: list[tuple[str, int]] = []
+        others: list[tuple[str, int]] = []
+        writers = [write_by_hand(seed) for seed in range(WRITERS // 2)]
+        writers += [write_many(seed, store) for seed in range(WRITERS // 2)]
+        await asyncio.gather(*writers, route(store, routed), route(other, others))
+        last = await route_all(store)
+        assert await store.routing.backlog() == 0
+        heads = {stream: (await store.events.stream(stream)).head for stream in streams}  # type: ignore[union-attr]
+        assert heads == dict(committed)
+        numbers: dict[str, list[int]] = defaultdict(list)
+        for one in (routed, others, last):
+            alone: dict[str, list[int]] = defaultdict(list)
+            for stream, seq in one:
+                numbers[stream].append(seq)
+                alone[stream].append(seq)
+            assert all(seqs == sorted(seqs) for seqs in alone.values()), "a router saw a stream out of order"
+        assert {s: sorted(n) for s, n in numbers.items()} == {s: list(range(1, heads[s] + 1)) for s in streams}
+
+
+async def test_a_killed_backend_and_a_retry_with_the_same_key_make_one_event(
+    server: Server,
+    schema: str,
+) -> None:
+    async with opened(server, schema) as store:
+        await store.contracts.version()
+        killer = await server.connect()
+        done = asyncio.Event()
+
+        async def kill() -> int:
+            kills = 0
+            while not done.is_set():
+                kills += await killer.fetchval(
+                    "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
+                    "WHERE application_name = 'holdfast' AND pid <> pg_backend_pid()"
+                )
+                await asyncio.sleep(0.01)
+            return kills
+
+        killing = asyncio.create_task(kill())
+        appended = []
+        for i in range(60):
+            event = new_event("t", i, stream="s", dedup_key=f"k{i}")
+            while True:
+                try:
+                    appended.append((await store.events.append([event]))[0])
+                    break
+                except StoreBusy:
+                    continue
+        done.set()
+        assert await killing > 5
+        await killer.close()
+        assert [one.seq for one in appended] == list(range(1, 61))
+        assert [event.payload for event in await store.events.read("s", 0, 100)] == list(range(60))
+
+
+async def test_two_daemons_never_claim_the_same_and_order_holds(server: Server, schema: str) -> None:
+    async with opened(server, schema) as one, opened(server, schema) as two:
+        await one.contracts.put(Contract("c", parse_address("handler:h"), ordered=True), None)
+        (queue,) = await one.contracts.queues()
+        await one.events.append([new_event("t", i, stream=f"s{i % 20}" if i % 2 else None) for i in range(1000)])
+        await route_all(one, queue.id)
+        owners = [await one.owners.enlist(), await two.owners.enlist()]
+        assert owners[0].chain != owners[1].chain
+        seen: list[tuple[str, int]] = []
+
+        async def drain(store: PostgresStore, owner: Owner) -> int:
+            total = idle = 0
+            while idle < 20:
+                claims = (await store.deliveries.claim(request(owner, 37))).claims
+                idle = 0 if claims else idle + 1
+                seen.extend((claim.event.stream, claim.event.seq) for claim in claims)
+                if claims:
+                    assert await store.deliveries.settle(owner, [delivered(claim) for claim in claims]) == set()
+                    total += len(claims)
+            return total
+
+        totals = await asyncio.gather(drain(one, owners[0]), drain(two, owners[1]))
+        assert sum(totals) == len(seen) == len(set(seen)) == 1000
+        assert min(totals) > 0
+        for stream in (f"s{i}" for i in range(20)):
+            seqs = [seq for name, seq in seen if name == stream]
+            assert seqs == sorted(seqs)
+
+
+async def test_only_one_process_routes_at_a_time(server: Server, schema: str) -> None:
+    async with opened(server, schema) as one, opened(server, schema) as two:
+        await one.events.append([new_event("t")])
+        async with one.routing.batch(10) as mine, two.routing.batch(10) as other:
+            assert (len(mine.events), len(other.events)) == (1, 0)
+        async with two.routing.batch(10) as other:
+            assert len(other.events) == 1
+
+
+async def test_a_deadlock_is_undone_and_done_again(server: Server, schema: str) -> None:
+    """Two appends in one transaction on two streams, in both orders: one is undone by the server."""
+    async with opened(server, schema) as store:
+        await store.events.append([new_event("t", stream="a"), new_event("t", stream="b")])
+        connection = await server.connect()
+        transaction = connection.transaction()
+        await transaction.start()
+        await connection.execute("SET LOCAL deadlock_timeout = '10s'")  # so that it is our store that is undone
+        await connection.fetch(f"SELECT * FROM {schema}.publish('t', stream => 'b')")
+        appending = asyncio.create_task(store.events.append([new_event("t", stream=s) for s in ("b", "a")]))
+        await asyncio.sleep(0.1)
+        await connection.fetch(f"SELECT * FROM {schema}.publish('t', stream => 'a')")
+        await transaction.commit()
+        await connection.close()
+        assert {one.seq for one in await appending} == {3}
+
+
+async def test_appends_that_share_a_commit_do_not_share_a_refusal(server: Server, schema: str) -> None:
+    async with opened(server, schema) as store:
+        await store.events.append([new_event("t", 0, dedup_key="k")])
+        events = [new_event("t", i, stream=f"s{i % 3}", dedup_key="k" if i == 20 else None) for i in range(40)]
+        answers = await asyncio.gather(*(store.events.append([event]) for event in events), return_exceptions=True)
+        assert [i for i, answer in enumerate(answers) if isinstance(answer, BaseException)] == [20]
+        assert isinstance(answers[20], DedupConflict)
+        for stream, count in (("s0", 14), ("s1", 13), ("s2", 12)):
+            assert [event.seq for event in await store.events.read(stream, 0, 100)] == list(range(1, count + 1))
+        assert await store.routing.backlog() == 40

@@ -1,0 +1,118 @@
+"""The schema: made once by whoever comes first, refused when it is too new, and printable."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from holdfast.domain.errors import BadConfig, BadInput, StoreBusy, StoreError, StoreMissing, StoreTooNew
+from holdfast.domain.event import new_event
+from holdfast.store.base import Feature
+from holdfast.store.open import migrate_store, open_store, print_schema
+from holdfast.store.postgres.migrate import version_known, view_names
+from holdfast.store.postgres.place import parse_place
+from holdfast.store.postgres.store import PostgresStore
+from postgres import Server, fresh_schema, opened
+
+pytest_plugins = ("postgres",)
+
+SHAPE = """
+SELECT c.relname, c.relkind, c.reloptions::text, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN pg_attribute a ON a.attrelid = c.oid
+WHERE n.nspname = $1 AND coalesce(a.attnum, 1) > 0 ORDER BY 1, a.attnum
+"""
+
+
+async def test_a_store_is_opened_by_its_url_and_made_on_first_use(server: Server, schema: str) -> None:
+    store = open_store(server.url(schema), keep=True, own=True, driver="apsw")
+    assert isinstance(store, PostgresStore)
+    assert store.features == {Feature.MANY_OWNERS, Feature.SEED_VIEWS}
+    await store.events.append([new_event("t")])
+    await store.close()
+    assert await asyncio.to_thread(migrate_store, server.url(schema), own=True) == (version_known(), version_known())
+
+
+async def test_many_processes_may_make_it_at_once(server: Server, schema: str) -> None:
+    stores = [PostgresStore.open(server.url(schema)) for _ in range(6)]
+    assert await asyncio.gather(*(store.contracts.version() for store in stores)) == [1] * 6
+    for store in stores:
+        await store.close()
+
+
+async def test_a_store_that_is_not_there_is_missing_to_whoever_may_not_make_it(
+    server: Server,
+    schema: str,
+) -> None:
+    async with opened(server, schema, create=False) as store:
+        with pytest.raises(StoreMissing, match="holdfast db migrate"):
+            await store.contracts.version()
+    assert migrate_store(server.url(schema), own=True) == (0, version_known())
+    async with opened(server, schema, create=False) as store:
+        assert await store.contracts.version() == 1
+
+
+async def test_a_store_of_a_later_version_is_refused(server: Server, schema: str) -> None:
+    migrate_store(server.url(schema), own=True)
+    connection = await server.connect()
+    await connection.execute(f"UPDATE {schema}.meta SET value = '999' WHERE key = 'schema_version'")
+    await connection.close()
+    async with opened(server, schema) as store:
+        with pytest.raises(StoreTooNew, match="schema 999"):
+            await store.contracts.version()
+
+
+async def test_what_is_printed_is_what_is_made(server: Server, schema: str) -> None:
+    migrate_store(server.url(schema), own=True)
+    by_hand = fresh_schema()
+    done = server.psql(print_schema(own=True, url=server.url(by_hand)))
+    assert done.returncode == 0, done.stderr
+    connection = await server.connect()
+    made, printed = [
+        [str(tuple(row)).replace(name, "X") for row in await connection.fetch(SHAPE, name)]
+        for name in (schema, by_hand)
+    ]
+    assert made == printed
+    assert len(made) > 150
+    await connection.execute(f"SET client_min_messages = warning; DROP SCHEMA {by_hand} CASCADE")
+    await connection.close()
+
+
+async def test_the_source_systems_names_are_views_that_show_no_secret(server: Server, schema: str) -> None:
+    async with opened(server, schema) as store:
+        await store.events.append([new_event("hook.stop", {"content": "hi"}, stream="session:a", source="hook")])
+        assert set(view_names()) >= {"hook_outbox", "webhook_outbox", "inbound_queue", "run_events", "run_outbox"}
+        for name in view_names():
+            await store._pool.rows(f"SELECT * FROM holdfast.{name}")
+        (row,) = await store._pool.rows("SELECT run_id, seq, kind, created_at FROM holdfast.run_events")
+        assert tuple(row)[:3] == ("session:a", 1, "hook.stop")
+        assert row[3].endswith("Z")
+
+
+async def test_there_is_no_backup_but_a_word_on_what_to_use(server: Server, schema: str, tmp_path: Path) -> None:
+    async with opened(server, schema) as store:
+        with pytest.raises(BadInput, match="pg_dump"):
+            await store.care.backup(tmp_path / "copy")
+
+
+@pytest.mark.parametrize("name", ["Big", "pg_own", "a;drop", "", "x" * 60])
+def test_a_schema_has_a_plain_name(name: str) -> None:
+    with pytest.raises(BadConfig, match="schema="):
+        parse_place(f"postgresql://db/app?schema={name}")
+
+
+def test_a_url_is_shown_without_its_password() -> None:
+    for url in ("postgresql://ann:canary@db:5432/app?sslmode=require", "postgresql://db/app?password=canary&schema=x"):
+        assert "canary" not in parse_place(url).shown
+        assert "canary" in parse_place(url).dsn
+        assert "schema" not in parse_place(url).dsn
+
+
+async def test_a_server_that_is_not_there_is_a_clear_and_retryable_error(tmp_path: Path) -> None:
+    store = PostgresStore.open(f"postgresql://postgres@/none?host={tmp_path}")
+    with pytest.raises(StoreBusy, match="cannot be reached"):
+        await store.contracts.version()
+    await store.close()
+    with pytest.raises(StoreError, match="closed"):
+        await store.contracts.version()

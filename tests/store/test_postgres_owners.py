@@ -1,0 +1,184 @@
+"""Who works here: an owner's death is seen at once, through the lock that the server frees with its connection."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from holdfast.domain.address import KINDS, parse_address
+from holdfast.domain.contract import Contract
+from holdfast.domain.delivery import Claim, Delivered, Settlement, settle
+from holdfast.domain.event import new_event
+from holdfast.domain.retry import POLICIES
+from holdfast.store.base import ClaimRequest, Owner, Plan, Served, Store, Target
+from holdfast.store.postgres import wire
+from holdfast.store.postgres.store import PostgresStore
+from postgres import Server, opened
+
+pytest_plugins = ("postgres",)
+
+
+async def send(store: Store, count: int = 1) -> None:
+    await store.contracts.put(Contract("c", parse_address("handler:h")), None)
+    (queue,) = await store.contracts.queues()
+    await store.events.append([new_event("t") for _ in range(count)])
+    async with store.routing.batch(500) as batch:
+        target = Target(queue.id, "handler:h", "handler", None)
+        assert await batch.commit([Plan(event.n, (target,), 0) for event in batch.events])
+
+
+async def claim(store: Store, owner: Owner, lease_s: float = 3600) -> list[Claim]:
+    leases, room = dict.fromkeys(KINDS, round(lease_s * 1000)), dict.fromkeys(KINDS, 1000)
+    request = ClaimRequest(owner.id, Served(frozenset(KINDS), frozenset()), 100, leases, {}, room)
+    return (await store.deliveries.claim(request)).claims
+
+
+async def end(store: Store, owner: Owner, claims: list[Claim]) -> set[int]:
+    after = settle(0, Delivered(), POLICIES["webhook"], 1_700_000_000_000, 0.0)
+    return await store.deliveries.settle(owner, [Settlement(one, after, outcome="delivered") for one in claims])
+
+
+async def until(condition: Any, seconds: float = 10.0) -> None:
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def test_the_work_of_a_process_that_died_is_free_at_once(server: Server, schema: str) -> None:
+    async with opened(server, schema) as one, opened(server, schema) as two:
+        dead, alive = await one.owners.enlist(), await two.owners.enlist()
+        await send(one, 5)
+        stale = await claim(one, dead)
+        assert await two.deliveries.reclaim() == 0
+        await cut_off(one)
+        await until_freed(two, 5)
+        assert await end(one, dead, stale) == {one.delivery.id for one in stale}
+        assert await end(two, alive, await claim(two, alive)) == set()
+
+
+async def test_a_process_that_slept_past_its_lease_cannot_settle(server: Server, schema: str) -> None:
+    """As after SIGSTOP: its lock is still held, its lease is over, and its token worth nothing."""
+    async with opened(server, schema) as one, opened(server, schema) as two:
+        sleeper, awake = await one.owners.enlist(), await two.owners.enlist()
+        await send(one)
+        (stale,) = await claim(one, sleeper, lease_s=0.05)
+        await asyncio.sleep(0.1)
+        assert await two.deliveries.reclaim() == 1
+        (held,) = await claim(two, awake)
+        assert await one.deliveries.renew([stale], 60_000) == {stale.delivery.id}
+        assert await end(one, sleeper, [stale]) == {stale.delivery.id}
+        assert await end(two, awake, [held]) == set()
+
+
+async def test_leases_run_on_the_databases_clock(server: Server, schema: str) -> None:
+    async with opened(server, schema) as store:
+        owner = await store.owners.enlist()
+        await send(store)
+        await claim(store, owner, lease_s=30)
+        left = await store._pool.value("SELECT lease_until - holdfast.now_ms() FROM holdfast.ready")
+        assert 25_000 < left <= 30_000
+
+
+async def test_a_broken_wire_is_laid_anew_with_its_locks(server: Server, schema: str) -> None:
+    async with opened(server, schema) as store:
+        owner = await store.owners.enlist()
+        await until(lambda: store._wire.listens is not None)
+        before = store._wire.pid
+        connection = await server.connect()
+        await connection.execute("SELECT pg_terminate_backend($1)", before)
+        await until(lambda: store._wire.pid != before and store._wire._rang)
+        await send(store)
+        await claim(store, owner)
+        assert await store.deliveries.reclaim() == 0
+        ended = await connection.fetchval(f"SELECT ended_at FROM {schema}.owners WHERE id = $1", owner.id)
+        await connection.close()
+        assert ended is None
+
+
+async def test_the_next_owner_hears_that_one_before_it_did_not_stop_in_order(
+    server: Server,
+    schema: str,
+) -> None:
+    async with opened(server, schema) as one, opened(server, schema) as two, opened(server, schema) as three:
+        first = await one.owners.enlist()
+        assert first.unclean is False
+        assert (await two.owners.enlist()).unclean is False
+        await one.owners.retire(first)
+        await cut_off(two)
+        await asyncio.sleep(0.2)
+        last = await three.owners.enlist()
+        assert (last.unclean, last.chain) == (True, first.chain)
+
+
+async def test_a_hint_arrives_from_another_process_and_not_from_ourselves(
+    server: Server,
+    schema: str,
+) -> None:
+    async with opened(server, schema) as worker, opened(server, schema) as writer:
+        await worker.owners.enlist()
+        await until(lambda: worker._wire.listens)
+        worker.care.changed_elsewhere()
+        await worker.events.append([new_event("t")])
+        await asyncio.sleep(0.1)
+        assert worker.care.changed_elsewhere() is False
+        async with worker.routing.batch(10) as batch:
+            await batch.commit([Plan(event.n, (), 0) for event in batch.events])
+        await writer.events.append([new_event("t")])
+        await until(lambda: worker.care.changed_elsewhere())
+
+
+async def test_a_writer_behind_a_backlog_rings_nobody(server: Server, schema: str) -> None:
+    async with opened(server, schema) as worker, opened(server, schema) as writer:
+        await worker.owners.enlist()
+        await writer.events.append([new_event("t")])
+        await until(lambda: worker.care.changed_elsewhere())
+        await writer.events.append([new_event("t")])
+        await asyncio.sleep(0.1)
+        assert worker.care.changed_elsewhere() is False
+
+
+async def test_where_listen_does_not_work_it_is_said_once_and_polling_does_the_work(
+    server: Server,
+    schema: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(wire, "PROBE_WAIT_S", 0.05)
+    monkeypatch.setattr(wire, "PROBE_EVERY_S", 0.01)
+    monkeypatch.setattr(wire.Wire, "_on_notify", lambda *_: None)
+    with caplog.at_level(logging.WARNING, "holdfast.store"):
+        async with opened(server, schema) as store:
+            owner = await store.owners.enlist()
+            await until(lambda: store._wire._probes > 3)
+            await send(store)
+            assert len(await claim(store, owner)) == 1
+            assert store.care.changed_elsewhere() is False
+    assert [record.message for record in caplog.records if "LISTEN" in record.message] == [
+        "LISTEN does not work on this connection (a pooler?): new events are found by polling"
+    ]
+
+
+async def test_closing_at_the_moment_a_probe_comes_back_does_not_hang(server: Server, schema: str) -> None:
+    for _ in range(40):
+        async with opened(server, schema) as store, asyncio.timeout(10):
+            await store.owners.enlist()
+            await until(lambda: store._wire._heard is not None)
+            while not store._wire._heard.done():  # type: ignore[union-attr]
+                await asyncio.sleep(0)
+
+
+async def cut_off(store: PostgresStore) -> None:
+    """As a process that dies: its connection ends and nobody lays it anew."""
+    await store._wire._stop()
+    assert store._wire._session is not None
+    store._wire._session.drop()
+
+
+async def until_freed(store: Store, count: int) -> None:
+    freed = 0
+    async with asyncio.timeout(1.0):  # promise 5: under one second
+        while freed < count:
+            freed += await store.deliveries.reclaim()

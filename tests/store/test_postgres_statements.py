@@ -1,0 +1,53 @@
+"""The two dialects speak of the same things by the same names; what only one of them needs has its reason here."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import holdfast
+from holdfast.store.postgres.statements import sql
+from holdfast.store.sqlite.statements import sql as sqlite
+from postgres import Server, opened
+
+pytest_plugins = ("postgres",)
+
+ONLY_HERE = {
+    "event_append_many": "one round trip for many events; SQLite has no round trips",
+    "contract_version_held": "SQLite's writer is alone anyway",
+    "router_lock": "on SQLite the keeper is the only router",
+    "owner_lock": "on SQLite a file lock proves the keeper's life",
+    "owner_unlock": "as owner_lock",
+    "owner_back": "a broken connection may come back; a file lock does not break",
+    "delivery_events": "ends are fenced by state in the same statement, so only the event's id is missing",
+    "check_settings": "SQLite has its own check",
+    "check_indexes": "as check_settings",
+}
+ONLY_SQLITE = {
+    "event_seq": "here the door answers with the sequence number",
+    "event_first": "here the door answers with the first event",
+    "event_rerouted": "one statement does both here",
+    "node_advance": "goes with receipt_add here, to save a round trip",
+    "delivery_lane": "here the end itself tells the lane",
+}
+USE = re.compile(r"\bsql\.([a-z_]+)")
+
+
+def used() -> set[str]:
+    folder = Path(holdfast.__file__).parent.joinpath("store", "postgres")
+    return {name for source in folder.glob("*.py") for name in USE.findall(source.read_text())}
+
+
+def test_both_dialects_have_the_same_names_but_for_the_reasons_given() -> None:
+    assert set(sql.names()) - set(sqlite.names()) == set(ONLY_HERE)
+    assert set(sqlite.names()) - set(sql.names()) == set(ONLY_SQLITE)
+
+
+def test_every_statement_is_used_and_every_use_has_its_statement() -> None:
+    assert sorted(set(sql.names()) ^ used()) == []
+
+
+async def test_every_statement_fits_the_schema(server: Server, schema: str) -> None:
+    async with opened(server, schema) as store, store._pool.session() as session:
+        for name in sql.names():
+            await session.raw.prepare(session._named(getattr(sql, name)))
