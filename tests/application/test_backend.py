@@ -14,7 +14,7 @@ import pytest
 from holdfast import BadInput, NativeSqlOutbox, OutboxBackend
 from holdfast.domain.errors import Conflict, NotFound
 from holdfast.store.open import keep_closed, migrate_store, open_store
-from postgres import fresh_schema, oldest_and_newest, start
+from postgres import fresh_schema, newest, start
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def sqlite_url(tmp_path: Path) -> str:
 
 @pytest.fixture
 def postgres_url() -> Iterator[str]:
-    server, schema = start(oldest_and_newest()[-1]), fresh_schema()
+    server, schema = start(newest()), fresh_schema()
     migrate_store(server.url(schema), own=False)
     yield server.url(schema)
     server.psql(f"DROP SCHEMA {schema} CASCADE;")

@@ -20,7 +20,7 @@ from django.db.migrations.state import ProjectState
 import holdfast.django
 from holdfast import DedupConflict, StreamClosed
 from holdfast.domain.errors import BadConfig, StoreMissing
-from postgres import Server, oldest_and_newest, start
+from postgres import Server, newest, start
 
 SCHEMA = "django_events"
 
@@ -28,7 +28,7 @@ SCHEMA = "django_events"
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """One project with two databases. Django takes its settings once for a whole process."""
-    server = start(oldest_and_newest()[-1])
+    server = start(newest())
     postgres = {"ENGINE": "django.db.backends.postgresql", "NAME": "postgres", "USER": "postgres"}
     settings.configure(
         DATABASES={

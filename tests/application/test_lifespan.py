@@ -16,7 +16,7 @@ from fastapi import FastAPI
 
 from holdfast import Event, Outbox
 from holdfast.store.open import keep_closed, open_store
-from postgres import fresh_schema, oldest_and_newest, start
+from postgres import fresh_schema, newest, start
 
 PATIENCE_S = 15.0
 
@@ -131,7 +131,7 @@ async def test_on_postgresql_any_number_of_applications_deliver_side_by_side(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path / "home"))
-    server, schema = start(oldest_and_newest()[-1]), fresh_schema()
+    server, schema = start(newest()), fresh_schema()
     one, two = Outbox(server.url(schema)), Outbox(server.url(schema))
     heard, other = listen(one), listen(two)
     async with one.lifespan(None), two.lifespan(None):

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from holdfast.testing.outbox import RecordingOutbox
-from postgres import oldest_and_newest, start
+from postgres import newest, start
 
 DOCS = Path(__file__).parents[2] / "docs"
 APART = {"Django"}  # needs a project around it: test_django.py
@@ -35,7 +35,7 @@ def sections(page: str) -> list[tuple[str, list[str]]]:
 
 @pytest.fixture
 def database() -> Iterator[str]:
-    server, name = start(oldest_and_newest()[-1]), f"pages_{os.getpid()}"
+    server, name = start(newest()), f"pages_{os.getpid()}"
     assert server.psql(f"CREATE DATABASE {name};").returncode == 0
     yield f"postgresql://postgres@/{name}?host={server.folder}"
     server.psql(f"DROP DATABASE {name} WITH (FORCE);")

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 import holdfast.alembic
 from holdfast import Outbox
 from holdfast.store.open import open_store
-from postgres import fresh_schema, oldest_and_newest, start
+from postgres import fresh_schema, newest, start
 
 
 class Operations:
@@ -57,7 +57,7 @@ def sqlite_place(tmp_path: Path) -> Iterator[Place]:
 
 @pytest.fixture
 def postgres_place() -> Iterator[Place]:
-    server, schema = start(oldest_and_newest()[-1]), fresh_schema()
+    server, schema = start(newest()), fresh_schema()
     engine = sa.create_engine(f"postgresql+psycopg://postgres@/postgres?host={server.folder}")
     yield Place(server.url(schema), engine)
     engine.dispose()

@@ -16,11 +16,7 @@ from sqlalchemy.orm import Session
 
 from holdfast import DedupConflict, Outbox, StreamClosed
 from holdfast.domain.errors import StoreMissing
-from postgres import Server, fresh_schema, oldest_and_newest, start
-
-INBOX = """CREATE TABLE IF NOT EXISTS {schema}.inbox (
-  consumer text COLLATE "C" NOT NULL, event_id text COLLATE "C" NOT NULL, handled_at bigint NOT NULL,
-  PRIMARY KEY (consumer, event_id))"""
+from postgres import Server, fresh_schema, newest, start
 
 
 class Psycopg:
@@ -181,7 +177,7 @@ KINDS = [
 
 @pytest.fixture(scope="module")
 def server() -> Server:
-    return start(oldest_and_newest()[-1])
+    return start(newest())
 
 
 @pytest.fixture(scope="module")
@@ -190,7 +186,7 @@ def prepared(server: Server) -> Iterator[Outbox]:
     schema = fresh_schema()
     outbox = Outbox(server.url(schema))
     outbox.migrate()
-    server.psql(f"{INBOX.format(schema=schema)}; CREATE TABLE {schema}.orders (id int PRIMARY KEY);")
+    server.psql(f"CREATE TABLE {schema}.orders (id int PRIMARY KEY);")
     yield outbox
     server.psql(f"DROP SCHEMA {schema} CASCADE;")
 

@@ -75,6 +75,10 @@ def _version(programs: Path) -> str:
     return re.findall(r"\d+", told)[0]
 
 
+def newest() -> str:
+    return list(versions())[-1]
+
+
 def oldest_and_newest() -> list[ParameterSet]:
     """`make quick` is content with the newest."""
     names = list(versions())

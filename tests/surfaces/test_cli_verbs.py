@@ -220,7 +220,7 @@ def test_status_says_what_is_true(daemon: Daemon) -> None:
 
 
 def test_prune_says_what_it_removed(daemon: Daemon) -> None:
-    assert set(ok(daemon.cli("prune", "--json"))) == {"deliveries", "events", "dedup_keys", "lanes"}
+    assert set(ok(daemon.cli("prune", "--json"))) == {"deliveries", "events", "dedup_keys", "inbox", "lanes"}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from holdfast.home import find_home, store_url
+from holdfast.home import find_home, shown_url, store_url
 from holdfast.surfaces.cli.options import NearGroup, json_option
 from holdfast.surfaces.cli.output import say, show, show_fields, show_table, visible, warn
 
@@ -70,17 +70,18 @@ def migrate(store: str | None, app: str | None, as_json: bool) -> None:
     own = outbox is None and (store is None or store == _configured_store())
     before, after = migrate_store(url, own=own, driver="apsw" if outbox is None else "sqlite3")
     registered = [] if outbox is None else asyncio.run(_register(url, outbox))
-    answer = {"store": url, "before": before, "after": after, "contracts": registered}
+    answer = {"store": shown_url(url), "before": before, "after": after, "contracts": registered}
     show(answer, as_json, _say_migrated)
 
 
 @db.command("print")
 @click.option("--application", is_flag=True, help="Only what goes into an application's own database.")
-def print_sql(application: bool) -> None:
+@store_option
+def print_sql(application: bool, store: str | None) -> None:
     """Print the SQL that migrate would run on an empty database."""
     from holdfast.store.open import print_schema
 
-    say(print_schema(own=not application))
+    say(print_schema(not application, store or _configured_store()))
 
 
 @db.command()

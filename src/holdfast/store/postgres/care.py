@@ -24,7 +24,7 @@ class PostgresCare:
         """Remove what is past its time, in batches short enough to hold nobody up; at most `limit` of each kind."""
         now_ms = self._clock.now_ms()
         ((first_d, last_d, first_e, last_e),) = await self._pool.rows(sql.prune_span)
-        counts = {"deliveries": 0, "events": 0, "dedup_keys": 0, "lanes": 0}
+        counts = {"deliveries": 0, "events": 0, "dedup_keys": 0, "inbox": 0, "lanes": 0}
         for start in range(first_d - 1, last_d, SPAN):
             if left := limit - counts["deliveries"]:
                 work = partial(_prune_deliveries, start, retention, now_ms, left)
@@ -37,6 +37,8 @@ class PostgresCare:
             counts["dedup_keys"] += removed
             if removed < SPAN:
                 break
+        cutoff = now_ms - retention.dedup_ms
+        counts["inbox"] = await self._pool.run(lambda session: session.run(sql.prune_inbox, cutoff, min(limit, SPAN)))
         counts["lanes"] = await self._pool.run(lambda session: session.run(sql.prune_lanes, min(limit, SPAN)))
         return counts
 

@@ -84,7 +84,10 @@ def kind_of(connection: Connection) -> str:
 
 def printed(own: bool) -> str:
     """Everything `migrate` would run on an empty database, for people who run their own."""
-    return "\n".join(text for _, text in scripts()) + ("\n" + views() if own else "")
+    kind = "own" if own else "application"
+    values = f"('schema_version', '{version_known()}'), ('kind', '{kind}')"
+    known = f"INSERT INTO holdfast_meta (key, value) VALUES {values};\n"  # noqa: S608
+    return "\n".join([*(text for _, text in scripts()), known, views() if own else ""])
 
 
 def split(script: str) -> Iterator[str]:

@@ -40,6 +40,10 @@ DELETE FROM holdfast.unmatched WHERE event = ANY ($1::bigint[]);
 DELETE FROM holdfast.dedup WHERE (source, key) IN (
   SELECT source, key FROM holdfast.dedup WHERE created_at < $1 ORDER BY created_at LIMIT $2);
 
+-- name: prune_inbox
+DELETE FROM holdfast.inbox WHERE (consumer, event_id) IN (
+  SELECT consumer, event_id FROM holdfast.inbox WHERE handled_at < $1 ORDER BY handled_at LIMIT $2);
+
 -- name: prune_lanes
 DELETE FROM holdfast.lanes WHERE id IN (
   SELECT l.id FROM holdfast.lanes l WHERE l.open = 0 AND NOT l.paused

@@ -35,6 +35,10 @@ DELETE FROM holdfast_unmatched WHERE event = ?;
 DELETE FROM holdfast_dedup WHERE (source, key) IN (
   SELECT source, key FROM holdfast_dedup WHERE created_at < ? LIMIT ?);
 
+-- name: prune_inbox
+DELETE FROM holdfast_inbox WHERE (consumer, event_id) IN (
+  SELECT consumer, event_id FROM holdfast_inbox WHERE handled_at < ? LIMIT ?);
+
 -- name: prune_lanes
 DELETE FROM holdfast_lanes WHERE id IN (
   SELECT l.id FROM holdfast_lanes l WHERE l.open = 0 AND l.paused = 0
