@@ -44,7 +44,7 @@ quick: $(VENV)/.test ## the inner loop: every test that takes less than a few se
 	@$(BIN)/python -m pytest -q -m 'not slow'
 
 check: $(VENV)/.test ## style, types and import law only
-	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	@$(BIN)/ruff check --no-cache . && $(BIN)/ruff format --no-cache --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --config pyproject.toml --no-cache
 

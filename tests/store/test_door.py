@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from store_shell import Shell
 
 from holdfast.domain.errors import BadInput, DedupConflict, StreamClosed
 from holdfast.domain.event import new_event
 from holdfast.store.sqlite.store import DRIVERS, SqliteStore, inline_executor, prepare_file
+from store_shell import Shell
 
 
 @pytest.fixture
