@@ -40,8 +40,9 @@ demo: $(VENV)/.run ## the whole story in one minute, in a temporary home
 test: $(VENV)/.test check ## style, types, import law and the whole test suite
 	@$(BIN)/python -m pytest
 
-quick: $(VENV)/.test ## the inner loop: every test that takes less than a few seconds
-	@$(BIN)/python -m pytest -q -m 'not slow'
+quick: $(VENV)/.test ## the inner loop, under a minute: the rooms themselves, on SQLite
+	@$(BIN)/python -m pytest -q -m 'not slow' -k 'not postgres and not sqlite3' \
+	  tests/domain tests/store tests/ingress tests/routing tests/egress tests/daemon
 
 check: $(VENV)/.test ## style, types and import law only
 	@$(BIN)/ruff check --no-cache . && $(BIN)/ruff format --no-cache --check .
