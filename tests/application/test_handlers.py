@@ -10,6 +10,8 @@ import pytest
 from pydantic import BaseModel
 
 from holdfast import BadInput, Delivery, Event, Outbox, Reject
+from holdfast.domain.delivery import Delivered
+from holdfast.domain.event import new_event
 from holdfast.testing.outbox import RecordingOutbox
 
 if TYPE_CHECKING:
@@ -113,3 +115,20 @@ def test_a_rejection_says_why(holdfast_outbox: RecordingOutbox) -> None:
 
 async def _keep(seen: list[Any], order: Order) -> None:
     seen.append(order)
+
+
+def test_events_a_handler_returns_as_effects_are_appended_with_its_end(holdfast_outbox: RecordingOutbox) -> None:
+    seen: list[str] = []
+
+    @holdfast_outbox.on("order.placed")
+    async def split(event: Event) -> Delivered:
+        return Delivered(effects=[new_event("parcel.packed", {"of": event.payload["id"], "n": n}) for n in (1, 2)])
+
+    @holdfast_outbox.on("parcel.*")
+    async def carry(event: Event) -> str:
+        seen.append(f"{event.payload['of']}/{event.payload['n']}")
+        return "any other answer means delivered"
+
+    publish(holdfast_outbox, {"id": 7})
+    assert holdfast_outbox.drain().delivered == 3
+    assert seen == ["7/1", "7/2"]

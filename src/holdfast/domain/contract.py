@@ -15,7 +15,7 @@ from holdfast.domain.event import check_name, show
 from holdfast.domain.retry import DEFAULT_POLICY, Policy
 
 SOURCES = ("config", "api", "programmatic")
-HIDDEN_SOURCES = ("hook",)
+HIDDEN_SOURCES = ("hook", "inbound")
 VALUES_MAX = 100
 ID_PATTERN = r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}"
 

@@ -40,7 +40,11 @@ def make_handler(function: Function) -> Handler:
 
 
 class HandlerDeliverer:
-    """Serves the handlers it was given, and nothing else: others' deliveries stay for whoever has them."""
+    """Serves the handlers it was given, and nothing else: others' deliveries stay for whoever has them.
+
+    A handler that returns an outcome says itself how it ended: `Delivered(effects)` appends its events in the
+    transaction that settles it. Any other answer means delivered.
+    """
 
     kind = "handler"
 
@@ -59,13 +63,10 @@ class HandlerDeliverer:
         function, takes, is_async = self._handlers[claim.delivery.address]
         try:
             arguments = [take(claim) for take in takes]
-            if is_async:
-                await function(*arguments)
-            else:
-                await asyncio.to_thread(function, *arguments)
+            answer = await function(*arguments) if is_async else await asyncio.to_thread(function, *arguments)
         except (Reject, RetryAfter) as error:
             return ended_by(error)
-        return _DELIVERED
+        return answer if isinstance(answer, Outcome) else _DELIVERED
 
     async def close(self) -> None:
         pass
