@@ -134,18 +134,18 @@ class RecordingOutbox(Outbox):
 
 
 async def _settle_all(router: Router, engine: Engine) -> None:
-    """Route, claim and settle in turns until a turn finds nothing to do. Handlers may publish more meanwhile."""
+    """Route, claim and settle in turns until a turn changes nothing. Handlers may publish more, effects among it."""
     finished = asyncio.Event()
     engine.wake = finished.set
     while True:
-        routed = router.routed
+        before = router.routed, engine.delivered
         while await router.tick() is not None:
             pass
         finished.clear()
         delay = await engine.tick()
         if engine.in_flight:
             await finished.wait()
-        elif delay != 0.0 and router.routed == routed:
+        elif delay != 0.0 and (router.routed, engine.delivered) == before:
             return
 
 
