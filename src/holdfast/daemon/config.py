@@ -13,14 +13,16 @@ from typing import Any
 
 import yaml
 
+from holdfast.daemon.inbound_config import parse_inbound
 from holdfast.domain.errors import BadConfig
 from holdfast.domain.event import show
 from holdfast.domain.retry import POLICIES, Policy
+from holdfast.ingress.webhook import InboundSource
 from holdfast.store.base import Retention
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _DAY_MS = 24 * 3600 * 1000
-FREE_SECTIONS = ("policies",)
+FREE_SECTIONS = ("policies", "hooks.inbound")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,7 @@ class Config:
     retention: Retention
     prune_every_s: float
     policies: Mapping[str, Policy]
+    inbound: tuple[InboundSource, ...] = ()
 
 
 def default_text() -> str:
@@ -147,6 +150,7 @@ def _build(settings: Mapping[str, Any]) -> Config:
         ),
         prune_every_s=float(retention["every_minutes"]) * 60,
         policies={**POLICIES, **{name: _policy(name, value) for name, value in settings["policies"].items()}},
+        inbound=parse_inbound(settings["hooks"]["inbound"], int(server["body_max_bytes"])),
     )
 
 

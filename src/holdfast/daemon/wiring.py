@@ -17,6 +17,8 @@ from holdfast.egress.engine import Deadlines, Deliverer, Engine, Renewal
 from holdfast.egress.guard import Guard
 from holdfast.home import Home
 from holdfast.ingress.importer import SpoolImport, spool_depth
+from holdfast.ingress.normalizers import Normalizer, find_normalizer
+from holdfast.ingress.webhook import normalising
 from holdfast.operations.retention import Checking, Checkpointing, Pruning, Watching
 from holdfast.operations.sweeper import Sweeper
 from holdfast.operations.verbs import Operations
@@ -38,6 +40,7 @@ class House:
         home: Home | None,
         *,
         handlers: Mapping[str, Callable[..., Any]] | None = None,
+        normalizers: Mapping[str, Normalizer] | None = None,
         contracts: list[Contract] | None = None,
         clock: Clock | None = None,
         chance: Chance | None = None,
@@ -49,6 +52,9 @@ class House:
         self.handlers = HandlerDeliverer()
         for name, function in (handlers or {}).items():
             self.handlers.add(name, function)
+        for source in config.inbound:
+            normalizer = find_normalizer(source.normalizer, source.name, normalizers or {})
+            self.handlers.add(f"inbound.{source.name}", normalising(source.name, normalizer))
         self._registry = registry = Registry(store.contracts, config.policies)
         self._webhooks = WebhookDeliverer(
             self.guard,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+ORDERED_PREFIX = "handler:inbound."  # requests are normalised in the order they were accepted
+
 
 def lane_key(address_kind: str, address: str, contract_id: str | None, stream: str | None, ordered: bool) -> str | None:
     """The lane a delivery belongs to, or None when it may overtake and be overtaken.

@@ -9,7 +9,7 @@ from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract, Terms, default_terms
 from holdfast.domain.errors import BadInput
 from holdfast.domain.event import Event
-from holdfast.domain.lane import lane_key
+from holdfast.domain.lane import ORDERED_PREFIX, lane_key
 from holdfast.domain.retry import Policy
 from holdfast.store.base import Contracts, Target
 
@@ -80,7 +80,9 @@ def _direct(event: Event, to: str) -> list[Target]:
     except BadInput as error:  # plain SQL may say anything: such an event is listed as unmatched, and stops nobody
         log.warning("event %s cannot go to its direct address: %s", event.id, error)
         return []
-    return [Target(None, address.text, address.kind, lane_key(address.kind, address.text, None, None, ordered=False))]
+    ordered = address.text.startswith(ORDERED_PREFIX)
+    lane = lane_key(address.kind, address.text, None, _stream(event), ordered)
+    return [Target(None, address.text, address.kind, lane)]
 
 
 def _stream(event: Event) -> str | None:
