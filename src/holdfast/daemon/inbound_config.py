@@ -117,9 +117,7 @@ def _secrets(value: Mapping[str, Any], where: str) -> tuple[str, ...]:
         raise BadConfig(f"{where} has {len(found)} secrets; the limit is {SECRETS_MAX}")
     for secret in found:
         if not isinstance(secret, str) or not secret.strip():
-            raise BadConfig(
-                f"{where}: every secret must be a text that is not empty; quote it if it looks like a number"
-            )
+            raise BadConfig(f"{where}: a secret must be a text that is not empty; quote one that looks like a number")
     return tuple(found)
 
 
