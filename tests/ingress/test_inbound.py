@@ -189,6 +189,7 @@ def broken(payload, headers):
         (lambda p, h: HookEvent("own", "a", timestamp="soon"), "not RFC 3339"),
         (lambda p, h: HookEvent("own", "a", properties={"x": {}}), "property 'x'"),
         (lambda p, h: [HookEvent("own", "a")] * 1001, "1,001 events"),
+        (lambda p, h: [HookEvent("own", "a", payload="x" * 1_000_000)] * 40, "40,000,080 bytes"),
     ],
 )
 def test_a_normaliser_that_fails_is_rejected_with_its_reason(function, complaint):

@@ -27,12 +27,14 @@ from holdfast.daemon.serve import Server, bind
 from holdfast.daemon.wiring import House
 from holdfast.domain.errors import BadConfig, StoreBusy, StoreFull
 from holdfast.domain.hook_event import HookEvent
+from holdfast.home import Home
 from holdfast.ingress.normalizers import find_normalizer
 from holdfast.ingress.webhook import normalising
 from holdfast.store.open import open_store
 from holdfast.surfaces.rest import inbound
 from holdfast.surfaces.rest.app import build_app
 from holdfast.surfaces.rest.gate import Tokens
+from postgres import fresh_schema, newest, start
 
 KEY = nacl.signing.SigningKey(b"\x07" * 32)
 WHSEC = "whsec_" + base64.b64encode(b"k" * 32).decode()
@@ -103,11 +105,11 @@ def hub(secret: str, body: bytes) -> str:
 
 
 @asynccontextmanager
-async def serve(folder: Path, body_s: float = inbound.BODY_S) -> AsyncIterator[Place]:
+async def serve(folder: Path, body_s: float = inbound.BODY_S, store: str | None = None) -> AsyncIterator[Place]:
     (folder / "holdfast.yml").write_text(CONFIG, encoding="utf-8")
     config = load_config(folder / "holdfast.yml")
     house = House(
-        open_store(f"sqlite:///{folder}/inbound.db", keep=True),
+        open_store(store or f"sqlite:///{folder}/inbound.db", keep=True),
         config,
         None,
         normalizers={"broken": broken, "slow_first": slow_first},
@@ -163,6 +165,29 @@ async def test_requests_become_events_in_the_order_they_were_accepted(place: Pla
     assert [(event["seq"], event["payload"]["number"]) for event in found[::-1]] == [(n + 1, n) for n in range(10)]
 
 
+@pytest.mark.slow
+async def test_the_same_holds_on_postgres(tmp_path: Path) -> None:
+    async with serve(tmp_path, store=start(newest()).url(fresh_schema())) as place:
+        for number in (0, 1, 1, 2):
+            assert (await place.github({**PUSH, "number": number}, id=f"d-{number}"))[0] == 200
+        assert (await place.github({**PUSH, "number": 9}, id="d-1"))[0] == 200
+        found = await place.settled("github.push", 3)
+        assert [(event["seq"], event["payload"]["number"]) for event in found[::-1]] == [(1, 0), (2, 1), (3, 2)]
+        assert len(await place.events(type="inbound.github.conflict")) == 1
+
+
+async def test_an_application_that_takes_no_requests_may_lack_a_normaliser(tmp_path: Path) -> None:
+    (tmp_path / "holdfast.yml").write_text(CONFIG, encoding="utf-8")
+    config = load_config(tmp_path / "holdfast.yml")
+    store = open_store(f"sqlite:///{tmp_path}/app.db", keep=True)
+    served = House(store, config, None).handlers.serves() or frozenset()
+    assert "handler:inbound.github" in served
+    assert "handler:inbound.odd" not in served
+    with pytest.raises(BadConfig, match="no normalizer 'broken'"):
+        House(store, config, Home(tmp_path))
+    await store.close()
+
+
 @pytest.mark.parametrize(
     ("headers", "says"),
     [
@@ -177,6 +202,13 @@ async def test_what_is_not_signed_is_401_and_leaves_nothing(place: Place, header
     assert (status, answer["error"]) == (401, "Unverified")
     assert says in answer["detail"]
     assert await place.events() == []
+
+
+async def test_refusals_do_not_fill_the_log(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(30):
+        assert (await place.send("/hooks/github", b"{}"))[0] == 401
+    told = [record for record in caplog.records if "/hooks/github was refused" in record.getMessage()]
+    assert 1 <= len(told) < 30
 
 
 async def test_signed_but_malformed_is_400(place: Place) -> None:

@@ -10,6 +10,7 @@ from holdfast import __version__
 from holdfast.daemon.config import Config
 from holdfast.daemon.loop import Loop
 from holdfast.domain.contract import Contract
+from holdfast.domain.errors import BadConfig
 from holdfast.domain.event import new_event
 from holdfast.egress.deliverers.handler import HandlerDeliverer
 from holdfast.egress.deliverers.webhook import WebhookDeliverer
@@ -18,7 +19,7 @@ from holdfast.egress.guard import Guard
 from holdfast.home import Home
 from holdfast.ingress.importer import SpoolImport, spool_depth
 from holdfast.ingress.normalizers import Normalizer, find_normalizer
-from holdfast.ingress.webhook import normalising
+from holdfast.ingress.webhook import InboundSource, normalising
 from holdfast.operations.retention import Checking, Checkpointing, Pruning, Watching
 from holdfast.operations.sweeper import Sweeper
 from holdfast.operations.verbs import Operations
@@ -53,8 +54,7 @@ class House:
         for name, function in (handlers or {}).items():
             self.handlers.add(name, function)
         for source in config.inbound:
-            normalizer = find_normalizer(source.normalizer, source.name, normalizers or {})
-            self.handlers.add(f"inbound.{source.name}", normalising(source.name, normalizer))
+            self._serve_inbound(source, normalizers or {})
         self._registry = registry = Registry(store.contracts, config.policies)
         self._webhooks = WebhookDeliverer(
             self.guard,
@@ -68,6 +68,16 @@ class House:
         self.loop: Loop
         self.engine: Engine
         self.operations: Operations
+
+    def _serve_inbound(self, source: InboundSource, normalizers: Mapping[str, Normalizer]) -> None:
+        """Normalise what a source sent. An application that takes no requests may leave it to who does."""
+        try:
+            normalizer = find_normalizer(source.normalizer, source.name, normalizers)
+        except BadConfig:
+            if self.home is not None:
+                raise
+            return
+        self.handlers.add(f"inbound.{source.name}", normalising(source.name, normalizer))
 
     async def start(self) -> None:
         """Store and engine first: what waits is on its way before any surface is open."""

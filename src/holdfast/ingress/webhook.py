@@ -13,7 +13,7 @@ from typing import Any
 
 from holdfast.domain.canonical import BYTES_MAX
 from holdfast.domain.delivery import Delivered
-from holdfast.domain.errors import BadInput, HoldfastError, Reject
+from holdfast.domain.errors import BadInput, HoldfastError, Reject, TooLarge
 from holdfast.domain.event import NAME_MAX, Event, NewEvent, new_event, show
 from holdfast.domain.hook_event import HookEvent
 from holdfast.ingress.content import read_loosely, read_strictly, restored, stored
@@ -23,6 +23,7 @@ from holdfast.ingress.verifiers.check import Check
 
 SOURCE = "inbound"
 EVENTS_MAX = 1000
+EVENTS_BYTES_MAX = 32 * 1024 * 1024
 KEPT_HEADERS = (
     "content-type", "webhook-id", "svix-id", "x-github-event", "x-github-delivery", "x-github-hook-id",
     "x-github-hook-installation-target-type", "x-gitlab-event", "x-gitlab-event-uuid", "x-event-key", "x-hook-event",
@@ -95,7 +96,10 @@ def normalise(name: str, normalizer: Normalizer, event: Event) -> list[NewEvent]
         made: Sequence[object] = found if isinstance(found, list | tuple) else [found]
         if len(made) > EVENTS_MAX:
             raise BadInput(f"the normaliser made {len(made):,} events of one request; the limit is {EVENTS_MAX:,}")
-        return [_derived(name, event, place, one) for place, one in enumerate(made)]
+        events = [_derived(name, event, place, one) for place, one in enumerate(made)]
+        if (size := sum(len(one.payload) for one in events)) > EVENTS_BYTES_MAX:
+            raise TooLarge(f"the events of one request are {size:,} bytes; the limit is {EVENTS_BYTES_MAX:,}")
+        return events
     except HoldfastError as error:
         raise Reject(f"the request cannot be normalised: {error.message}") from error
     except Exception as error:

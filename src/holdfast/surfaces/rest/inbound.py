@@ -27,6 +27,7 @@ log = logging.getLogger("holdfast.inbound")
 
 BODY_S = 10.0
 RETRY_AFTER_S = 5
+TELL_EVERY_S = 1.0
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -36,9 +37,11 @@ def inbound_routes(sources: Iterable[InboundSource], body_s: float = BODY_S) -> 
 
 
 def _endpoint(source: InboundSource, body_s: float) -> Endpoint:
+    refusals = Seldom()
+
     async def inbound(request: Request) -> Response:
         if request.method == "POST":
-            return await _receive(source, request, body_s)
+            return await _receive(source, request, body_s, refusals)
         if request.method == "GET" and source.verify_token is not None:
             return _challenge(source.verify_token, request)
         return problem(405, "Method Not Allowed", "send webhooks to this path with POST", {"Allow": "POST"})
@@ -56,7 +59,21 @@ def _challenge(token: str, request: Request) -> Response:
     return problem(403, "Verification failed", "hub.mode, hub.verify_token and hub.challenge are not as they must be")
 
 
-async def _receive(source: InboundSource, request: Request, body_s: float) -> Response:
+class Seldom:
+    """Whether it is time to say something again: whoever sends refused requests must not fill the log."""
+
+    def __init__(self, every_s: float = TELL_EVERY_S) -> None:
+        self._every_s, self._said = every_s, -every_s
+
+    def due(self) -> bool:
+        now = time.monotonic()
+        if now - self._said < self._every_s:
+            return False
+        self._said = now
+        return True
+
+
+async def _receive(source: InboundSource, request: Request, body_s: float, refusals: Seldom) -> Response:
     """Every step in its order: bounds, signature, form, store; and only then the answer."""
     headers = Headers(request.headers.raw)
     try:
@@ -70,7 +87,8 @@ async def _receive(source: InboundSource, request: Request, body_s: float) -> Re
     except ClientDisconnect:
         return problem(400, "Cut off", "the request ended before its body did")
     except Unverified as error:
-        log.warning("a request to %s was refused: %s", source.path, error.message)
+        if refusals.due():
+            log.warning("a request to %s was refused: %s", source.path, error.message)
         return error_problem(error)
     except TooLarge as error:
         return problem(413, "Too large", error.message, {"Connection": "close"})
