@@ -52,7 +52,7 @@ class House:
         self._registry = registry = Registry(store.contracts, config.policies)
         self._webhooks = WebhookDeliverer(
             self.guard,
-            registry.secrets,
+            self._secrets,
             self._clock,
             user_agent=f"holdfast/{__version__}",
             trusted=registry.is_trusted,
@@ -79,7 +79,7 @@ class House:
             store.deliveries, owner, deliverers, registry.terms_of, clock, self._chance, capacity=config.capacity
         )
         self.engine.wake = loop.add(self.engine)
-        loop.add(Router(store.routing, registry))
+        loop.add(Router(store.routing, registry, owner))
         loop.add(Deadlines(self.engine))
         loop.add(Renewal(self.engine), poll_s=60.0)
         loop.add(Sweeper(store.deliveries, owner, lambda: self.handlers.serves() or frozenset(), clock))
@@ -106,6 +106,9 @@ class House:
         await self.store.owners.retire(self._owner)
         await self.store.care.checkpoint()
         await self.store.close()
+
+    async def _secrets(self, contract_id: str) -> list[str]:
+        return list((await self._registry.private(contract_id)).secrets)
 
     async def _gone(self, contract_id: str) -> None:
         """A receiver answered 410: disable its contract and tell whoever subscribed to such news."""
