@@ -9,6 +9,7 @@ from typing import Any
 from holdfast import __version__
 from holdfast.daemon.config import Config
 from holdfast.daemon.loop import Loop
+from holdfast.daemon.subscriptions import adopt
 from holdfast.domain.contract import Contract
 from holdfast.domain.event import new_event
 from holdfast.egress.deliverers.handler import HandlerDeliverer
@@ -17,6 +18,7 @@ from holdfast.egress.engine import Deadlines, Deliverer, Engine, Renewal
 from holdfast.egress.guard import Guard
 from holdfast.home import Home
 from holdfast.ingress.importer import SpoolImport, spool_depth
+from holdfast.operations.contract_sweep import ContractSweep
 from holdfast.operations.retention import Checking, Checkpointing, Pruning, Watching
 from holdfast.operations.sweeper import Sweeper
 from holdfast.operations.verbs import Operations
@@ -71,6 +73,7 @@ class House:
         for contract in self._contracts:
             await store.contracts.put(contract, None, keep=True)
         await store.deliveries.serve(sorted(self.handlers.serves() or ()))
+        digest = await adopt(store.contracts, config.subscriptions, config.policies, clock.now_ms())
         registry = self._registry
         await registry.refresh()
         self.loop = loop = Loop(self._chance)
@@ -83,6 +86,8 @@ class House:
         loop.add(Deadlines(self.engine))
         loop.add(Renewal(self.engine), poll_s=60.0)
         loop.add(Sweeper(store.deliveries, owner, lambda: self.handlers.serves() or frozenset(), clock))
+        self._contract_sweep = ContractSweep(store.contracts, store.routing, clock, digest)
+        loop.add(self._contract_sweep, poll_s=5.0)
         loop.add(Pruning(store.care, config.retention, config.prune_every_s), poll_s=config.prune_every_s)
         loop.add(Checkpointing(store.care), poll_s=60.0)
         loop.add(Watching(store.care, lambda: loop.wake("router", "engine")))
@@ -95,7 +100,17 @@ class House:
             self._loading = asyncio.get_running_loop().create_task(self._webhooks.start())
             self._loading.add_done_callback(lambda _: loop.wake("engine"))
         self.operations = Operations(
-            store, owner, self.guard, config.policies, config.retention, clock, self._chance, loop.health, self._spooled
+            store,
+            owner,
+            self.guard,
+            config.policies,
+            config.retention,
+            clock,
+            self._chance,
+            loop.health,
+            self._spooled,
+            lambda: self.handlers.serves() or frozenset(),
+            self._warnings,
         )
 
     async def stop(self) -> None:
@@ -120,6 +135,9 @@ class House:
                 properties={"contract": contract_id, "why": "gone"},
             )
             await self.store.events.append([news])
+
+    def _warnings(self) -> list[str]:
+        return [self._contract_sweep.warning] if self._contract_sweep.warning else []
 
     def _spooled(self) -> int:
         return spool_depth(self.home.spool) if self.home is not None else 0
