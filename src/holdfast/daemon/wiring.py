@@ -13,7 +13,7 @@ from holdfast.daemon.subscriptions import adopt
 from holdfast.domain.contract import Contract
 from holdfast.domain.event import new_event
 from holdfast.egress.deliverers.handler import HandlerDeliverer
-from holdfast.egress.deliverers.webhook import WebhookDeliverer
+from holdfast.egress.deliverers.webhook import Sending, WebhookDeliverer
 from holdfast.egress.engine import Deadlines, Deliverer, Engine, Renewal
 from holdfast.egress.guard import Guard
 from holdfast.home import Home
@@ -54,7 +54,7 @@ class House:
         self._registry = registry = Registry(store.contracts, config.policies)
         self._webhooks = WebhookDeliverer(
             self.guard,
-            self._secrets,
+            self._sending,
             self._clock,
             user_agent=f"holdfast/{__version__}",
             trusted=registry.is_trusted,
@@ -122,8 +122,14 @@ class House:
         await self.store.care.checkpoint()
         await self.store.close()
 
-    async def _secrets(self, contract_id: str) -> list[str]:
-        return list((await self._registry.private(contract_id)).secrets)
+    async def _sending(self, contract_id: str) -> Sending:
+        """How a contract's requests look, as of the version in force."""
+        private = await self._registry.private(contract_id)
+        contract = self._registry.contract(contract_id)
+        if contract is None:
+            return Sending(private.secrets, private.headers)
+        retry_on = frozenset(contract.retry_on)
+        return Sending(private.secrets, private.headers, contract.format, contract.template, retry_on)
 
     async def _gone(self, contract_id: str) -> None:
         """A receiver answered 410: disable its contract and tell whoever subscribed to such news."""

@@ -23,6 +23,7 @@ class Registry:
         self._contracts, self._policies = contracts, policies
         self.version = -1
         self._active: list[tuple[Contract, int]] = []
+        self._known: dict[str, Contract] = {}
         self._terms: dict[str, Terms] = {}
         self._trusted: frozenset[str] = frozenset()
         self._private: dict[str, Private] = {}
@@ -35,6 +36,7 @@ class Registry:
             if await self._contracts.version() != version:
                 continue
             self._active = [(contract, queues[contract.id]) for contract in known if contract.active]
+            self._known = {contract.id: contract for contract in known}
             self._terms = {contract.id: contract.terms(self._policies) for contract in known}
             self._trusted = frozenset(contract.id for contract in known if contract.source != "api")
             self._private = {}
@@ -54,6 +56,10 @@ class Registry:
     def is_trusted(self, contract_id: str) -> bool:
         """Whether the target was written by the operator: in the configuration or in the application's own code."""
         return contract_id in self._trusted
+
+    def contract(self, contract_id: str) -> Contract | None:
+        """A contract as of the version in force, active or not."""
+        return self._known.get(contract_id)
 
     async def private(self, contract_id: str) -> Private:
         """A contract's signing secrets and headers as of the version in force."""
