@@ -52,11 +52,13 @@ def test_no_variable_is_read_that_is_not_described():
     assert {name for name in read if not INTERNAL.fullmatch(name)} == set(VARIABLES)
 
 
-def test_the_example_file_is_accepted(tmp_path):
-    (example,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+@pytest.mark.parametrize("example", re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL))
+def test_every_example_file_is_accepted(tmp_path, monkeypatch, example):
+    for variable in re.findall(r"\$\{(\w+)\}", example):
+        monkeypatch.setenv(variable, "value")
     path = tmp_path / "holdfast.yml"
     path.write_text(example, encoding="utf-8")
-    assert load_config(path).port == 8080
+    assert load_config(path) != load_config(None)
 
 
 def test_the_built_in_policies_are_those_in_the_table():

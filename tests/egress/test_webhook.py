@@ -19,9 +19,9 @@ from holdfast.domain.delivery import Claim, Dead, Delivered, Delivery, Retry
 from holdfast.domain.errors import StoreBusy
 from holdfast.domain.event import Event
 from holdfast.domain.retry import RETRY_AFTER_MAX_S
-from holdfast.domain.signature import verify_hook
+from holdfast.domain.signature import hook_signature, verify_hook
 from holdfast.domain.states import Reason
-from holdfast.egress.deliverers.webhook import READ_MAX, SHOWN_MAX, WebhookDeliverer, judge, retry_after_s
+from holdfast.egress.deliverers.webhook import READ_MAX, SHOWN_MAX, Sending, WebhookDeliverer, judge, retry_after_s
 from holdfast.egress.guard import Guard
 from holdfast.ports import SystemClock
 from sink import Sink
@@ -53,10 +53,10 @@ def claim(url, payload='{"text":"é\\u2028 </script>"}', contract="c1"):
 
 
 @asynccontextmanager
-async def deliverer(guard=LOOPBACK, secrets=(CANARY,), clock=None, **options):
+async def deliverer(guard=LOOPBACK, secrets=(CANARY,), clock=None, sending=None, **options):
     async def lookup(contract_id):
         assert contract_id == "c1"
-        return list(secrets)
+        return Sending(tuple(secrets), **(sending or {}))
 
     one = WebhookDeliverer(guard, lookup, clock or SystemClock(), user_agent="Holdfast/test", **options)
     try:
@@ -355,7 +355,8 @@ async def test_the_detail_shows_a_harmless_beginning_of_the_answer():
     body = b"\x1b[31mno\x00\r\n\xff\xc2\x9b\xe2\x80\xae" + b"y" * 2000
     async with Sink([(400, {}, body)]) as sink:
         outcome = await deliver(sink.url + "?token=hidden")
-    assert set(outcome.detail) == {"status", "duration_ms", "url", "response"}
+    heads = {"request_headers", "response_headers"}
+    assert set(outcome.detail) == {"status", "duration_ms", "url", "response"} | heads
     assert outcome.detail["url"] == sink.url
     shown = outcome.detail["response"]
     assert shown.isprintable()
@@ -728,3 +729,27 @@ async def test_it_serves_every_address_of_its_kind():
     async with deliverer() as one:
         assert one.kind == "https"
         assert one.serves() is None
+
+
+async def test_a_contracts_own_headers_are_sent_and_never_shown():
+    async with Sink([500]) as sink:
+        outcome = await deliver(sink.url, sending={"headers": {"Authorization": "Bearer canary-2", "X-Team": "blue"}})
+        headers = sink.received[0].headers
+    assert (headers["Authorization"], headers["X-Team"]) == ("Bearer canary-2", "blue")
+    assert outcome.detail["request_headers"]["Authorization"] == "***"
+    assert outcome.detail["request_headers"]["webhook-id"] == headers["webhook-id"]
+    assert "canary" not in repr(outcome)
+
+
+async def test_a_refusal_that_the_contract_names_is_tried_again():
+    async with Sink([404, 404]) as sink:
+        assert isinstance(await deliver(sink.url), Dead)
+        assert isinstance(await deliver(sink.url, sending={"retry_on": frozenset({404})}), Retry)
+
+
+async def test_what_a_format_makes_is_what_is_signed_and_sent():
+    async with Sink() as sink:
+        assert isinstance(await deliver(sink.url, sending={"format": "slack"}), Delivered)
+        (got,) = sink.received
+    assert set(json.loads(got.body)) == {"text"}
+    assert got.headers["X-Hook-Signature"] == hook_signature(CANARY, got.body)

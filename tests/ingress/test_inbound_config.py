@@ -26,6 +26,25 @@ hooks:
       verify_token: ${WHATSAPP_VERIFY_TOKEN}
       secret: ${WHATSAPP_SECRET}
       normalizer: whatsapp
+
+  # Subscriptions: declare interest in events
+  subscriptions:
+    - id: notify-on-error
+      contract:
+        source:
+          match: system
+        type:
+          pattern: 'error.*'
+      target:
+        url: https://example.com/alerts
+        secret: ${ALERT_SECRET}
+
+    - id: log-sessions
+      contract:
+        type:
+          pattern: 'session.*'
+      target:
+        handler: session_logger
 """
 
 
@@ -41,9 +60,11 @@ def source(folder: Path, line: str) -> InboundSource:
 
 
 def test_the_section_as_it_was_first_written_down_loads_unchanged(tmp_path, monkeypatch):
-    for name in ("GITHUB_WEBHOOK_SECRET", "WHATSAPP_VERIFY_TOKEN", "WHATSAPP_SECRET"):
+    for name in ("GITHUB_WEBHOOK_SECRET", "WHATSAPP_VERIFY_TOKEN", "WHATSAPP_SECRET", "ALERT_SECRET"):
         monkeypatch.setenv(name, f"canary {name}")
-    github, whatsapp = load(tmp_path, SEED).inbound
+    config = load(tmp_path, SEED)
+    github, whatsapp = config.inbound
+    assert len(config.subscriptions) == 2
     assert (github.name, github.path, github.normalizer, github.verify_token) == (
         "github",
         "/hooks/github",

@@ -20,6 +20,9 @@ ONLY_HERE = {
     "owner_unlock": "as owner_lock",
     "owner_back": "a broken connection may come back; a file lock does not break",
     "delivery_events": "ends are fenced by state in the same statement, so only the event's id is missing",
+    "burst_new": "deliveries are numbered by the database here, so the new ones are asked for",
+    "burst_ready": "who waits behind a head has no row in ready",
+    "burst_free": "another process may be claiming; on SQLite nobody is",
     "check_settings": "SQLite has its own check",
     "check_indexes": "as check_settings",
 }

@@ -29,6 +29,18 @@ class TestLanes(suite.LanesSuite):
     pass
 
 
+class TestBursts(suite.BurstsSuite):
+    pass
+
+
+class TestGates(suite.GatesSuite):
+    pass
+
+
+class TestSessions(suite.SessionsSuite):
+    pass
+
+
 class TestSettlements(suite.SettlementsSuite):
     pass
 

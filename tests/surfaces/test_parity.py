@@ -44,6 +44,8 @@ VERBS: dict[str, tuple[str, str | None]] = {
     "contracts.find": ("contracts list", "GET /hooks/contracts"),
     "contracts.show": ("contracts show", "GET /hooks/contracts/{id}"),
     "contracts.add": ("contracts add", "POST /hooks/contracts"),
+    "contracts.enable": ("contracts enable", "POST /hooks/contracts/{id}/enable"),
+    "contracts.rotate": ("contracts rotate", "POST /hooks/contracts/{id}/rotate"),
     "contracts.remove": ("contracts remove", "DELETE /hooks/contracts/{id}"),
     "contracts.test": ("contracts test", "POST /hooks/contracts/test"),
     "contracts.properties": ("contracts properties", "GET /hooks/properties"),
@@ -59,9 +61,9 @@ VERBS: dict[str, tuple[str, str | None]] = {
     "tokens.revoke": ("token revoke", None),
 }
 NO_VERBS = {"contracts.parse", "tokens.scope_of"}  # parts other verbs are made of
-# The probes, which look at the process, and the commands about files and processes: no verb of a running store.
-OTHER_ROUTES = {"GET /healthz", "GET /readyz"}
-OTHER_COMMANDS = {"up", "demo", "db migrate", "db print", "db backup", "db restore"}
+# The other half of `enable`; the probes, which look at the process; the commands about files and processes.
+OTHER_ROUTES = {"GET /healthz", "GET /readyz", "POST /hooks/contracts/{id}/disable"}
+OTHER_COMMANDS = {"contracts disable", "up", "demo", "db migrate", "db print", "db backup", "db restore"}
 
 _numbers = itertools.count(1)
 

@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from holdfast.daemon.inbound_config import parse_inbound
+from holdfast.daemon.subscriptions import read_subscriptions
 from holdfast.domain.errors import BadConfig
 from holdfast.domain.event import show
 from holdfast.domain.retry import POLICIES, Policy
@@ -39,6 +40,7 @@ class Config:
     prune_every_s: float
     policies: Mapping[str, Policy]
     inbound: tuple[InboundSource, ...] = ()
+    subscriptions: tuple[Any, ...] = ()
 
 
 def default_text() -> str:
@@ -133,6 +135,9 @@ def _build(settings: Mapping[str, Any]) -> Config:
     for item in (*server["hosts"], *settings["egress"]["allow"]):
         if not isinstance(item, str):
             raise BadConfig(f"server.hosts and egress.allow list texts, not {show(item)}")
+    policies = {**POLICIES, **{name: _policy(name, value) for name, value in settings["policies"].items()}}
+    subscriptions = settings["hooks"]["subscriptions"]
+    read_subscriptions(subscriptions, policies, now_ms=0)
     return Config(
         store=settings["store"],
         host=server["host"],
@@ -149,7 +154,8 @@ def _build(settings: Mapping[str, Any]) -> Config:
             dedup_ms=round(retention["dedup_days"] * _DAY_MS),
         ),
         prune_every_s=float(retention["every_minutes"]) * 60,
-        policies={**POLICIES, **{name: _policy(name, value) for name, value in settings["policies"].items()}},
+        policies=policies,
+        subscriptions=tuple(subscriptions),
         inbound=parse_inbound(settings["hooks"]["inbound"], int(server["body_max_bytes"])),
     )
 

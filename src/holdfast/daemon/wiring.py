@@ -9,17 +9,19 @@ from typing import Any
 from holdfast import __version__
 from holdfast.daemon.config import Config
 from holdfast.daemon.loop import Loop
+from holdfast.daemon.subscriptions import adopt
 from holdfast.domain.contract import Contract
 from holdfast.domain.errors import BadConfig
 from holdfast.domain.event import new_event
 from holdfast.egress.deliverers.handler import HandlerDeliverer
-from holdfast.egress.deliverers.webhook import WebhookDeliverer
+from holdfast.egress.deliverers.webhook import Sending, WebhookDeliverer
 from holdfast.egress.engine import Deadlines, Deliverer, Engine, Renewal
 from holdfast.egress.guard import Guard
 from holdfast.home import Home
 from holdfast.ingress.importer import SpoolImport, spool_depth
 from holdfast.ingress.normalizers import Normalizer, find_normalizer
 from holdfast.ingress.webhook import InboundSource, normalising
+from holdfast.operations.contract_sweep import ContractSweep
 from holdfast.operations.retention import Checking, Checkpointing, Pruning, Watching
 from holdfast.operations.sweeper import Sweeper
 from holdfast.operations.verbs import Operations
@@ -58,7 +60,7 @@ class House:
         self._registry = registry = Registry(store.contracts, config.policies)
         self._webhooks = WebhookDeliverer(
             self.guard,
-            registry.secrets,
+            self._sending,
             self._clock,
             user_agent=f"holdfast/{__version__}",
             trusted=registry.is_trusted,
@@ -87,6 +89,7 @@ class House:
         for contract in self._contracts:
             await store.contracts.put(contract, None, keep=True)
         await store.deliveries.serve(sorted(self.handlers.serves() or ()))
+        digest = await adopt(store.contracts, config.subscriptions, config.policies, clock.now_ms())
         registry = self._registry
         await registry.refresh()
         self.loop = loop = Loop(self._chance)
@@ -95,10 +98,12 @@ class House:
             store.deliveries, owner, deliverers, registry.terms_of, clock, self._chance, capacity=config.capacity
         )
         self.engine.wake = loop.add(self.engine)
-        loop.add(Router(store.routing, registry))
+        loop.add(Router(store.routing, registry, owner))
         loop.add(Deadlines(self.engine))
         loop.add(Renewal(self.engine), poll_s=60.0)
         loop.add(Sweeper(store.deliveries, owner, lambda: self.handlers.serves() or frozenset(), clock))
+        self._contract_sweep = ContractSweep(store.contracts, store.routing, clock, digest)
+        loop.add(self._contract_sweep, poll_s=5.0)
         loop.add(Pruning(store.care, config.retention, config.prune_every_s), poll_s=config.prune_every_s)
         loop.add(Checkpointing(store.care), poll_s=60.0)
         loop.add(Watching(store.care, lambda: loop.wake("router", "engine")))
@@ -111,7 +116,17 @@ class House:
             self._loading = asyncio.get_running_loop().create_task(self._webhooks.start())
             self._loading.add_done_callback(lambda _: loop.wake("engine"))
         self.operations = Operations(
-            store, owner, self.guard, config.policies, config.retention, clock, self._chance, loop.health, self._spooled
+            store,
+            owner,
+            self.guard,
+            config.policies,
+            config.retention,
+            clock,
+            self._chance,
+            loop.health,
+            self._spooled,
+            lambda: self.handlers.serves() or frozenset(),
+            self._warnings,
         )
 
     async def stop(self) -> None:
@@ -123,6 +138,15 @@ class House:
         await self.store.care.checkpoint()
         await self.store.close()
 
+    async def _sending(self, contract_id: str) -> Sending:
+        """How a contract's requests look, as of the version in force."""
+        private = await self._registry.private(contract_id)
+        contract = self._registry.contract(contract_id)
+        if contract is None:
+            return Sending(private.secrets, private.headers)
+        retry_on = frozenset(contract.retry_on)
+        return Sending(private.secrets, private.headers, contract.format, contract.template, retry_on)
+
     async def _gone(self, contract_id: str) -> None:
         """A receiver answered 410: disable its contract and tell whoever subscribed to such news."""
         if await self.store.contracts.set_active(contract_id, False):
@@ -133,6 +157,9 @@ class House:
                 properties={"contract": contract_id, "why": "gone"},
             )
             await self.store.events.append([news])
+
+    def _warnings(self) -> list[str]:
+        return [self._contract_sweep.warning] if self._contract_sweep.warning else []
 
     def _spooled(self) -> int:
         return spool_depth(self.home.spool) if self.home is not None else 0

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from holdfast.domain.address import Address, parse_address
 from holdfast.domain.errors import BadInput
 from holdfast.domain.event import check_name, show
+from holdfast.domain.lane import SESSIONS
 from holdfast.domain.retry import DEFAULT_POLICY, Policy
 
 SOURCES = ("config", "api", "programmatic")
@@ -19,7 +20,23 @@ HIDDEN_SOURCES = ("hook", "inbound")
 VALUES_MAX = 100
 ID_PATTERN = r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}"
 
+RATE_MAX = 1_000_000
+HEADERS_MAX = 20
+HEADER_VALUE_MAX = 4096
+HEADERS_OWNED = frozenset(
+    {
+        "host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "expect",
+        "accept-encoding", "content-encoding", "keep-alive", "proxy-authorization", "x-hook-signature",
+    }
+)  # fmt: skip
+FORMATS = ("raw", "cloudevents", "slack", "discord", "telegram", "ntfy", "template")
+TEMPLATE_MAX = 4000
+
 _ID = re.compile(ID_PATTERN)
+_RATE = re.compile(r"([0-9]{1,7})/(s|m|h)")
+_PER_US = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+_HEADER_VALUE = re.compile(r"[ -~]+")
 
 
 class Terms(NamedTuple):
@@ -28,6 +45,7 @@ class Terms(NamedTuple):
     policy: Policy
     timeout_s: float
     concurrency: int
+    interval_us: int = 0  # between two requests to one address; 0: as fast as they come
 
 
 DEFAULT_TIMEOUT_S = {"https": 30.0, "handler": 30.0, "session": 60.0}
@@ -84,6 +102,11 @@ class Contract:
     ordered: bool | None = None
     timeout_s: float | None = None
     concurrency: int | None = None
+    rate: str | None = None
+    headers: tuple[str, ...] = ()  # the names; their values are kept with the secret
+    format: str | None = None
+    template: str | None = None
+    retry_on: tuple[int, ...] = ()
 
     @property
     def policy_name(self) -> str:
@@ -91,7 +114,8 @@ class Contract:
 
     @property
     def is_ordered(self) -> bool:
-        return self.ordered if self.ordered is not None else self.address.kind == "session"
+        by_default = self.address.kind == "session" or self.address.text == SESSIONS
+        return self.ordered if self.ordered is not None else by_default
 
     def terms(self, policies: Mapping[str, Policy]) -> Terms:
         policy = policies[self.policy_name]
@@ -102,6 +126,7 @@ class Contract:
             policy,
             self.timeout_s or DEFAULT_TIMEOUT_S[kind],
             self.concurrency or DEFAULT_CONCURRENCY[kind],
+            0 if self.rate is None else parse_rate(self.rate),
         )
 
     def matches(self, source: str, type: str, properties: Mapping[str, Any], accepted_at_ms: int) -> bool:
@@ -140,6 +165,35 @@ def parse_criterion(value: object, what: str) -> Criterion:
     if value is None:
         raise BadInput(f"{what} is empty: give a value to match, or a mapping with match, pattern or required")
     return Criterion(_parse_match(value, what))
+
+
+def parse_rate(value: object) -> int:
+    """The microseconds between two requests at a rate such as `10/s`, `90/m` or `1000/h`.
+
+    >>> parse_rate("10/s")
+    100000
+    """
+    match = _RATE.fullmatch(value) if isinstance(value, str) else None
+    count = int(match[1]) if match else 0
+    if match is None or not 1 <= count <= RATE_MAX:
+        raise BadInput(f"rate must be a number of requests per s, m or h, such as 10/s, not {show(value)}")
+    return max(1, _PER_US[match[2]] // count)
+
+
+def check_headers(value: object) -> dict[str, str]:
+    """Headers of a contract's requests. Those that the protocol, the client or the signature own are refused."""
+    if not isinstance(value, Mapping) or len(value) > HEADERS_MAX:
+        raise BadInput(f"headers must be an object of at most {HEADERS_MAX} names and texts")
+    for name, text in value.items():
+        if not isinstance(name, str) or not _HEADER.fullmatch(name):
+            raise BadInput(f"headers: {show(name)} is not a header's name")
+        if name.lower() in HEADERS_OWNED or name.lower().startswith("webhook-"):
+            raise BadInput(f"headers: {name} is set by Holdfast itself; leave it out")
+        if not isinstance(text, str) or not 0 < len(text) <= HEADER_VALUE_MAX or not _HEADER_VALUE.fullmatch(text):
+            raise BadInput(f"headers: the value of {name} must be 1 to {HEADER_VALUE_MAX} printable ASCII characters")
+    if len({name.lower() for name in value}) < len(value):
+        raise BadInput("headers: the same name twice")
+    return dict(value)
 
 
 def check_contract_id(value: object) -> str:

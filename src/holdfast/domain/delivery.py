@@ -8,11 +8,16 @@ from typing import Any, NamedTuple, assert_never
 
 from holdfast.domain.event import Event, NewEvent
 from holdfast.domain.retry import Policy
+from holdfast.domain.session import SessionChange
 from holdfast.domain.states import REASONS_BY, Reason, State
 
 STARTS_MAX = 5
 SUSPECT_STARTS = 2
 ERROR_MAX = 2000
+
+
+Effect = NewEvent | SessionChange
+"""What goes into the transaction that settles a delivery: an event to append, or a change of the sessions' rows."""
 
 
 class Delivery(NamedTuple):
@@ -38,9 +43,9 @@ class Claim(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """It arrived. Effects are events appended in the transaction that settles it."""
+    """It arrived. Effects are applied in the transaction that settles it."""
 
-    effects: Sequence[NewEvent] = ()
+    effects: Sequence[Effect] = ()
     detail: dict[str, Any] | None = None
 
 
@@ -98,10 +103,18 @@ class Settlement:
 
     claim: Claim
     transition: Transition
-    effects: Sequence[NewEvent] = ()
+    effects: Sequence[Effect] = ()
     detail: dict[str, Any] | None = None
     started_at_ms: int = 0
     outcome: str = field(default="")
+
+    @property
+    def events(self) -> list[NewEvent]:
+        return [effect for effect in self.effects if isinstance(effect, NewEvent)]
+
+    @property
+    def changes(self) -> list[SessionChange]:
+        return [effect for effect in self.effects if isinstance(effect, SessionChange)]
 
 
 def settle(attempts: int, outcome: Outcome, policy: Policy, now_ms: int, chance: float) -> Transition:

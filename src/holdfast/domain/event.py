@@ -225,6 +225,21 @@ def check_timestamp(value: object) -> str | None:
     return text if moment.tzinfo else text + "Z"
 
 
+def parse_time(value: object, what: str) -> int:
+    """The UTC milliseconds of an RFC 3339 time.
+
+    >>> parse_time("2023-11-14T22:13:20.123Z", "at")
+    1700000000123
+    """
+    try:
+        text = check_timestamp(value)
+    except BadInput as error:
+        raise BadInput(error.message.replace("timestamp", what, 1)) from None
+    if text is None:
+        raise BadInput(f"{what} is missing")
+    return _epoch_ms(datetime.fromisoformat(text.upper()))
+
+
 def iso_time(ms: int) -> str:
     """
     >>> iso_time(1_700_000_000_123)

@@ -2,7 +2,32 @@
 
 from __future__ import annotations
 
-ORDERED_PREFIX = "handler:inbound."  # requests are normalised in the order they were accepted
+SESSIONS = "handler:sessions"
+"""The consumer of agent hooks: the one address whose lanes coalesce."""
+
+INBOUND = "handler:inbound."
+"""The beginning of the addresses where requests are normalised, in the order they were accepted."""
+
+CRITICAL = frozenset(
+    f"hook.{name}"
+    for name in (
+        "session_start", "user_prompt_submit", "agent_stop", "session_end", "notification", "error",
+        "subagent_start", "subagent_stop", "compact",
+    )
+)  # fmt: skip
+"""Hook events that are never dropped. All others are bursty: of those that wait together, the latest is enough."""
+
+COALESCE_LOOK = 32
+LANE_MAX = 1000
+
+
+def is_ordered_directly(address: str) -> bool:
+    """Whether an address is ordered although no contract says so.
+
+    >>> is_ordered_directly("handler:inbound.github"), is_ordered_directly("handler:ship")
+    (True, False)
+    """
+    return address == SESSIONS or address.startswith(INBOUND)
 
 
 def lane_key(address_kind: str, address: str, contract_id: str | None, stream: str | None, ordered: bool) -> str | None:
@@ -19,3 +44,12 @@ def lane_key(address_kind: str, address: str, contract_id: str | None, stream: s
     if not ordered or stream is None:
         return None
     return f"{contract_id or address} {stream}"
+
+
+def burst_key(address: str, type: str) -> str | None:
+    """What a waiting delivery may be replaced by: a later one of the same key, with nothing critical between them.
+
+    >>> burst_key("handler:sessions", "hook.tool_use"), burst_key("handler:sessions", "hook.agent_stop")
+    ('hook.tool_use', None)
+    """
+    return type if address == SESSIONS and type not in CRITICAL else None

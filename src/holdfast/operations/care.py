@@ -29,9 +29,10 @@ class CareVerbs:
         clock: Clock,
         health: Callable[[], dict[str, str]],
         spool_depth: Callable[[], int],
+        warnings: Callable[[], list[str]] = list,
     ) -> None:
         self._store, self._retention, self._clock = store, retention, clock
-        self._health, self._spool_depth = health, spool_depth
+        self._health, self._spool_depth, self._warnings = health, spool_depth, warnings
         self._started_ms = clock.now_ms()
 
     async def status(self) -> dict[str, Any]:
@@ -52,6 +53,7 @@ class CareVerbs:
             "next_due_at": when(next_due),
             "paused": [{"scope": scope, "name": name} for scope, name, _ in await self._store.operator.pauses()],
             "duties": duties,
+            "warnings": self._warnings(),
         }
 
     async def pause(self, scope: str, name: str) -> dict[str, Any]:

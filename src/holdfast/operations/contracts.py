@@ -2,61 +2,94 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from holdfast.domain.contract import (
-    Contract,
-    check_contract_id,
-    parse_criteria,
-    parse_criterion,
-    parse_target,
-)
-from holdfast.domain.errors import BadInput, NotFound
+from holdfast.domain.contract import SOURCES, Contract
+from holdfast.domain.errors import BadInput, Conflict, NotFound
 from holdfast.domain.event import show
 from holdfast.domain.retry import Policy
 from holdfast.domain.signature import secret_key
 from holdfast.egress.guard import Guard
 from holdfast.ingress.accept import refuse_unknown
+from holdfast.operations.contract_form import read_contract
 from holdfast.operations.shapes import check_limit, contract_shape
 from holdfast.ports import Clock
-from holdfast.store.base import EventFilter, Store
+from holdfast.store.base import EventFilter, Registered, Store
 
-FIELDS = (
-    "id", "target", "source_criterion", "type_criterion", "properties", "ttl_seconds",
-    "policy", "attempts", "ordered", "timeout", "concurrency", "active",
-)  # fmt: skip
-TTL_MAX_S = 10 * 365 * 86400
+OVERLAP_DEFAULT_S = 24 * 3600
+OVERLAP_MAX_S = 30 * 24 * 3600
+SERVED_MS = 150 * 1000  # every process says about once a minute what it serves
 
 
 class ContractVerbs:
-    def __init__(self, store: Store, guard: Guard, policies: Mapping[str, Policy], clock: Clock) -> None:
+    def __init__(
+        self,
+        store: Store,
+        guard: Guard,
+        policies: Mapping[str, Policy],
+        clock: Clock,
+        served: Callable[[], frozenset[str]] = frozenset,
+    ) -> None:
         self._store, self._guard, self._policies, self._clock = store, guard, policies, clock
+        self._served = served
 
     async def add(self, body: object) -> dict[str, Any]:
         """Create a contract, or replace the one of that id. Its pending deliveries follow it to its new target."""
-        contract, secret = self.parse(body)
+        contract, secret, headers = self.parse(body)
+        await self._refuse_foreign(contract.id)
         if contract.address.kind == "session":
             raise BadInput("targets of kind session are not delivered by this version; use url or handler")
         if contract.address.kind == "https":
             await self._guard.check_target(contract.address.text)
-        await self._store.contracts.put(contract, secret)
-        return contract_shape(contract)
+        await self._store.contracts.put(contract, secret, headers=headers)
+        return await self._shape(contract)
 
     async def show(self, id: str) -> dict[str, Any]:
-        contract = await self._store.contracts.get(id)
-        if contract is None:
-            raise NotFound(f"there is no contract {show(id)}")
-        return contract_shape(contract)
+        return await self._shape(await self._get(id))
 
-    async def find(self, *, property: str | None = None, value: str | None = None) -> list[dict[str, Any]]:
+    async def find(
+        self,
+        *,
+        property: str | None = None,
+        value: str | None = None,
+        source: str | None = None,
+        inactive: bool = False,
+    ) -> list[dict[str, Any]]:
         """Active contracts; with `property` those that have a criterion on it, with `value` those that accept it."""
         if value is not None and property is None:
             raise BadInput("value= needs property=: the name of what has that value")
-        found = await self._store.contracts.all()
-        return [contract_shape(contract) for contract in found if _speaks_of(contract, property, value)]
+        if source is not None and source not in SOURCES:
+            raise BadInput(f"source {show(source)} is unknown; use one of {', '.join(SOURCES)}")
+        found = await self._store.contracts.all(inactive)
+        return await self._shapes(
+            [one for one in found if source in (None, one.source) and _speaks_of(one, property, value)]
+        )
+
+    async def enable(self, id: str, active: bool) -> dict[str, Any]:
+        """Enable a contract, or disable it: then what waits for it is parked until it is enabled or removed."""
+        await self._get(id)
+        await self._store.contracts.set_active(id, active)
+        return await self.show(id)
+
+    async def rotate(self, id: str, body: object) -> dict[str, Any]:
+        """Give a contract a new signing secret; the old one signs beside it for the time of overlap."""
+        if not isinstance(body, Mapping):
+            raise BadInput(f"a rotation is a JSON object with a secret, not {show(body)}")
+        refuse_unknown(body, ("secret", "overlap_seconds"), "the rotation")
+        secret, overlap = body.get("secret"), body.get("overlap_seconds", OVERLAP_DEFAULT_S)
+        if not isinstance(secret, str) or not secret:
+            raise BadInput("the rotation has no secret: give the new one as text")
+        secret_key(secret)
+        if isinstance(overlap, bool) or not isinstance(overlap, int | float) or not 0 <= overlap <= OVERLAP_MAX_S:
+            raise BadInput(f"overlap_seconds must be a number from 0 to {OVERLAP_MAX_S}, not {show(overlap)}")
+        await self._refuse_foreign(id)
+        if not await self._store.contracts.rotate(id, secret, round(overlap * 1000)):
+            raise NotFound(f"there is no contract {show(id)}")
+        return await self.show(id)
 
     async def remove(self, id: str) -> dict[str, Any]:
+        await self._refuse_foreign(id)
         if not await self._store.contracts.remove(id):
             raise NotFound("Contract not found")
         return {"deactivated": id}
@@ -72,7 +105,7 @@ class ContractVerbs:
 
     async def test(self, body: object, limit: int = 100) -> dict[str, Any]:
         """Run a contract that is not live against past events, newest first."""
-        contract, _ = self.parse(body)
+        contract = self.parse(body).contract
         page = await self._store.events.find(EventFilter(), None, check_limit(limit))
         matched = [e for e in page.items if contract.matches(e.source, e.type, e.properties, e.accepted_at_ms)]
         return {
@@ -81,40 +114,36 @@ class ContractVerbs:
             "items": [{"id": e.id, "type": e.type, "source": e.source, "stream": e.stream} for e in matched],
         }
 
-    def parse(self, body: object) -> tuple[Contract, str | None]:
-        """A contract from the seed's JSON shape; a clear sentence for anything that is not right."""
-        if not isinstance(body, Mapping):
-            raise BadInput(f"a contract is a JSON object with id and target, not {show(body)}")
-        refuse_unknown(body, FIELDS, "the contract")
-        for name in ("id", "target"):
-            if body.get(name) is None:
-                raise BadInput(f"the contract has no {name}")
-        address, secret = parse_target(body["target"])
-        if secret is not None:
-            secret_key(secret)
-        now_ms = self._clock.now_ms()
-        ttl = _number(body, "ttl_seconds", most=TTL_MAX_S)
-        return Contract(
-            id=check_contract_id(body["id"]),
-            address=address,
-            source_criterion=_criterion(body, "source_criterion"),
-            type_criterion=_criterion(body, "type_criterion"),
-            properties=parse_criteria(body.get("properties") or {}, "properties"),
-            source="api",
-            active=_flag(body, "active") is not False,
-            created_at_ms=now_ms,
-            expires_at_ms=None if ttl is None else now_ms + round(ttl * 1000),
-            policy=self._policy(body.get("policy")),
-            attempts=_whole(body, "attempts", most=1000),
-            ordered=_flag(body, "ordered"),
-            timeout_s=_number(body, "timeout", most=3600),
-            concurrency=_whole(body, "concurrency", most=1000),
-        ), secret
+    async def _get(self, id: str) -> Contract:
+        contract = await self._store.contracts.get(id)
+        if contract is None:
+            raise NotFound(f"there is no contract {show(id)}")
+        return contract
 
-    def _policy(self, name: object) -> str | None:
-        if name is not None and name not in self._policies:
-            raise BadInput(f"policy {show(name)} is unknown; use one of {', '.join(self._policies)}")
-        return None if name is None else str(name)
+    async def _refuse_foreign(self, id: str) -> None:
+        """The configuration file is the truth about its own contracts: the next start would undo what we did."""
+        known = await self._store.contracts.get(id)
+        if known is not None and known.source == "config":
+            raise Conflict(f"contract {show(id)} stands in the configuration file: change it there, or disable it here")
+
+    def parse(self, body: object) -> Registered:
+        return read_contract(body, self._policies, self._clock.now_ms())
+
+    async def _shape(self, contract: Contract) -> dict[str, Any]:
+        return (await self._shapes([contract]))[0]
+
+    async def _shapes(self, contracts: Sequence[Contract]) -> list[dict[str, Any]]:
+        """As the seed answers, and whether anybody serves the handler."""
+        now_ms, here = self._clock.now_ms(), self._served()
+        seen = {row.contract_id: row.served_at_ms for row in await self._store.contracts.queues()}
+
+        def unserved(contract: Contract) -> bool:
+            if contract.address.kind != "handler" or contract.address.text in here:
+                return False
+            said = seen.get(contract.id, 0)  # at first the moment of its making, which nobody said
+            return said <= contract.created_at_ms or now_ms - said > SERVED_MS
+
+        return [contract_shape(contract) | {"unserved": unserved(contract)} for contract in contracts]
 
 
 def _speaks_of(contract: Contract, property: str | None, value: str | None) -> bool:
@@ -125,32 +154,3 @@ def _speaks_of(contract: Contract, property: str | None, value: str | None) -> b
         "type": contract.type_criterion,
     }.get(property) or contract.properties.get(property)
     return criterion is not None and (value is None or criterion.passes(value))
-
-
-def _criterion(body: Mapping[str, Any], name: str) -> Any:
-    return None if body.get(name) is None else parse_criterion(body[name], name)
-
-
-def _flag(body: Mapping[str, Any], name: str) -> bool | None:
-    value = body.get(name)
-    if value is not None and not isinstance(value, bool):
-        raise BadInput(f"{name} must be true or false, not {show(value)}")
-    return value
-
-
-def _number(body: Mapping[str, Any], name: str, most: float) -> float | None:
-    value = body.get(name)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise BadInput(f"{name} must be a number, not {show(value)}")
-    if not 0 < value <= most:
-        raise BadInput(f"{name} must be positive and at most {most:g}, not {value:g}")
-    return float(value)
-
-
-def _whole(body: Mapping[str, Any], name: str, most: int) -> int | None:
-    value = body.get(name)
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most):
-        raise BadInput(f"{name} must be a whole number from 1 to {most}, not {show(value)}")
-    return value

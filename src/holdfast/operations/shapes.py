@@ -11,6 +11,7 @@ from holdfast.domain.receipt import Link
 from holdfast.store.base import PAGE_MAX, AttemptRow, DeliveryRow, StreamRow, TokenRow
 
 LIMIT_DEFAULT = 50
+MASKED = "***"
 
 
 def check_limit(limit: int) -> int:
@@ -87,7 +88,7 @@ def stream_shape(row: StreamRow) -> dict[str, Any]:
 
 
 def contract_shape(contract: Contract) -> dict[str, Any]:
-    """The seed's answer, and our options. The secret is always null."""
+    """The seed's answer, and our options. The secret is always null, and headers show their names alone."""
     address = contract.address
     return {
         "id": contract.id,
@@ -109,6 +110,11 @@ def contract_shape(contract: Contract) -> dict[str, Any]:
         "ordered": contract.is_ordered,
         "timeout": contract.timeout_s,
         "concurrency": contract.concurrency,
+        "rate": contract.rate,
+        "headers": dict.fromkeys(contract.headers, MASKED),
+        "format": contract.format or ("raw" if address.kind == "https" else None),
+        "template": contract.template,
+        "retry_on": list(contract.retry_on),
     }
 
 

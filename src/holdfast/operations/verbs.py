@@ -26,11 +26,13 @@ class Operations:
         chance: Chance,
         health: Callable[[], dict[str, str]] = dict,
         spool_depth: Callable[[], int] = int,
+        served: Callable[[], frozenset[str]] = frozenset,
+        warnings: Callable[[], list[str]] = list,
     ) -> None:
         self.events = EventVerbs(store)
         self.deliveries = DeliveryVerbs(store, owner)
         self.dead_letters = DeadLetterVerbs(store, owner)
-        self.contracts = ContractVerbs(store, guard, policies, clock)
+        self.contracts = ContractVerbs(store, guard, policies, clock, served)
         self.receipts = ReceiptVerbs(store)
-        self.care = CareVerbs(store, retention, clock, health, spool_depth)
+        self.care = CareVerbs(store, retention, clock, health, spool_depth, warnings)
         self.tokens = TokenVerbs(store, clock, chance)

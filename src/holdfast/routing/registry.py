@@ -9,9 +9,9 @@ from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract, Terms, default_terms
 from holdfast.domain.errors import BadInput
 from holdfast.domain.event import Event
-from holdfast.domain.lane import ORDERED_PREFIX, lane_key
+from holdfast.domain.lane import burst_key, is_ordered_directly, lane_key
 from holdfast.domain.retry import Policy
-from holdfast.store.base import Contracts, Target
+from holdfast.store.base import Contracts, Private, Target
 
 log = logging.getLogger("holdfast.router")
 
@@ -23,9 +23,10 @@ class Registry:
         self._contracts, self._policies = contracts, policies
         self.version = -1
         self._active: list[tuple[Contract, int]] = []
+        self._known: dict[str, Contract] = {}
         self._terms: dict[str, Terms] = {}
         self._trusted: frozenset[str] = frozenset()
-        self._secrets: dict[str, list[str]] = {}
+        self._private: dict[str, Private] = {}
 
     async def refresh(self) -> None:
         """Read until what was read belongs to one version."""
@@ -35,9 +36,10 @@ class Registry:
             if await self._contracts.version() != version:
                 continue
             self._active = [(contract, queues[contract.id]) for contract in known if contract.active]
+            self._known = {contract.id: contract for contract in known}
             self._terms = {contract.id: contract.terms(self._policies) for contract in known}
             self._trusted = frozenset(contract.id for contract in known if contract.source != "api")
-            self._secrets = {}
+            self._private = {}
             self.version = version
 
     def targets(self, event: Event) -> tuple[Target, ...]:
@@ -55,11 +57,15 @@ class Registry:
         """Whether the target was written by the operator: in the configuration or in the application's own code."""
         return contract_id in self._trusted
 
-    async def secrets(self, contract_id: str) -> list[str]:
-        """A contract's signing secrets as of the version in force."""
-        known = self._secrets.get(contract_id)
+    def contract(self, contract_id: str) -> Contract | None:
+        """A contract as of the version in force, active or not."""
+        return self._known.get(contract_id)
+
+    async def private(self, contract_id: str) -> Private:
+        """A contract's signing secrets and headers as of the version in force."""
+        known = self._private.get(contract_id)
         if known is None:
-            known = self._secrets[contract_id] = await self._contracts.secrets(contract_id)
+            known = self._private[contract_id] = await self._contracts.private(contract_id)
         return known
 
     def terms_of(self, contract_id: str | None, kind: str) -> Terms:
@@ -71,7 +77,7 @@ class Registry:
 def _target(contract: Contract, queue: int, event: Event) -> Target:
     address = contract.address
     lane = lane_key(address.kind, address.text, contract.id, _stream(event), contract.is_ordered)
-    return Target(queue, address.text, address.kind, lane)
+    return Target(queue, address.text, address.kind, lane, burst_key(address.text, event.type))
 
 
 def _direct(event: Event, to: str) -> list[Target]:
@@ -80,9 +86,8 @@ def _direct(event: Event, to: str) -> list[Target]:
     except BadInput as error:  # plain SQL may say anything: such an event is listed as unmatched, and stops nobody
         log.warning("event %s cannot go to its direct address: %s", event.id, error)
         return []
-    ordered = address.text.startswith(ORDERED_PREFIX)
-    lane = lane_key(address.kind, address.text, None, _stream(event), ordered)
-    return [Target(None, address.text, address.kind, lane)]
+    lane = lane_key(address.kind, address.text, None, _stream(event), is_ordered_directly(address.text))
+    return [Target(None, address.text, address.kind, lane, burst_key(address.text, event.type))]
 
 
 def _stream(event: Event) -> str | None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from holdfast.routing.registry import Registry
-from holdfast.store.base import BATCH_MAX, Plan, Routing
+from holdfast.store.base import BATCH_MAX, Owner, Plan, Routing
 
 
 class Router:
     name = "router"
 
-    def __init__(self, routing: Routing, registry: Registry) -> None:
-        self._routing, self._registry = routing, registry
+    def __init__(self, routing: Routing, registry: Registry, owner: Owner | None = None) -> None:
+        self._routing, self._registry, self._owner = routing, registry, owner
         self.routed = 0
 
     async def tick(self) -> float | None:
@@ -25,6 +25,6 @@ class Router:
             plans = [
                 Plan(event.n, self._registry.targets(event), batch.due_at_ms.get(event.n, 0)) for event in batch.events
             ]
-            if await batch.commit(plans):
+            if await batch.commit(plans, self._owner):
                 self.routed += len(plans)
         return 0.0

@@ -14,6 +14,7 @@ from holdfast.domain.cursor import Cursor
 from holdfast.domain.delivery import Claim, Settlement
 from holdfast.domain.event import Appended, Event, NewEvent
 from holdfast.domain.receipt import Head, Link
+from holdfast.domain.session import Session, SessionChange
 
 T = TypeVar("T")
 
@@ -114,6 +115,7 @@ class Target(NamedTuple):
     address: str
     kind: str
     lane: str | None
+    burst: str | None = None
 
 
 class Plan(NamedTuple):
@@ -131,8 +133,12 @@ class RoutingBatch(Protocol):
     events: Sequence[Event]
     due_at_ms: Mapping[int, int]
 
-    async def commit(self, plans: Sequence[Plan]) -> bool:
-        """Insert the deliveries and move on, in one transaction. False: the contracts changed, plan again."""
+    async def commit(self, plans: Sequence[Plan], owner: Owner | None = None) -> bool:
+        """Insert the deliveries and move on, in one transaction. False: the contracts changed, plan again.
+
+        What a new delivery replaces, or a full lane has no room for, is dropped in the same transaction, with a
+        receipt of the owner's. Without an owner nothing is dropped.
+        """
 
 
 class Served(NamedTuple):
@@ -187,6 +193,38 @@ class Retention:
     dedup_ms: int
 
 
+class Gate(NamedTuple):
+    """An address whose breaker is open: since when it fails, until when nobody tries, how often it opened in a row."""
+
+    address: str
+    failing_since_ms: int
+    open_until_ms: int
+    trips: int
+
+
+class Private(NamedTuple):
+    """What a contract keeps to itself: its signing secrets, newest first, and the values of its headers."""
+
+    secrets: tuple[str, ...] = ()
+    headers: Mapping[str, str] = {}
+
+
+class Registered(NamedTuple):
+    """A contract together with what it keeps to itself, as one source hands it in."""
+
+    contract: Contract
+    secret: str | None = None
+    headers: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFilter:
+    agent: str | None = None
+    state: str | None = None
+    native_id: str | None = None
+    cwd: str | None = None
+
+
 class Events(Protocol):
     async def append(self, events: Sequence[NewEvent]) -> list[Appended]: ...
     async def get(self, id: str) -> Event | None: ...
@@ -198,8 +236,16 @@ class Events(Protocol):
 
 
 class Contracts(Protocol):
-    async def put(self, contract: Contract, secret: str | None, *, keep: bool = False) -> None:
-        """Create or replace. `keep` leaves its secret and whether it is active: so an application does at start."""
+    async def put(
+        self, contract: Contract, secret: str | None, *, headers: Mapping[str, str] | None = None, keep: bool = False
+    ) -> None:
+        """Create or replace. `keep` leaves its secrets and whether it is active: so an application does at start."""
+
+    async def adopt(self, digest: str, registered: Sequence[Registered]) -> bool:
+        """Make these the contracts of source `config`, and no others. False: they are so already."""
+
+    async def digest(self) -> str | None:
+        """Which configuration's contracts are in force: what the last `adopt` was given."""
 
     async def get(self, id: str) -> Contract | None: ...
     async def all(self, inactive: bool = False) -> list[Contract]: ...
@@ -207,7 +253,13 @@ class Contracts(Protocol):
     async def set_active(self, id: str, active: bool) -> bool:
         """Disable a contract, which parks what waits for it, or enable it again. True where that changed it."""
 
-    async def secrets(self, id: str) -> list[str]: ...
+    async def retire(self, id: str) -> bool:
+        """Its time is over: it matches no more, and what waits for it is delivered all the same."""
+
+    async def rotate(self, id: str, secret: str, overlap_ms: int) -> bool:
+        """Sign with a new secret; the old ones sign beside it for a while. False: there is no such contract."""
+
+    async def private(self, id: str) -> Private: ...
     async def version(self) -> int: ...
     async def queues(self) -> list[QueueRow]: ...
 
@@ -233,6 +285,33 @@ class Deliveries(Protocol):
     async def serve(self, addresses: Sequence[str]) -> None: ...
     async def drop_removed(self, owner: Owner) -> int: ...
     async def bury_unserved(self, owner: Owner, grace_ms: int, since_ms: int) -> int: ...
+
+
+class Gates(Protocol):
+    """Rates and breakers of addresses, shared by every process on the store."""
+
+    async def reserve(self, address: str, interval_us: int) -> int:
+        """Take the next free moment for one request to this address; the microseconds until it comes."""
+
+    async def open(self) -> list[Gate]:
+        """Every address whose breaker is open."""
+
+    async def trip(self, address: str, cooldown_ms: int) -> Gate:
+        """Open a breaker, or keep it open for longer."""
+
+    async def probe(self, address: str, lease_ms: int) -> bool:
+        """Whether we may try once: the breaker's time is over, and nobody else is trying."""
+
+    async def close(self, address: str) -> bool:
+        """Close a breaker. True where it was open."""
+
+
+class Sessions(Protocol):
+    """The read model of agent sessions. Hooks change it through the effects of their settle."""
+
+    async def get(self, id: str) -> Session | None: ...
+    async def find(self, wanted: SessionFilter, after: str | None, limit: int) -> Page[Session]: ...
+    async def change(self, change: SessionChange) -> None: ...
 
 
 class Operator(Protocol):
@@ -299,6 +378,10 @@ class Store(Protocol):
     def routing(self) -> Routing: ...
     @property
     def deliveries(self) -> Deliveries: ...
+    @property
+    def gates(self) -> Gates: ...
+    @property
+    def sessions(self) -> Sessions: ...
     @property
     def operator(self) -> Operator: ...
     @property

@@ -10,6 +10,7 @@ from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract, Criterion
 from holdfast.domain.delivery import Claim, Delivery
 from holdfast.domain.event import Event, iso_time
+from holdfast.domain.session import Session, SessionChange, SessionState
 from holdfast.store.base import AttemptRow, DeliveryRow, EventFilter, QueueRow
 
 Stored = Sequence[Any]
@@ -90,6 +91,11 @@ def contract_text(contract: Contract) -> str:
             "ordered": contract.ordered,
             "timeout": contract.timeout_s,
             "concurrency": contract.concurrency,
+            "rate": contract.rate,
+            "headers": list(contract.headers),
+            "format": contract.format,
+            "template": contract.template,
+            "retry_on": list(contract.retry_on),
         },
         ensure_ascii=False,
     )
@@ -116,7 +122,41 @@ def to_contract(row: Stored) -> Contract:
         ordered=stored.get("ordered"),
         timeout_s=stored.get("timeout"),
         concurrency=stored.get("concurrency"),
+        rate=stored.get("rate"),
+        headers=tuple(stored.get("headers", ())),
+        format=stored.get("format"),
+        template=stored.get("template"),
+        retry_on=tuple(stored.get("retry_on", ())),
     )
+
+
+def to_session(row: Stored) -> Session:
+    """A row of `session_get`."""
+    id, agent, native_id, state, cwd, pane, transcript, title, prompt, answer, facts, created_at, updated_at = row
+    return Session(
+        id, agent, native_id, SessionState(state), cwd, pane, transcript, title, prompt, answer, json.loads(facts),
+        created_at, updated_at,
+    )  # fmt: skip
+
+
+def session_values(change: SessionChange) -> tuple[Any, ...]:
+    """The values of `session_change`, in its order, without the time."""
+    return (
+        change.id, change.agent, change.native_id, change.state, change.cwd, change.pane, change.transcript,
+        change.title, change.last_prompt, change.last_answer, json.dumps(dict(change.facts), ensure_ascii=False),
+    )  # fmt: skip
+
+
+def session_start(after: str | None) -> tuple[int, str]:
+    """Where a page of sessions begins: before this time and id."""
+    if after is None:
+        return 1 << 62, ""
+    time, _, id = after.partition(".")
+    return int(time), id
+
+
+def session_cursor(found: Sequence[Session], limit: int) -> str | None:
+    return f"{found[-1].updated_at_ms}.{found[-1].id}" if len(found) == limit else None
 
 
 def _criterion(value: Mapping[str, Any] | None) -> Criterion | None:

@@ -19,10 +19,12 @@ pytest-asyncio in `auto` mode. What a store does not declare in `features` is sk
 
 from holdfast.testing.suite.bench import Bench, OpenStore, StoreSuite
 from holdfast.testing.suite.books import CursorsSuite, OwnersSuite, TokensSuite
+from holdfast.testing.suite.bursts import BurstsSuite
 from holdfast.testing.suite.care import CareSuite
 from holdfast.testing.suite.claims import ClaimsSuite
 from holdfast.testing.suite.contracts import ContractsSuite
 from holdfast.testing.suite.events import EventsSuite
+from holdfast.testing.suite.gates import GatesSuite
 from holdfast.testing.suite.lanes import LanesSuite
 from holdfast.testing.suite.leases import LeasesSuite
 from holdfast.testing.suite.life import LifeSuite
@@ -30,16 +32,19 @@ from holdfast.testing.suite.operator import OperatorSuite
 from holdfast.testing.suite.pauses import PausesSuite
 from holdfast.testing.suite.receipts import ReceiptsSuite
 from holdfast.testing.suite.routing import RoutingSuite
+from holdfast.testing.suite.sessions import SessionsSuite
 from holdfast.testing.suite.settlements import SettlementsSuite
 from holdfast.testing.suite.sweeps import SweepsSuite
 
 __all__ = [
     "Bench",
+    "BurstsSuite",
     "CareSuite",
     "ClaimsSuite",
     "ContractsSuite",
     "CursorsSuite",
     "EventsSuite",
+    "GatesSuite",
     "LanesSuite",
     "LeasesSuite",
     "LifeSuite",
@@ -49,6 +54,7 @@ __all__ = [
     "PausesSuite",
     "ReceiptsSuite",
     "RoutingSuite",
+    "SessionsSuite",
     "SettlementsSuite",
     "StoreSuite",
     "SweepsSuite",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC
@@ -20,11 +20,12 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from weakref import WeakValueDictionary
 
-from holdfast.domain.delivery import Claim, Dead, Delivered, Outcome, Retry
+from holdfast.domain.delivery import Claim, Dead, Delivered, Outcome, Retry, clip
 from holdfast.domain.errors import HoldfastError, TargetRefused
 from holdfast.domain.retry import RETRY_AFTER_MAX_S
 from holdfast.domain.signature import sign
 from holdfast.domain.states import Reason
+from holdfast.egress.formats import render
 from holdfast.egress.guard import Guard, read_target
 from holdfast.ports import Clock
 
@@ -40,6 +41,18 @@ KEEPALIVE_S = 15.0
 WHOLE_MAX = 64 * 1024
 ROUTES_MAX = 1024
 RETRIED_4XX = frozenset({408, 425, 429})
+HEADERS_KEPT, HEADER_MAX = 12, 100
+HIDDEN_HEADERS = frozenset({"set-cookie", "www-authenticate", "proxy-authenticate", "authorization"})
+
+
+class Sending(NamedTuple):
+    """How a contract's requests look, and which refusals it takes for a passing thing."""
+
+    secrets: tuple[str, ...] = ()
+    headers: Mapping[str, str] = {}
+    format: str | None = None
+    template: str | None = None
+    retry_on: frozenset[int] = frozenset()
 
 
 @dataclass(slots=True)
@@ -48,7 +61,9 @@ class Exchange:
 
     url: str
     began_ms: int
-    secrets: list[str] = field(default_factory=list)
+    sending: Sending = field(default_factory=Sending)
+    request: dict[str, str] = field(default_factory=dict)
+    answer: dict[str, str] = field(default_factory=dict)
     status: int | None = None
     retry_after: str | None = None
     body: bytes = b""
@@ -64,11 +79,14 @@ class Exchange:
             "url": self._masked(self.url.partition("?")[0]),
             "response": self._shown(),
         }
+        if self.status is None or not 200 <= self.status <= 299:  # of what went well, this much is enough
+            detail["request_headers"] = self.request
+            detail["response_headers"] = {name: self._masked(value) for name, value in self.answer.items()}
         if self.refusal is not None:
             return Dead(Reason.REJECTED, self._masked(self.refusal), detail)
         if self.status is None or (self.fault is not None and 200 <= self.status <= 299):
             return Retry(self._masked(self.fault or "the attempt ended without an answer"), detail=detail)
-        return judge(self.status, retry_after_s(self.retry_after, now_ms), detail)
+        return judge(self.status, retry_after_s(self.retry_after, now_ms), detail, self.sending.retry_on)
 
     def _shown(self) -> str:
         text = self._masked(self.body.decode("utf-8", "replace"))
@@ -76,7 +94,7 @@ class Exchange:
 
     def _masked(self, text: str) -> str:
         """A receiver knows our secret and may echo it; what we keep must not hold it."""
-        for secret in self.secrets:
+        for secret in (*self.sending.secrets, *self.sending.headers.values()):
             for form in (secret, secret.removeprefix("whsec_")):
                 text = text.replace(form, "***") if form else text
         return text
@@ -89,7 +107,7 @@ _CURRENT: ContextVar[Exchange | None] = ContextVar("exchange", default=None)
 class WebhookDeliverer:
     """Delivers to `https://…` (and, where the operator allows it, `http://…`).
 
-    `secrets` gives a contract's signing secrets, newest first; an event sent to a direct address is not signed.
+    `sending` tells how a contract's requests look; an event sent to a direct address goes out plain and unsigned.
     `trusted` says whether a contract's target stands in the config file or in code. `gone` disables a contract whose
     receiver answered 410: what waits for it, this delivery included, is parked and not lost. `patience` is the total
     time a contract's receiver may take, where that is not `total_s`.
@@ -100,7 +118,7 @@ class WebhookDeliverer:
     def __init__(
         self,
         guard: Guard,
-        secrets: Callable[[str], Awaitable[list[str]]],
+        sending: Callable[[str], Awaitable[Sending]],
         clock: Clock,
         *,
         user_agent: str,
@@ -113,7 +131,7 @@ class WebhookDeliverer:
         total_s: float = 25.0,
         concurrency_per_host: int = 32,
     ) -> None:
-        self._guard, self._secrets, self._clock = guard, secrets, clock
+        self._guard, self._sending, self._clock = guard, sending, clock
         self._user_agent, self._trusted, self._tls, self._gone = user_agent, trusted, tls, gone
         self._loading = False
         self._patience = patience or (lambda contract_id: total_s)
@@ -161,7 +179,7 @@ class WebhookDeliverer:
 
     async def _attempt(self, claim: Claim, exchange: Exchange) -> None:
         contract = claim.delivery.contract_id
-        exchange.secrets = await self._secrets(contract) if contract is not None else []
+        exchange.sending = await self._sending(contract) if contract is not None else Sending()
         if not self._sessions:
             await self.start()
         route = self._route(exchange.url, contract is not None and self._trusted(contract))
@@ -189,13 +207,17 @@ class WebhookDeliverer:
     async def _send(self, session: aiohttp.ClientSession, url: URL, claim: Claim, exchange: Exchange) -> None:
         import aiohttp
 
-        body = claim.event.body()
+        sending = exchange.sending
+        body, content_type, extra = render(sending.format, sending.template, claim.event, exchange.url)
         headers = {
-            "Content-Type": "application/json",
-            "Accept-Encoding": "identity",
             "User-Agent": self._user_agent,
-            **sign(exchange.secrets, claim.event.id, self._clock.now_ms() // 1000, body),
+            "Content-Type": content_type,
+            **extra,
+            **sending.headers,
+            "Accept-Encoding": "identity",
+            **sign(sending.secrets, claim.event.id, self._clock.now_ms() // 1000, body),
         }
+        exchange.request = _request_head(headers, sending.headers)
         try:
             await self._post(session, url, headers, body, exchange)
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
@@ -221,6 +243,7 @@ class WebhookDeliverer:
         timeout = aiohttp.ClientTimeout(total=None, connect=self._connect_s, sock_read=self._silence_s(exchange))
         async with session.post(url, data=data, headers=headers, allow_redirects=False, timeout=timeout) as response:
             exchange.status = response.status
+            exchange.answer = _answer_head(response.headers)
             exchange.retry_after = response.headers.get("Retry-After")
             await self._read(response, exchange)
 
@@ -348,7 +371,21 @@ def vetted_socket(guard: Guard, rule: Rule, info: tuple[Any, ...]) -> socket.soc
     return socket.socket(family, kind, protocol)
 
 
-def judge(status: int, after_s: float | None, detail: dict[str, Any]) -> Outcome:
+def _request_head(headers: Mapping[str, str], private: Mapping[str, str]) -> dict[str, str]:
+    """What was sent, for the operator: the values of a contract's own headers, and signatures, are not shown."""
+    hidden = {name.lower() for name in private} | {"webhook-signature", "x-hook-signature"}
+    return {name: "***" if name.lower() in hidden else value for name, value in headers.items()}
+
+
+def _answer_head(headers: Mapping[str, str]) -> dict[str, str]:
+    """The first few headers of an answer, each a line, none that could let somebody in."""
+    kept = [(name, value) for name, value in headers.items() if name.lower() not in HIDDEN_HEADERS]
+    return {clip(name)[:HEADER_MAX]: clip(value)[:HEADER_MAX] for name, value in kept[:HEADERS_KEPT]}
+
+
+def judge(
+    status: int, after_s: float | None, detail: dict[str, Any], retry_on: frozenset[int] = frozenset()
+) -> Outcome:
     """What a status means for the delivery.
 
     >>> judge(503, 30.0, {})
@@ -359,7 +396,7 @@ def judge(status: int, after_s: float | None, detail: dict[str, Any]) -> Outcome
     if status == 410:
         gone = {**detail, "gone": True}
         return Dead(Reason.REJECTED, "410 Gone: the receiver wants no more of this contract's events", gone)
-    if 400 <= status <= 499 and status not in RETRIED_4XX:
+    if 400 <= status <= 499 and status not in RETRIED_4XX and status not in retry_on:
         return Dead(Reason.REJECTED, f"answered {status}: the receiver refuses this event", detail)
     if 300 <= status <= 399:
         return Retry(f"redirect not followed: answered {status}; set the target to the final URL", after_s, detail)

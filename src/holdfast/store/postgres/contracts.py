@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from holdfast.domain.contract import Contract
 from holdfast.ports import Clock
-from holdfast.store.base import QueueRow
+from holdfast.store.base import Private, QueueRow, Registered
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.session import Session
 from holdfast.store.postgres.statements import sql
@@ -17,26 +17,43 @@ class PostgresContracts:
     def __init__(self, pool: Pool, clock: Clock, changed: Callable[[str], None]) -> None:
         self._pool, self._clock, self._changed = pool, clock, changed
 
-    async def put(self, contract: Contract, secret: str | None, *, keep: bool = False) -> None:
+    async def put(
+        self, contract: Contract, secret: str | None, *, headers: Mapping[str, str] | None = None, keep: bool = False
+    ) -> None:
         now_ms = self._clock.now_ms()
 
         async def work(session: Session) -> None:
-            known = await session.rows(sql.contract_get, contract.id) if keep else []
-            active = bool(known[0][2]) if known else contract.active
-            created = known[0][4] if known else contract.created_at_ms or now_ms
-            await session.run(
-                sql.contract_put, contract.id, contract_text(contract), active, contract.source, created, now_ms
-            )
-            if not keep or secret is not None:
-                await session.run(sql.secret_clear, contract.id)
-            if secret is not None:
-                await session.run(sql.secret_add, contract.id, secret, now_ms)
-            address = contract.address
-            await session.run(sql.queue_put, contract.id, address.text, address.kind, not active, now_ms)
+            await _put(session, Registered(contract, secret, headers), keep, now_ms)
             await session.run(sql.contract_bump)
 
         await self._pool.run(work, repeatable=True)
         self._changed("contracts")
+
+    async def adopt(self, digest: str, registered: Sequence[Registered]) -> bool:
+        now_ms = self._clock.now_ms()
+
+        async def work(session: Session) -> bool:
+            if not await session.run(sql.config_digest_set, digest):
+                return False
+            wanted = {one.contract.id: one for one in registered}
+            for id, text, _, source, _ in await session.rows(sql.contract_all):
+                if source == "config" and id not in wanted:
+                    await _remove(session, id, now_ms)
+                elif source == "config" and await _is_same(session, wanted[id], text):
+                    del wanted[id]  # it stays as it is, and stays disabled if it was
+            for one in wanted.values():
+                await _put(session, one, False, now_ms)
+            await session.run(sql.contract_bump)
+            return True
+
+        adopted = await self._pool.run(work)
+        if adopted:
+            self._changed("contracts")
+        return adopted
+
+    async def digest(self) -> str | None:
+        rows = await self._pool.rows(sql.config_digest)
+        return str(rows[0][0]) if rows else None
 
     async def get(self, id: str) -> Contract | None:
         rows = await self._pool.rows(sql.contract_get, id)
@@ -50,10 +67,8 @@ class PostgresContracts:
         now_ms = self._clock.now_ms()
 
         async def work(session: Session) -> bool:
-            if not await session.run(sql.contract_remove, now_ms, id):
+            if not await _remove(session, id, now_ms):
                 return False
-            await session.run(sql.secret_clear, id)
-            await session.run(sql.queue_park, True, id)
             await session.run(sql.contract_bump)
             return True
 
@@ -76,11 +91,83 @@ class PostgresContracts:
         self._changed("deliveries")
         return done
 
-    async def secrets(self, id: str) -> list[str]:
-        return [row[0] for row in await self._pool.rows(sql.secret_all, id)]
+    async def retire(self, id: str) -> bool:
+        now_ms = self._clock.now_ms()
+
+        async def work(session: Session) -> bool:
+            if not await session.run(sql.contract_activate, False, now_ms, id):
+                return False
+            await session.run(sql.contract_bump)
+            return True
+
+        done = await self._pool.run(work)
+        self._changed("contracts")
+        return done
+
+    async def rotate(self, id: str, secret: str, overlap_ms: int) -> bool:
+        now_ms = self._clock.now_ms()
+
+        async def work(session: Session) -> bool:
+            if not await session.rows(sql.contract_get, id):
+                return False
+            await session.run(sql.secret_outdate, now_ms + overlap_ms, id)
+            await session.run(sql.secret_forget, now_ms, id)
+            await session.run(sql.secret_add, id, secret, now_ms)
+            await session.run(sql.contract_bump)
+            return True
+
+        done = await self._pool.run(work, repeatable=True)
+        self._changed("contracts")
+        return done
+
+    async def private(self, id: str) -> Private:
+        now_ms = self._clock.now_ms()
+        return await self._pool.run(lambda session: _private(session, id, now_ms), durable=False, repeatable=True)
 
     async def version(self) -> int:
         return int(await self._pool.value(sql.contract_version))
 
     async def queues(self) -> list[QueueRow]:
         return [to_queue_row(row) for row in await self._pool.rows(sql.queue_all)]
+
+
+async def _put(session: Session, registered: Registered, keep: bool, now_ms: int) -> None:
+    contract, secret, headers = registered
+    known = await session.rows(sql.contract_get, contract.id) if keep else []
+    active = bool(known[0][2]) if known else contract.active
+    created = known[0][4] if known else contract.created_at_ms or now_ms
+    await session.run(sql.contract_put, contract.id, contract_text(contract), active, contract.source, created, now_ms)
+    if not keep or secret is not None:
+        await session.run(sql.secret_clear, contract.id)
+    if secret is not None:
+        await session.run(sql.secret_add, contract.id, secret, now_ms)
+    if not keep or headers is not None:
+        await session.run(sql.header_clear, contract.id)
+    if headers:
+        await session.run(sql.header_add, contract.id, list(headers), list(headers.values()))
+    address = contract.address
+    await session.run(sql.queue_put, contract.id, address.text, address.kind, not active, now_ms)
+
+
+async def _remove(session: Session, id: str, now_ms: int) -> bool:
+    if not await session.run(sql.contract_remove, now_ms, id):
+        return False
+    await session.run(sql.secret_clear, id)
+    await session.run(sql.header_clear, id)
+    await session.run(sql.queue_park, True, id)
+    return True
+
+
+async def _is_same(session: Session, registered: Registered, text: str) -> bool:
+    """Whether what is stored under this id is just what is handed in."""
+    private = await _private(session, registered.contract.id, 0)
+    return (
+        text == contract_text(registered.contract)
+        and private.secrets[:1] == (() if registered.secret is None else (registered.secret,))
+        and private.headers == (registered.headers or {})
+    )
+
+
+async def _private(session: Session, id: str, now_ms: int) -> Private:
+    secrets = await session.rows(sql.secret_all, id, now_ms)
+    return Private(tuple(row[0] for row in secrets), dict(await session.rows(sql.header_all, id)))

@@ -51,7 +51,7 @@ class PostgresDeliveries:
         """Not repeated over a lost connection: the second try would find its own tokens gone, and call them lost."""
         now_ms = self._clock.now_ms()
         effects = [
-            [(event, event.id or make_id("evt", now_ms, self._chance.entropy(ENTROPY_BYTES))) for event in s.effects]
+            [(event, event.id or make_id("evt", now_ms, self._chance.entropy(ENTROPY_BYTES))) for event in s.events]
             for s in settlements
         ]
         ring = not self._wire.working

@@ -16,6 +16,7 @@ class Seat(NamedTuple):
     lane: int
     pos: int
     head: bool
+    waiting: int
 
 
 async def join_lanes(session: Session, keys: Sequence[str]) -> list[Seat]:
@@ -25,12 +26,12 @@ async def join_lanes(session: Session, keys: Sequence[str]) -> list[Seat]:
         return []
     seats: dict[str, Seat] = {}
     for key, lane, tail, waiting, paused in await session.rows(sql.lane_join, list(counts), list(counts.values())):
-        seats[key] = Seat(lane, tail - counts[key] + 1, waiting == counts[key] and not paused)
+        seats[key] = Seat(lane, tail - counts[key] + 1, waiting == counts[key] and not paused, waiting)
     given = []
     for key in keys:
         seat = seats[key]
         given.append(seat)
-        seats[key] = Seat(seat.lane, seat.pos + 1, False)
+        seats[key] = seat._replace(pos=seat.pos + 1, head=False)
     return given
 
 

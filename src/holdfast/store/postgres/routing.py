@@ -7,8 +7,10 @@ from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from holdfast.domain.event import Event
+from holdfast.domain.lane import LANE_MAX
 from holdfast.ports import Clock
-from holdfast.store.base import Plan, Target
+from holdfast.store.base import Owner, Plan, Target
+from holdfast.store.postgres.bursts import thin_out
 from holdfast.store.postgres.lanes import join_lanes
 from holdfast.store.postgres.pool import Pool, begin, translated, undo
 from holdfast.store.postgres.session import Session
@@ -53,14 +55,14 @@ class PostgresRoutingBatch:
         self.events = [Event(*row[:11]) for row in rows]
         self.due_at_ms = {row[0]: int(row[11]) for row in rows if row[11]}
 
-    async def commit(self, plans: Sequence[Plan]) -> bool:
+    async def commit(self, plans: Sequence[Plan], owner: Owner | None = None) -> bool:
         """Deliveries in, unrouted rows out: both or neither."""
         with translated():
             if not self._begun and not await self._begin():
                 return False
             if int(await self._session.value(sql.contract_version_held)) != self.version:
                 return False
-            routed = await route(self._session, plans, self._clock.now_ms())
+            routed = await route(self._session, owner, plans, self._clock.now_ms())
             self._begun = False
             await self._session.raw.execute("COMMIT")
         if routed:
@@ -86,9 +88,10 @@ class Duty(NamedTuple):
     queue: int
     lane: str | None
     due_at_ms: int
+    burst: str | None
 
 
-async def route(session: Session, plans: Sequence[Plan], now_ms: int) -> int:
+async def route(session: Session, owner: Owner | None, plans: Sequence[Plan], now_ms: int) -> int:
     """The number of deliveries that came of it."""
     waiting = {row[0] for row in await session.rows(sql.unrouted_done, [plan.n for plan in plans])}
     plans = [plan for plan in plans if plan.n in waiting]
@@ -105,23 +108,32 @@ async def route(session: Session, plans: Sequence[Plan], now_ms: int) -> int:
             queue = target.queue if target.queue is not None else direct[target.address]
             if (plan.n, queue) not in known:
                 known.add((plan.n, queue))
-                duties.append(Duty(plan.n, queue, target.lane, max(now_ms, plan.due_at_ms)))
-    await _insert(session, duties, now_ms)
+                duties.append(Duty(plan.n, queue, target.lane, max(now_ms, plan.due_at_ms), target.burst))
+    lanes = await _insert(session, duties, now_ms)
+    bursts = [duty.event for duty in duties if duty.burst is not None]
+    if owner is not None and (bursts or any(count > LANE_MAX for count in lanes.values())):
+        await thin_out(session, owner, bursts, lanes, now_ms)
     return len(duties)
 
 
-async def _insert(session: Session, duties: Sequence[Duty], now_ms: int) -> None:
+async def _insert(session: Session, duties: Sequence[Duty], now_ms: int) -> dict[int, int]:
+    """How many now stand in each lane that was joined."""
     seats = iter(await join_lanes(session, [duty.lane for duty in duties if duty.lane is not None]))
     lanes: list[int | None] = []
     places: list[int | None] = []
     due: list[int | None] = []
+    waiting: dict[int, int] = {}
     for duty in duties:
         seat = None if duty.lane is None else next(seats)
         lanes.append(None if seat is None else seat.lane)
         places.append(None if seat is None else seat.pos)
         due.append(duty.due_at_ms if seat is None or seat.head else None)
+        if seat is not None:
+            waiting[seat.lane] = seat.waiting
     events, queues = [duty.event for duty in duties], [duty.queue for duty in duties]
-    await session.run(sql.delivery_add, events, queues, lanes, places, due, now_ms)
+    bursts = [duty.burst for duty in duties]
+    await session.run(sql.delivery_add, events, queues, lanes, places, due, now_ms, bursts)
+    return waiting
 
 
 async def _direct_queues(session: Session, plans: Sequence[Plan], now_ms: int) -> dict[str, int]:

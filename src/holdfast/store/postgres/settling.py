@@ -15,7 +15,7 @@ from holdfast.store.postgres.lanes import leave_lanes
 from holdfast.store.postgres.receipts import Leaf, write_link
 from holdfast.store.postgres.session import Session
 from holdfast.store.postgres.statements import sql
-from holdfast.store.rows import detail_text
+from holdfast.store.rows import detail_text, session_values
 
 ATTEMPTS_KEPT = 50
 
@@ -33,7 +33,8 @@ async def settle(
     applied: list[Settlement] = []
     for settlement, events in zip(settlements, effects, strict=True):
         if settlement.claim.delivery.id in held:
-            applied.append(await _with_effects(session, settlement, events, now_ms, ring) if events else settlement)
+            some = bool(settlement.effects)
+            applied.append(await _with_effects(session, settlement, events, now_ms, ring) if some else settlement)
     await _wait(session, [one for one in applied if one.transition.state is State.PENDING])
     await _end(session, [one for one in applied if one.transition.state is not State.PENDING], now_ms)
     await _record(session, applied, now_ms)
@@ -64,7 +65,10 @@ async def _with_effects(
     """Effects that can never be appended end their own delivery, and disturb no other."""
     await session.raw.execute("SAVEPOINT effects")
     try:
-        await append(session, events, now_ms, ring)
+        if events:
+            await append(session, events, now_ms, ring)
+        for change in settlement.changes:
+            await session.run(sql.session_change, *session_values(change), now_ms)
     except (HoldfastError, *FAULTS) as error:
         problem = translate(error)
         if not isinstance(problem, BadInput | Conflict):
@@ -134,7 +138,7 @@ def _leaf(settlement: Settlement) -> Leaf:
 
 async def end_unheld(
     session: Session, chain: str, events: Mapping[int, str], before: State, after: State, reason: Reason, now_ms: int,
-    actor: str,
+    actor: str, survivor: int | None = None,
 ) -> list[int]:  # fmt: skip
     """End deliveries that no settlement carries, given with their event ids: those still in the state `before`.
 
@@ -148,7 +152,7 @@ async def end_unheld(
         await session.run(sql.ready_remove, ids)
     none: list[None] = [None] * count
     rows = await session.rows(
-        sql.delivery_end, ids, [after] * count, [reason] * count, none, none, now_ms, none, before
+        sql.delivery_end, ids, [after] * count, [reason] * count, none, none, now_ms, [survivor] * count, before
     )
     if before is State.PENDING:
         await leave_lanes(session, [row[1] for row in rows], now_ms)

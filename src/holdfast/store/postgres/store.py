@@ -14,6 +14,7 @@ from holdfast.store.postgres.care import PostgresCare
 from holdfast.store.postgres.contracts import PostgresContracts
 from holdfast.store.postgres.deliveries import PostgresDeliveries
 from holdfast.store.postgres.events import PostgresEvents
+from holdfast.store.postgres.gates import PostgresGates
 from holdfast.store.postgres.migrate import migrate, require
 from holdfast.store.postgres.operator import PostgresOperator
 from holdfast.store.postgres.place import Place, parse_place
@@ -21,6 +22,7 @@ from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.receipts import PostgresReceipts
 from holdfast.store.postgres.routing import PostgresRouting
 from holdfast.store.postgres.session import Session
+from holdfast.store.postgres.sessions import PostgresSessions
 from holdfast.store.postgres.wire import Wire
 
 LeaseClock = Callable[[], int | None]
@@ -51,6 +53,9 @@ class PostgresStore:
         self.contracts = PostgresContracts(pool, clock, changed)
         self.routing = PostgresRouting(pool, clock, changed)
         self.deliveries = PostgresDeliveries(pool, wire, clock, lease_clock, chance, changed)
+        gate_clock = _database_clock if lease_clock is _database_clock else clock.now_ms
+        self.gates = PostgresGates(pool, gate_clock)
+        self.sessions = PostgresSessions(pool, clock)
         self.operator = PostgresOperator(pool, clock, changed)
         self.receipts = PostgresReceipts(pool)
         self.cursors = PostgresCursors(pool, clock)

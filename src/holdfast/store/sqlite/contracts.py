@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from holdfast.domain.contract import Contract
 from holdfast.ports import Clock
-from holdfast.store.base import QueueRow
+from holdfast.store.base import Private, QueueRow, Registered
 from holdfast.store.rows import contract_text, to_contract, to_queue_row
 from holdfast.store.sqlite.connection import Connection
 from holdfast.store.sqlite.reader import Reader
@@ -18,25 +18,43 @@ class SqliteContracts:
     def __init__(self, writer: Writer, reader: Reader, clock: Clock, changed: Callable[[str], None]) -> None:
         self._writer, self._reader, self._clock, self._changed = writer, reader, clock, changed
 
-    async def put(self, contract: Contract, secret: str | None, *, keep: bool = False) -> None:
+    async def put(
+        self, contract: Contract, secret: str | None, *, headers: Mapping[str, str] | None = None, keep: bool = False
+    ) -> None:
         now_ms = self._clock.now_ms()
 
         def work(connection: Connection) -> None:
-            known = connection.rows(sql.contract_get, (contract.id,)) if keep else []
-            active = bool(known[0][2]) if known else contract.active
-            created = known[0][4] if known else contract.created_at_ms or now_ms
-            row = (contract.id, contract_text(contract), int(active), contract.source, created, now_ms)
-            connection.run(sql.contract_put, row)
-            if not keep or secret is not None:
-                connection.run(sql.secret_clear, (contract.id,))
-            if secret is not None:
-                connection.run(sql.secret_add, (contract.id, secret, now_ms))
-            address = contract.address
-            connection.run(sql.queue_put, (contract.id, address.text, address.kind, int(not active), now_ms))
+            _put(connection, Registered(contract, secret, headers), keep, now_ms)
             connection.run(sql.contract_bump)
 
         await self._writer.run(work)
         self._changed("contracts")
+
+    async def adopt(self, digest: str, registered: Sequence[Registered]) -> bool:
+        now_ms = self._clock.now_ms()
+
+        def work(connection: Connection) -> bool:
+            if not connection.run(sql.config_digest_set, (digest,)):
+                return False
+            wanted = {one.contract.id: one for one in registered}
+            for id, text, _, source, _ in connection.rows(sql.contract_all):
+                if source == "config" and id not in wanted:
+                    _remove(connection, id, now_ms)
+                elif source == "config" and _is_same(connection, wanted[id], text):
+                    del wanted[id]  # it stays as it is, and stays disabled if it was
+            for one in wanted.values():
+                _put(connection, one, False, now_ms)
+            connection.run(sql.contract_bump)
+            return True
+
+        adopted = await self._writer.run(work)
+        if adopted:
+            self._changed("contracts")
+        return adopted
+
+    async def digest(self) -> str | None:
+        rows = await self._reader.run(lambda c: c.rows(sql.config_digest))
+        return str(rows[0][0]) if rows else None
 
     async def get(self, id: str) -> Contract | None:
         rows = await self._reader.run(lambda c: c.rows(sql.contract_get, (id,)))
@@ -50,10 +68,8 @@ class SqliteContracts:
         now_ms = self._clock.now_ms()
 
         def work(connection: Connection) -> bool:
-            if not connection.run(sql.contract_remove, (now_ms, now_ms, id)):
+            if not _remove(connection, id, now_ms):
                 return False
-            connection.run(sql.secret_clear, (id,))
-            connection.run(sql.queue_park, (1, id))
             connection.run(sql.contract_bump)
             return True
 
@@ -76,8 +92,38 @@ class SqliteContracts:
         self._changed("deliveries")
         return done
 
-    async def secrets(self, id: str) -> list[str]:
-        return [row[0] for row in await self._reader.run(lambda c: c.rows(sql.secret_all, (id,)))]
+    async def retire(self, id: str) -> bool:
+        now_ms = self._clock.now_ms()
+
+        def work(connection: Connection) -> bool:
+            if not connection.run(sql.contract_activate, (0, now_ms, id, 0)):
+                return False
+            connection.run(sql.contract_bump)
+            return True
+
+        done = await self._writer.run(work)
+        self._changed("contracts")
+        return done
+
+    async def rotate(self, id: str, secret: str, overlap_ms: int) -> bool:
+        now_ms = self._clock.now_ms()
+
+        def work(connection: Connection) -> bool:
+            if not connection.rows(sql.contract_get, (id,)):
+                return False
+            connection.run(sql.secret_outdate, (now_ms + overlap_ms, id))
+            connection.run(sql.secret_forget, (now_ms, id))
+            connection.run(sql.secret_add, (id, secret, now_ms))
+            connection.run(sql.contract_bump)
+            return True
+
+        done = await self._writer.run(work)
+        self._changed("contracts")
+        return done
+
+    async def private(self, id: str) -> Private:
+        now_ms = self._clock.now_ms()
+        return await self._reader.run(lambda connection: _private(connection, id, now_ms))
 
     async def version(self) -> int:
         return int((await self._reader.run(lambda c: c.rows(sql.contract_version)))[0][0])
@@ -85,3 +131,46 @@ class SqliteContracts:
     async def queues(self) -> list[QueueRow]:
         rows = await self._reader.run(lambda c: c.rows(sql.queue_all))
         return [to_queue_row(row) for row in rows]
+
+
+def _put(connection: Connection, registered: Registered, keep: bool, now_ms: int) -> None:
+    contract, secret, headers = registered
+    known = connection.rows(sql.contract_get, (contract.id,)) if keep else []
+    active = bool(known[0][2]) if known else contract.active
+    created = known[0][4] if known else contract.created_at_ms or now_ms
+    connection.run(
+        sql.contract_put, (contract.id, contract_text(contract), int(active), contract.source, created, now_ms)
+    )
+    if not keep or secret is not None:
+        connection.run(sql.secret_clear, (contract.id,))
+    if secret is not None:
+        connection.run(sql.secret_add, (contract.id, secret, now_ms))
+    if not keep or headers is not None:
+        connection.run(sql.header_clear, (contract.id,))
+        connection.many(sql.header_add, [(contract.id, name, value) for name, value in (headers or {}).items()])
+    address = contract.address
+    connection.run(sql.queue_put, (contract.id, address.text, address.kind, int(not active), now_ms))
+
+
+def _remove(connection: Connection, id: str, now_ms: int) -> bool:
+    if not connection.run(sql.contract_remove, (now_ms, now_ms, id)):
+        return False
+    connection.run(sql.secret_clear, (id,))
+    connection.run(sql.header_clear, (id,))
+    connection.run(sql.queue_park, (1, id))
+    return True
+
+
+def _is_same(connection: Connection, registered: Registered, text: str) -> bool:
+    """Whether what is stored under this id is just what is handed in."""
+    private = _private(connection, registered.contract.id, 0)
+    return (
+        text == contract_text(registered.contract)
+        and private.secrets[:1] == (() if registered.secret is None else (registered.secret,))
+        and private.headers == (registered.headers or {})
+    )
+
+
+def _private(connection: Connection, id: str, now_ms: int) -> Private:
+    secrets = connection.rows(sql.secret_all, (id, now_ms))
+    return Private(tuple(row[0] for row in secrets), dict(connection.rows(sql.header_all, (id,))))

@@ -16,6 +16,7 @@ from holdfast.store.rows import detail_text, to_claim
 from holdfast.store.sqlite.connection import Connection, Row
 from holdfast.store.sqlite.events import append
 from holdfast.store.sqlite.receipts import Leaf, write_link
+from holdfast.store.sqlite.sessions import change_session
 from holdfast.store.sqlite.statements import sql
 from holdfast.store.sqlite.writer import Writer
 
@@ -49,7 +50,7 @@ class SqliteDeliveries:
     async def settle(self, owner: Owner, settlements: Sequence[Settlement]) -> set[int]:
         now_ms = self._clock.now_ms()
         effects = [
-            [(event, event.id or make_id("evt", now_ms, self._chance.entropy(ENTROPY_BYTES))) for event in s.effects]
+            [(event, event.id or make_id("evt", now_ms, self._chance.entropy(ENTROPY_BYTES))) for event in s.events]
             for s in settlements
         ]
 
@@ -142,12 +143,13 @@ def end_pending(
     reason: Reason,
     now_ms: int,
     actor: str,
+    survivor: int | None = None,
 ) -> None:
     """End deliveries that no one is carrying: (id, generation, attempts, event id) each."""
     leaves: list[Leaf] = []
     for id, generation, attempts, event_id in rows:
         connection.run(sql.ready_remove, (id,))
-        connection.run(sql.delivery_end, (state, reason, attempts, now_ms, None, None, id))
+        connection.run(sql.delivery_end, (state, reason, attempts, now_ms, None, survivor, id))
         advance_lane(connection, id, now_ms)
         leaves.append((id, generation, event_id, state, reason, attempts))
     write_link(connection, owner.chain, now_ms, actor, leaves)
@@ -227,13 +229,15 @@ def _settle_with_effects(
     connection: Connection, settlement: Settlement, events: Sequence[tuple[NewEvent, str]], now_ms: int
 ) -> Settlement | None:
     """Both or neither. Effects that can never be appended end their own delivery, and disturb no other."""
-    if not events:
+    if not settlement.effects:
         return settlement if _settle(connection, settlement, now_ms) else None
     connection.run("SAVEPOINT effects")
     try:
         held = _settle(connection, settlement, now_ms)
         if held:
             append(connection, events, now_ms)
+            for change in settlement.changes:
+                change_session(connection, change, now_ms)
         return settlement if held else None
     except (BadInput, Conflict) as error:
         connection.run("ROLLBACK TO effects")

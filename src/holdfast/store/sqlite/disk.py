@@ -10,7 +10,7 @@ import contextlib
 import errno
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -163,10 +163,12 @@ class IntakeContracts(SqliteContracts):
 
     disk: Disk
 
-    async def put(self, contract: Contract, secret: str | None, *, keep: bool = False) -> None:
+    async def put(
+        self, contract: Contract, secret: str | None, *, headers: Mapping[str, str] | None = None, keep: bool = False
+    ) -> None:
         if not keep:  # an application that starts anew says again what the store knows
             self.disk.admit()
-        await super().put(contract, secret, keep=keep)
+        await super().put(contract, secret, headers=headers, keep=keep)
 
 
 def _fill(descriptor: int, count: int) -> None:

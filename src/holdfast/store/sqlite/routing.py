@@ -6,8 +6,10 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from holdfast.domain.event import Event
+from holdfast.domain.lane import LANE_MAX
 from holdfast.ports import Clock
-from holdfast.store.base import Plan, Target
+from holdfast.store.base import Owner, Plan, Target
+from holdfast.store.sqlite.bursts import Joined, thin_out
 from holdfast.store.sqlite.connection import Connection
 from holdfast.store.sqlite.reader import Reader
 from holdfast.store.sqlite.statements import sql
@@ -31,9 +33,11 @@ class SqliteRouting:
     async def backlog(self) -> int:
         return int((await self._reader.run(lambda c: c.rows(sql.unrouted_count)))[0][0])
 
-    async def commit(self, version: int, plans: Sequence[Plan]) -> bool:
+    async def commit(self, owner: Owner | None, version: int, plans: Sequence[Plan]) -> bool:
         now_ms = self._clock.now_ms()
-        done = await self._writer.run(lambda connection: route(connection, version, plans, now_ms), durable=False)
+        done = await self._writer.run(
+            lambda connection: route(connection, owner, version, plans, now_ms), durable=False
+        )
         if done and any(plan.targets for plan in plans):
             self._changed("deliveries")
         return done
@@ -45,17 +49,18 @@ class SqliteRoutingBatch:
     ) -> None:
         self._routing, self.version, self.events, self.due_at_ms = routing, version, events, due_at_ms
 
-    async def commit(self, plans: Sequence[Plan]) -> bool:
-        return await self._routing.commit(self.version, plans)
+    async def commit(self, plans: Sequence[Plan], owner: Owner | None = None) -> bool:
+        return await self._routing.commit(owner, self.version, plans)
 
 
-def route(connection: Connection, version: int, plans: Sequence[Plan], now_ms: int) -> bool:
+def route(connection: Connection, owner: Owner | None, version: int, plans: Sequence[Plan], now_ms: int) -> bool:
     """Deliveries in, unrouted rows out: both or neither."""
     if connection.rows(sql.contract_version)[0][0] != version:
         return False
     next_id = connection.rows(sql.delivery_last)[0][0] + 1
     deliveries: list[tuple[object, ...]] = []
     ready: list[tuple[int, int, int]] = []
+    bursts: list[Joined] = []
     for plan in plans:
         if not connection.run(sql.unrouted_done, (plan.n,)):
             continue
@@ -70,7 +75,9 @@ def route(connection: Connection, version: int, plans: Sequence[Plan], now_ms: i
             if target.lane is not None:
                 lane, pos, open_count, paused = connection.rows(sql.lane_join, (target.lane,))[0]
                 claimable = open_count == 1 and not paused
-            deliveries.append((next_id, plan.n, queue, lane, pos, now_ms))
+                if target.burst is not None or open_count > LANE_MAX:
+                    bursts.append(Joined(next_id, lane, pos, open_count, target.burst))
+            deliveries.append((next_id, plan.n, queue, lane, pos, now_ms, target.burst))
             if claimable:
                 ready.append((next_id, queue, max(now_ms, plan.due_at_ms)))
             next_id += 1
@@ -78,6 +85,9 @@ def route(connection: Connection, version: int, plans: Sequence[Plan], now_ms: i
             connection.run(sql.unmatched_add, (plan.n,))
     connection.many(sql.delivery_add, deliveries)
     connection.many(sql.ready_add, ready)
+    if owner is not None:
+        for joined in bursts:
+            thin_out(connection, owner, joined, now_ms)
     return True
 
 

@@ -29,12 +29,14 @@ from holdfast.store.sqlite.connection import ApswConnection, Connection, StdlibC
 from holdfast.store.sqlite.deliveries import SqliteDeliveries
 from holdfast.store.sqlite.disk import Disk, IntakeContracts, IntakeEvents, Room
 from holdfast.store.sqlite.filesystem import refuse_network
+from holdfast.store.sqlite.gates import SqliteGates
 from holdfast.store.sqlite.keeper import Keeper
 from holdfast.store.sqlite.migrate import check_version, kind_of, migrate, require
 from holdfast.store.sqlite.operator import SqliteOperator
 from holdfast.store.sqlite.reader import Reader
 from holdfast.store.sqlite.receipts import SqliteReceipts
 from holdfast.store.sqlite.routing import SqliteRouting
+from holdfast.store.sqlite.sessions import SqliteSessions
 from holdfast.store.sqlite.writer import Writer
 
 DRIVERS: dict[str, Callable[..., Connection]] = {"apsw": ApswConnection, "sqlite3": StdlibConnection}
@@ -74,6 +76,8 @@ class SqliteStore:
         self.events.disk = self.contracts.disk = disk
         self.routing = SqliteRouting(writer, reader, clock, changed)
         self.deliveries = SqliteDeliveries(writer, clock, chance, changed)
+        self.gates = SqliteGates(writer, reader, clock)
+        self.sessions = SqliteSessions(writer, reader, clock)
         self.operator = SqliteOperator(writer, reader, clock, changed)
         self.receipts = SqliteReceipts(reader)
         self.cursors = SqliteCursors(writer, reader, clock)

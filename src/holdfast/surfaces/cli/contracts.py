@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
 
+from holdfast.domain.contract import FORMATS
 from holdfast.surfaces.cli.client import find_client, part
 from holdfast.surfaces.cli.options import NearGroup, criterion, json_option, split_pairs
 from holdfast.surfaces.cli.output import say, show, show_fields, show_table, visible
@@ -24,6 +28,13 @@ def wish_options(command: F) -> F:
     """What a contract is made of."""
     for add in (
         click.option("--ttl", metavar="SECONDS", type=float, help="End the contract after so long."),
+        click.option(
+            "--retry-on", metavar="STATUS", type=int, multiple=True,
+            help="Retry this refusal, such as 404, instead of ending. Repeat for more.",
+        ),
+        click.option("--template", metavar="TEXT", help="The body, with {type} or {payload.id} filled in."),
+        click.option("--format", type=click.Choice(FORMATS), help="What the receiver is sent; raw: the event itself."),
+        click.option("--rate", metavar="N/s", help="At most so many requests, such as 10/s, 90/m or 1000/h."),
         click.option("--concurrency", type=int, help="At most so many deliveries at a time."),
         click.option("--timeout", metavar="SECONDS", type=float, help="How long one attempt may take."),
         click.option("--attempts", type=int, help="Dead after so many failed attempts."),
@@ -45,13 +56,16 @@ def wish_options(command: F) -> F:
 @contracts.command("list")
 @click.option("--property", help="Only those with a criterion on this property.")
 @click.option("--value", help="Only those that accept this value of the property.")
+@click.option("--source", help="Only those from config, api or programmatic.")
+@click.option("--inactive", is_flag=True, help="Those that are disabled or expired too.")
 @json_option
-def list_contracts(as_json: bool, **query: Any) -> None:
+def list_contracts(as_json: bool, inactive: bool, **query: Any) -> None:
     """List active contracts."""
+    columns = ("id", "wants", "address", "policy", "ordered", "state")
     show(
-        find_client().get("/hooks/contracts", query),
+        find_client().get("/hooks/contracts", {**query, "inactive": "true" if inactive else None}),
         as_json,
-        lambda found: show_table([_row(item) for item in found], ("id", "wants", "address", "policy", "ordered")),
+        lambda found: show_table([_row(item) for item in found], columns),
     )
 
 
@@ -64,18 +78,61 @@ def show_contract(id: str, as_json: bool) -> None:
 
 
 @contracts.command("add")
-@click.option("--id", required=True, help="Its name; a contract of that name is replaced.")
+@click.option("--id", help="Its name; a contract of that name is replaced. Left out: one made of its wishes.")
 @click.option(
     "--secret-env", metavar="NAME", help="The variable that holds the signing secret; never the secret itself."
 )
+@click.option(
+    "--header-env",
+    "headers",
+    multiple=True,
+    metavar="HEADER=NAME",
+    help="Send this header with the value of that variable. Repeat for more.",
+)
 @wish_options
 @json_option
-def add_contract(id: str, secret_env: str | None, as_json: bool, **wish: Any) -> None:
+def add_contract(id: str | None, secret_env: str | None, headers: tuple[str, ...], as_json: bool, **wish: Any) -> None:
     """Create a contract, or replace the one of that id."""
-    body = _body(id, wish)
+    body = _body(id or "", wish)
+    body["id"] = id or _name(body)
     if secret_env is not None:
-        body["target"]["secret"] = _secret(secret_env)
+        body["target"]["secret"] = _secret("--secret-env", secret_env)
+    if headers:
+        pairs = split_pairs(headers, "--header-env")
+        body["headers"] = {name: _secret("--header-env", variable) for name, variable in pairs}
     show(find_client().post("/hooks/contracts", body), as_json, show_fields)
+
+
+@contracts.command("enable")
+@click.argument("id")
+@json_option
+def enable_contract(id: str, as_json: bool) -> None:
+    """Enable a contract; what was parked goes on."""
+    answer = find_client().post(f"/hooks/contracts/{part(id)}/enable", {})
+    show(answer, as_json, lambda _: say(f"enabled {visible(id)}"))
+
+
+@contracts.command("disable")
+@click.argument("id")
+@json_option
+def disable_contract(id: str, as_json: bool) -> None:
+    """Disable a contract; what waits for it is parked until it is enabled or removed."""
+    answer = find_client().post(f"/hooks/contracts/{part(id)}/disable", {})
+    show(answer, as_json, lambda _: say(f"disabled {visible(id)}"))
+
+
+@contracts.command("rotate")
+@click.argument("id")
+@click.option("--secret-env", metavar="NAME", required=True, help="The variable that holds the new signing secret.")
+@click.option("--overlap", metavar="SECONDS", type=float, help="How long the old secret signs too; a day if left out.")
+@json_option
+def rotate_secret(id: str, secret_env: str, overlap: float | None, as_json: bool) -> None:
+    """Give a contract a new signing secret; the old one signs beside it for a while."""
+    body: dict[str, Any] = {"secret": _secret("--secret-env", secret_env)}
+    if overlap is not None:
+        body["overlap_seconds"] = overlap
+    answer = find_client().post(f"/hooks/contracts/{part(id)}/rotate", body)
+    show(answer, as_json, lambda _: say(f"{visible(id)} signs with its new secret"))
 
 
 @contracts.command("remove")
@@ -126,18 +183,30 @@ def _body(id: str, wish: dict[str, Any]) -> dict[str, Any]:
         "target": target,
         "properties": {name: criterion(given, f"--property {name}") for name, given in values.items()},
         "ttl_seconds": wish["ttl"],
-        **{name: wish[name] for name in ("policy", "attempts", "ordered", "timeout", "concurrency")},
+        **{name: wish[name] for name in ("policy", "attempts", "ordered", "timeout", "concurrency", "rate", "format")},
+        "template": wish["template"],
+        "retry_on": list(wish["retry_on"]) or None,
     }
+    if body["template"] is not None and body["format"] is None:
+        body["format"] = "template"
     for name in ("type", "source"):
         if wish[name] is not None:
             body[f"{name}_criterion"] = criterion([wish[name]], f"--{name}")
     return body
 
 
-def _secret(name: str) -> str:
+def _name(body: dict[str, Any]) -> str:
+    """A name for a contract that was given none: the same wishes make the same name."""
+    type = body.get("type_criterion") or {}
+    said = re.sub(r"[^A-Za-z0-9_.-]+", "", str(type.get("match") or type.get("pattern") or "")).strip(".-") or "all"
+    digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+    return f"{said[:60]}-{digest[:6]}"
+
+
+def _secret(option: str, name: str) -> str:
     secret = os.environ.get(name)
     if not secret:
-        raise click.UsageError(f"--secret-env {name}: {name} is not set in the environment")
+        raise click.UsageError(f"{option} {name}: {name} is not set in the environment")
     return secret
 
 
@@ -150,7 +219,8 @@ def _row(contract: dict[str, Any]) -> dict[str, Any]:
     }
     words = [f"{name}={_wish_text(value)}" for name, value in wants.items() if value is not None]
     address = target["url"] or f"handler:{target['handler']}"
-    return {**contract, "wants": " ".join(words) or "everything", "address": address}
+    state = "unserved" if contract["unserved"] else "active" if contract["active"] else "inactive"
+    return {**contract, "wants": " ".join(words) or "everything", "address": address, "state": state}
 
 
 def _wish_text(value: dict[str, Any]) -> str:

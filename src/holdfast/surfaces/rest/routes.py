@@ -12,7 +12,7 @@ from holdfast.ingress.accept import refuse_unknown
 from holdfast.operations.verbs import Operations
 from holdfast.surfaces.rest.body import read_json
 from holdfast.surfaces.rest.gate import require
-from holdfast.surfaces.rest.schemas import CHOICE, CONTRACT, EVENT_IDS, HOLD, body, problems
+from holdfast.surfaces.rest.schemas import CHOICE, CONTRACT, EVENT_IDS, HOLD, ROTATION, body, problems
 
 router = APIRouter(responses=problems())
 
@@ -138,9 +138,11 @@ async def discard_dead(ops: Verbs, actor: Operator, request: Request) -> dict[st
 
 
 @router.get("/hooks/contracts", dependencies=Reads, tags=["contracts"])
-async def list_contracts(ops: Verbs, property: Text = None, value: Text = None) -> list[dict[str, Any]]:
-    """Active contracts."""
-    return await ops.contracts.find(property=property, value=value)
+async def list_contracts(
+    ops: Verbs, property: Text = None, value: Text = None, source: Text = None, inactive: bool = False
+) -> list[dict[str, Any]]:
+    """Active contracts, and with `inactive` those that are disabled or expired too."""
+    return await ops.contracts.find(property=property, value=value, source=source, inactive=inactive)
 
 
 @router.post("/hooks/contracts", status_code=201, tags=["contracts"], openapi_extra=body(CONTRACT))
@@ -159,6 +161,24 @@ async def try_contract(ops: Verbs, actor: Operator, request: Request, limit: Lim
 async def show_contract(ops: Verbs, id: str) -> dict[str, Any]:
     """One contract."""
     return await ops.contracts.show(id)
+
+
+@router.post("/hooks/contracts/{id}/enable", tags=["contracts"])
+async def enable_contract(ops: Verbs, actor: Operator, id: str) -> dict[str, Any]:
+    """Enable a contract; what was parked goes on."""
+    return await ops.contracts.enable(id, True)
+
+
+@router.post("/hooks/contracts/{id}/disable", tags=["contracts"])
+async def disable_contract(ops: Verbs, actor: Operator, id: str) -> dict[str, Any]:
+    """Disable a contract; what waits for it is parked until it is enabled or removed."""
+    return await ops.contracts.enable(id, False)
+
+
+@router.post("/hooks/contracts/{id}/rotate", tags=["contracts"], openapi_extra=body(ROTATION))
+async def rotate_secret(ops: Verbs, actor: Admin, id: str, request: Request) -> dict[str, Any]:
+    """Sign with a new secret; the old one signs beside it for a while."""
+    return await ops.contracts.rotate(id, await read_json(request))
 
 
 @router.delete("/hooks/contracts/{id}", tags=["contracts"])

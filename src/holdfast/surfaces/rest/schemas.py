@@ -70,6 +70,25 @@ CONTRACT = {
         "timeout": {"type": ["number", "null"], "exclusiveMinimum": 0, "maximum": 3600},
         "concurrency": {"type": ["integer", "null"], "minimum": 1, "maximum": 1000},
         "active": {"type": ["boolean", "null"]},
+        "expires_at": {"type": ["string", "null"], "format": "date-time"},
+        "rate": {"type": ["string", "null"], "pattern": "^[0-9]{1,7}/[smh]$", "examples": ["10/s"]},
+        "headers": {"type": ["object", "null"], "additionalProperties": _TEXT, "maxProperties": 20},
+        "format": {"enum": [None, "raw", "cloudevents", "slack", "discord", "telegram", "ntfy", "template"]},
+        "template": {"type": ["string", "null"], "maxLength": 4000},
+        "retry_on": {
+            "type": ["array", "null"],
+            "items": {"type": "integer", "minimum": 400, "maximum": 499},
+            "maxItems": 50,
+        },
+    },
+}
+ROTATION = {
+    "type": "object",
+    "required": ["secret"],
+    "additionalProperties": False,
+    "properties": {
+        "secret": {"type": "string", "minLength": 1},
+        "overlap_seconds": {"type": "number", "minimum": 0, "maximum": 2592000},
     },
 }
 

@@ -12,7 +12,7 @@ from holdfast.domain.address import KINDS, parse_address
 from holdfast.domain.contract import Contract
 from holdfast.domain.delivery import Claim, Delivered, Outcome, Settlement, settle
 from holdfast.domain.event import Appended, Event, new_event
-from holdfast.domain.lane import lane_key
+from holdfast.domain.lane import SESSIONS, burst_key, lane_key
 from holdfast.domain.receipt import Fault, Link, verify
 from holdfast.domain.retry import POLICIES, Policy
 from holdfast.ports import Chance, Clock
@@ -96,7 +96,8 @@ class Bench:
             async with self.store.routing.batch(500) as batch:
                 if not batch.events:
                     return routed
-                assert await batch.commit([await self.plan(event, batch.due_at_ms) for event in batch.events])
+                plans = [await self.plan(event, batch.due_at_ms) for event in batch.events]
+                assert await batch.commit(plans, self.owner)
                 routed += len(batch.events)
 
     async def plan(self, event: Event, due_at_ms: Mapping[int, int]) -> Plan:
@@ -107,11 +108,12 @@ class Bench:
             if contract.matches(event.source, event.type, event.properties, event.accepted_at_ms):
                 address = contract.address
                 lane = lane_key(address.kind, address.text, contract.id, stream, contract.is_ordered)
-                targets.append(Target(queues[contract.id], address.text, address.kind, lane))
+                burst = burst_key(address.text, event.type)
+                targets.append(Target(queues[contract.id], address.text, address.kind, lane, burst))
         if event.to is not None:
             address = parse_address(event.to)
-            lane = lane_key(address.kind, address.text, None, stream, False)
-            targets.append(Target(None, address.text, address.kind, lane))
+            lane = lane_key(address.kind, address.text, None, stream, ordered=address.text == SESSIONS)
+            targets.append(Target(None, address.text, address.kind, lane, burst_key(address.text, event.type)))
         return Plan(event.n, tuple(targets), due_at_ms.get(event.n, 0))
 
     async def send(self, type: str = "t", payload: Any = None, **more: Any) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract, Criterion
+from holdfast.domain.delivery import Delivered
+from holdfast.store.base import Registered
 from holdfast.testing.suite.bench import Bench, StoreSuite
 
 
@@ -67,7 +69,7 @@ class ContractsSuite(StoreSuite):
         assert await bench.store.contracts.remove("c") is False
         assert await bench.store.contracts.get("c") is None
         assert await bench.store.contracts.all(inactive=True) == []
-        assert await bench.store.contracts.secrets("c") == []
+        assert (await bench.store.contracts.private("c")).secrets == ()
         await bench.contract("c")
         await bench.send()
         assert len(await bench.claim()) == 1
@@ -80,10 +82,10 @@ class ContractsSuite(StoreSuite):
 
     async def test_a_secret_is_given_only_to_who_asks_for_it(self, bench: Bench) -> None:
         await bench.contract("c", secret="canary-secret")
-        assert await bench.store.contracts.secrets("c") == ["canary-secret"]
+        assert (await bench.store.contracts.private("c")).secrets == ("canary-secret",)
         assert "canary-secret" not in repr(await bench.store.contracts.all())
         await bench.contract("c", secret=None)
-        assert await bench.store.contracts.secrets("c") == []
+        assert (await bench.store.contracts.private("c")).secrets == ()
 
     async def test_a_contract_has_one_queue_for_ever(self, bench: Bench) -> None:
         await bench.contract("c")
@@ -93,3 +95,54 @@ class ContractsSuite(StoreSuite):
         assert [(queue.id, queue.contract_id, queue.kind) for queue in await bench.store.contracts.queues()] == [
             (first[0].id, "c", "handler")
         ]
+
+    async def test_headers_are_kept_apart_and_given_to_who_sends(self, bench: Bench) -> None:
+        contract = Contract("c", parse_address("https://example.com"), headers=("X-Key",))
+        await bench.store.contracts.put(contract, "canary", headers={"X-Key": "canary-value"})
+        private = await bench.store.contracts.private("c")
+        assert (private.secrets, private.headers) == (("canary",), {"X-Key": "canary-value"})
+        await bench.store.contracts.put(contract, None, keep=True)
+        assert await bench.store.contracts.private("c") == private
+        await bench.store.contracts.put(contract, None)
+        assert (await bench.store.contracts.private("c")).headers == {}
+
+    async def test_a_rotated_secret_signs_beside_the_new_one_for_a_while(self, bench: Bench) -> None:
+        await bench.contract(secret="one")
+        version = await bench.store.contracts.version()
+        assert await bench.store.contracts.rotate("c", "two", 60_000)
+        assert await bench.store.contracts.version() > version
+        assert (await bench.store.contracts.private("c")).secrets == ("two", "one")
+        bench.clock.advance(60)
+        assert (await bench.store.contracts.private("c")).secrets == ("two",)
+        assert await bench.store.contracts.rotate("c", "one", 60_000)
+        assert (await bench.store.contracts.private("c")).secrets == ("one", "two")
+        assert not await bench.store.contracts.rotate("nobody", "x", 1)
+
+    async def test_the_configuration_is_the_truth_about_its_own_contracts(self, bench: Bench) -> None:
+        await bench.contract("theirs")
+        first = [Registered(Contract(id, parse_address("handler:h"), source="config"), "s") for id in ("a", "b")]
+        assert await bench.store.contracts.digest() is None
+        assert await bench.store.contracts.adopt("d1", first)
+        assert not await bench.store.contracts.adopt("d1", first)
+        assert [one.id for one in await bench.store.contracts.all()] == ["a", "b", "theirs"]
+        assert await bench.store.contracts.adopt("d2", first[1:])
+        assert [one.id for one in await bench.store.contracts.all()] == ["b", "theirs"]
+        assert await bench.store.contracts.digest() == "d2"
+
+    async def test_a_new_configuration_leaves_alone_what_it_does_not_change(self, bench: Bench) -> None:
+        one = Registered(Contract("a", parse_address("handler:h"), source="config"), "s", {"X": "y"})
+        await bench.store.contracts.adopt("d1", [one])
+        await bench.store.contracts.set_active("a", False)
+        await bench.store.contracts.adopt("d2", [one])
+        assert [contract.active for contract in await bench.store.contracts.all(inactive=True)] == [False]
+        await bench.store.contracts.adopt("d3", [one._replace(secret="other")])
+        assert [contract.active for contract in await bench.store.contracts.all(inactive=True)] == [True]
+        assert (await bench.store.contracts.private("a")).secrets == ("other",)
+
+    async def test_a_contract_whose_time_is_over_still_gets_what_waits_for_it(self, bench: Bench) -> None:
+        await bench.contract()
+        await bench.send()
+        assert await bench.store.contracts.retire("c")
+        assert not await bench.store.contracts.retire("c")
+        assert await bench.store.contracts.all() == []
+        await bench.end(Delivered())

@@ -23,6 +23,14 @@ SELECT value::bigint FROM holdfast.meta WHERE key = 'contracts_version';
 -- As above, and nobody changes a contract until the router has committed.
 SELECT value::bigint FROM holdfast.meta WHERE key = 'contracts_version' FOR SHARE;
 
+-- name: config_digest
+SELECT value FROM holdfast.meta WHERE key = 'config_digest';
+
+-- name: config_digest_set
+-- The row is the lock: two daemons that start with different files adopt them one after the other.
+INSERT INTO holdfast.meta AS m (key, value) VALUES ('config_digest', $1)
+ON CONFLICT (key) DO UPDATE SET value = excluded.value WHERE m.value <> excluded.value;
+
 -- name: contract_bump
 UPDATE holdfast.meta SET value = (value::bigint + 1)::text WHERE key = 'contracts_version';
 
@@ -30,10 +38,27 @@ UPDATE holdfast.meta SET value = (value::bigint + 1)::text WHERE key = 'contract
 DELETE FROM holdfast.secrets WHERE contract = $1;
 
 -- name: secret_add
-INSERT INTO holdfast.secrets (contract, secret, created_at) VALUES ($1, $2, $3);
+INSERT INTO holdfast.secrets (contract, secret, created_at) VALUES ($1, $2, $3)
+ON CONFLICT (contract, secret) DO UPDATE SET created_at = excluded.created_at, until = NULL;
 
 -- name: secret_all
-SELECT secret FROM holdfast.secrets WHERE contract = $1 ORDER BY created_at DESC;
+SELECT secret FROM holdfast.secrets WHERE contract = $1 AND (until IS NULL OR until > $2)
+ORDER BY until IS NOT NULL, created_at DESC;
+
+-- name: secret_outdate
+UPDATE holdfast.secrets SET until = $1 WHERE contract = $2 AND until IS NULL;
+
+-- name: secret_forget
+DELETE FROM holdfast.secrets WHERE until <= $1 AND contract = $2;
+
+-- name: header_clear
+DELETE FROM holdfast.headers WHERE contract = $1;
+
+-- name: header_add
+INSERT INTO holdfast.headers (contract, name, value) SELECT $1, * FROM unnest($2::text[], $3::text[]);
+
+-- name: header_all
+SELECT name, value FROM holdfast.headers WHERE contract = $1 ORDER BY name;
 
 -- name: queue_put
 INSERT INTO holdfast.queues (contract, address, kind, parked, paused, served_at)

@@ -22,11 +22,11 @@ SELECT event, queue FROM holdfast.deliveries WHERE event = ANY ($1::bigint[]);
 -- name: delivery_add
 -- Deliveries, and a ready row for each that has a due time.
 WITH wanted AS (
-  SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) WITH ORDINALITY
-    w(event, queue, lane, pos, due_at, ord)
+  SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $7::text[])
+    WITH ORDINALITY w(event, queue, lane, pos, due_at, burst, ord)
 ), added AS (
-  INSERT INTO holdfast.deliveries (event, queue, lane, pos, created_at)
-  SELECT event, queue, lane, pos, $6 FROM wanted ORDER BY ord RETURNING id, event, queue
+  INSERT INTO holdfast.deliveries (event, queue, lane, pos, created_at, burst)
+  SELECT event, queue, lane, pos, $6, burst FROM wanted ORDER BY ord RETURNING id, event, queue
 )
 INSERT INTO holdfast.ready (delivery, queue, due_at)
 SELECT a.id, a.queue, w.due_at FROM added a JOIN wanted w ON w.event = a.event AND w.queue = a.queue
@@ -42,3 +42,23 @@ RETURNING l.key, l.id, l.tail, l.open, l.paused;
 
 -- name: ready_add
 INSERT INTO holdfast.ready (delivery, queue, due_at) SELECT unnest($1::bigint[]), unnest($2::bigint[]), $3;
+
+-- name: burst_new
+SELECT id, lane, pos, burst FROM holdfast.deliveries WHERE event = ANY ($1::bigint[]) AND burst IS NOT NULL
+ORDER BY lane, pos;
+
+-- name: burst_behind
+-- What waits just before a place in a lane, nearest first.
+SELECT d.id, d.burst, e.id FROM holdfast.deliveries d JOIN holdfast.events e ON e.n = d.event
+WHERE d.lane = $1 AND d.pos < $2 AND d.state = 'pending' ORDER BY d.pos DESC LIMIT $3;
+
+-- name: burst_oldest
+SELECT d.id, e.id FROM holdfast.deliveries d JOIN holdfast.events e ON e.n = d.event
+WHERE d.lane = $1 AND d.state = 'pending' AND d.burst IS NOT NULL ORDER BY d.pos LIMIT $2;
+
+-- name: burst_ready
+SELECT delivery FROM holdfast.ready WHERE delivery = ANY ($1::bigint[]);
+
+-- name: burst_free
+-- Those of them that nobody carries and nobody is about to. We never wait here: we hold their lane already.
+SELECT delivery FROM holdfast.ready WHERE delivery = ANY ($1::bigint[]) AND token IS NULL FOR UPDATE SKIP LOCKED;

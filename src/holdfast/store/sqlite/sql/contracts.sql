@@ -19,6 +19,13 @@ UPDATE holdfast_contracts SET active = ?, updated_at = ? WHERE id = ? AND remove
 -- name: contract_version
 SELECT CAST(value AS INTEGER) FROM holdfast_meta WHERE key = 'contracts_version';
 
+-- name: config_digest
+SELECT value FROM holdfast_meta WHERE key = 'config_digest';
+
+-- name: config_digest_set
+INSERT INTO holdfast_meta (key, value) VALUES ('config_digest', ?)
+ON CONFLICT (key) DO UPDATE SET value = excluded.value WHERE value <> excluded.value;
+
 -- name: contract_bump
 UPDATE holdfast_meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'contracts_version';
 
@@ -26,10 +33,27 @@ UPDATE holdfast_meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'contrac
 DELETE FROM holdfast_secrets WHERE contract = ?;
 
 -- name: secret_add
-INSERT INTO holdfast_secrets (contract, secret, created_at) VALUES (?, ?, ?);
+INSERT INTO holdfast_secrets (contract, secret, created_at) VALUES (?, ?, ?)
+ON CONFLICT DO UPDATE SET created_at = excluded.created_at, until = NULL;
 
 -- name: secret_all
-SELECT secret FROM holdfast_secrets WHERE contract = ? ORDER BY created_at DESC;
+SELECT secret FROM holdfast_secrets WHERE contract = ? AND (until IS NULL OR until > ?)
+ORDER BY until IS NOT NULL, created_at DESC;
+
+-- name: secret_outdate
+UPDATE holdfast_secrets SET until = ? WHERE contract = ? AND until IS NULL;
+
+-- name: secret_forget
+DELETE FROM holdfast_secrets WHERE until <= ? AND contract = ?;
+
+-- name: header_clear
+DELETE FROM holdfast_headers WHERE contract = ?;
+
+-- name: header_add
+INSERT INTO holdfast_headers (contract, name, value) VALUES (?, ?, ?);
+
+-- name: header_all
+SELECT name, value FROM holdfast_headers WHERE contract = ? ORDER BY name;
 
 -- name: queue_put
 INSERT INTO holdfast_queues (contract, address, kind, parked, paused, served_at)

@@ -19,7 +19,7 @@ SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'holdfast_deliveri
 SELECT 1 FROM holdfast_deliveries WHERE event = ? AND queue = ?;
 
 -- name: delivery_add
-INSERT INTO holdfast_deliveries (id, event, queue, lane, pos, created_at) VALUES (?, ?, ?, ?, ?, ?);
+INSERT INTO holdfast_deliveries (id, event, queue, lane, pos, created_at, burst) VALUES (?, ?, ?, ?, ?, ?, ?);
 
 -- name: lane_join
 INSERT INTO holdfast_lanes (key, tail, open, paused)
@@ -29,3 +29,14 @@ RETURNING id, tail, open, paused;
 
 -- name: ready_add
 INSERT INTO holdfast_ready (delivery, queue, due_at) VALUES (?, ?, ?);
+
+-- name: burst_behind
+-- What waits just before a place in a lane, nearest first.
+SELECT d.id, d.burst, r.token IS NOT NULL, d.generation, d.attempts, e.id
+FROM holdfast_deliveries d JOIN holdfast_events e ON e.n = d.event LEFT JOIN holdfast_ready r ON r.delivery = d.id
+WHERE d.lane = ? AND d.pos < ? AND d.state = 'pending' ORDER BY d.pos DESC LIMIT ?;
+
+-- name: burst_oldest
+SELECT d.id, d.generation, d.attempts, e.id
+FROM holdfast_deliveries d JOIN holdfast_events e ON e.n = d.event LEFT JOIN holdfast_ready r ON r.delivery = d.id
+WHERE d.lane = ? AND d.state = 'pending' AND d.burst IS NOT NULL AND r.token IS NULL ORDER BY d.pos LIMIT ?;

@@ -1,0 +1,64 @@
+"""Session: the read model of one agent session's stream. What the hooks told, in one row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class SessionState(StrEnum):
+    INITIALIZING = "initializing"
+    WORKING = "working"
+    IDLE = "idle"
+    WAITING = "waiting"
+    FAILED = "failed"
+    ENDED = "ended"
+    CLOSED = "closed"
+
+
+STREAM_PREFIX = "session:"
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One agent session as it stands. `facts` holds what has no column of its own, such as the model."""
+
+    id: str
+    agent: str
+    native_id: str
+    state: SessionState = SessionState.INITIALIZING
+    cwd: str | None = None
+    pane: str | None = None
+    transcript: str | None = None
+    title: str | None = None
+    last_prompt: str | None = None
+    last_answer: str | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    created_at_ms: int = 0
+    updated_at_ms: int = 0
+
+    @property
+    def stream(self) -> str:
+        return STREAM_PREFIX + self.id
+
+
+@dataclass(frozen=True, slots=True)
+class SessionChange:
+    """What one event changes of a session, applied in the transaction that settles its delivery.
+
+    None leaves a column as it is. `facts` are laid over those that are there; one that is None is removed.
+    """
+
+    id: str
+    agent: str
+    native_id: str
+    state: SessionState | None = None
+    cwd: str | None = None
+    pane: str | None = None
+    transcript: str | None = None
+    title: str | None = None
+    last_prompt: str | None = None
+    last_answer: str | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)

@@ -1,0 +1,170 @@
+"""What a receiver is sent: the event itself, a CloudEvent, a chat message, or a text of the contract's own.
+
+Every format is a pure function of the event, so that each attempt sends the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from email.header import Header
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs, urlsplit
+
+from holdfast.domain.event import Event
+
+TEXT_MAX = 1500
+TITLE_MAX = 200
+BODY_MAX = 256 * 1024
+SLACK_MAX, DISCORD_MAX, TELEGRAM_MAX, NTFY_MAX = 3000, 2000, 4096, 4000
+SAYING = ("text", "message", "last_answer", "last_assistant_message", "summary", "error", "prompt", "title")
+PLACES = ("id", "type", "source", "stream", "seq", "timestamp", "text", "properties", "payload")
+
+_PLACE = re.compile(r"\{((?:" + "|".join(PLACES) + r")(?:\.[A-Za-z0-9_-]+)*)\}")
+_QUOTE = re.compile(r"\\.")
+_ATTRIBUTE = re.compile(r"[a-z0-9]{1,20}")
+_RESERVED = frozenset(
+    {"specversion", "id", "source", "type", "datacontenttype", "dataschema", "subject", "time", "data", "seq"}
+)
+
+
+class Body(NamedTuple):
+    """The bytes of a request, and what its headers say about them."""
+
+    data: bytes
+    content_type: str = "application/json"
+    headers: Mapping[str, str] = {}
+
+
+def render(format: str | None, template: str | None, event: Event, url: str) -> Body:
+    """The request that brings this event to a receiver of this format."""
+    if format is None or format == "raw":
+        return Body(event.body())
+    if format == "template":
+        return _template(event, template or "")
+    return _FORMATS[format](event, url)
+
+
+def summary(event: Event) -> str:
+    """An event in words a person would read in a chat: what happened, where, and what was said."""
+    about = event.properties.get("title") or event.properties.get("session_title")
+    stream = event.stream if event.stream != event.id else None
+    head = " · ".join(_clip(str(part), TITLE_MAX) for part in (event.type, about or stream) if part)
+    said = _said(event.payload)
+    return f"{head}\n{said}" if said else head
+
+
+def _said(payload: Any) -> str:
+    if isinstance(payload, str):
+        return _clip(payload, TEXT_MAX)
+    if isinstance(payload, Mapping):
+        for name in SAYING:
+            if isinstance(payload.get(name), str) and payload[name].strip():
+                return _clip(payload[name].strip(), TEXT_MAX)
+    return "" if payload in (None, {}, []) else _clip(json.dumps(payload, ensure_ascii=False), TEXT_MAX)
+
+
+def _clip(text: str, most: int) -> str:
+    """Bounded, and without characters that a terminal or a chat might act on."""
+    text = "".join(char if char.isprintable() or char in "\n\t" else " " for char in text[: most + 1])
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _cloudevents(event: Event, url: str) -> Body:
+    """CloudEvents 1.0, structured. Properties whose names it allows become extensions."""
+    shape: dict[str, Any] = {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in event.properties.items()
+        if _ATTRIBUTE.fullmatch(name) and name not in _RESERVED and isinstance(value, str | int | float | bool)
+    }
+    shape |= {
+        "specversion": "1.0",
+        "id": event.id,
+        "source": event.source,
+        "type": event.type,
+        "time": event.timestamp,
+        "seq": str(event.seq),
+        "datacontenttype": "application/json",
+        "data": event.payload,
+    }
+    if event.stream != event.id:
+        shape["subject"] = event.stream
+    return Body(_json(shape), "application/cloudevents+json; charset=utf-8")
+
+
+def _slack(event: Event, url: str) -> Body:
+    text = _clip(summary(event), SLACK_MAX).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return Body(_json({"text": text}))
+
+
+def _discord(event: Event, url: str) -> Body:
+    text = _clip(summary(event), DISCORD_MAX)
+    return Body(_json({"content": text, "allowed_mentions": {"parse": []}}))
+
+
+def _telegram(event: Event, url: str) -> Body:
+    """For `…/bot<token>/sendMessage?chat_id=…`: the chat stands in the URL, and goes into the body too."""
+    chat = parse_qs(urlsplit(url).query).get("chat_id", [])
+    shape: dict[str, Any] = {"text": _clip(summary(event), TELEGRAM_MAX), "disable_web_page_preview": True}
+    return Body(_json({**({"chat_id": chat[0]} if chat else {}), **shape}))
+
+
+def _ntfy(event: Event, url: str) -> Body:
+    head, _, said = summary(event).partition("\n")
+    title = head if head.isascii() else Header(head, "utf-8", maxlinelen=1_000_000).encode()
+    return Body(_clip(said or head, NTFY_MAX).encode(), "text/plain; charset=utf-8", {"Title": title})
+
+
+def _template(event: Event, template: str) -> Body:
+    """The contract's own text. One that is JSON stays JSON: values are escaped in strings, and whole outside them."""
+    is_json = _is_json(template)
+
+    def put(match: re.Match[str]) -> str:
+        value = _look_up(event, match[1].split("."))
+        if not is_json:
+            return _text(value)
+        within = _QUOTE.sub("", template[: match.start()]).count('"') % 2
+        return json.dumps(_text(value), ensure_ascii=False)[1:-1] if within else json.dumps(value, ensure_ascii=False)
+
+    data = _PLACE.sub(put, template).encode()[:BODY_MAX]
+    return Body(data, "application/json" if is_json else "text/plain; charset=utf-8")
+
+
+def _is_json(template: str) -> bool:
+    try:
+        return isinstance(json.loads(_PLACE.sub("0", template)), dict | list)
+    except ValueError:
+        return False
+
+
+def _look_up(event: Event, path: list[str]) -> Any:
+    first, *rest = path
+    value: Any = summary(event) if first == "text" else getattr(event, first)
+    for name in rest:
+        if isinstance(value, Mapping):
+            value = value.get(name)
+        elif isinstance(value, list) and name.isdigit() and int(name) < len(value):
+            value = value[int(name)]
+        else:
+            return None
+    return value
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _json(shape: Mapping[str, Any]) -> bytes:
+    return json.dumps(shape, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+_FORMATS: dict[str, Callable[[Event, str], Body]] = {
+    "cloudevents": _cloudevents,
+    "slack": _slack,
+    "discord": _discord,
+    "telegram": _telegram,
+    "ntfy": _ntfy,
+}

@@ -1,0 +1,54 @@
+"""Looking after contracts: those whose time is over are retired, and a foreign configuration in force is noticed."""
+
+from __future__ import annotations
+
+import logging
+
+from holdfast.ports import Clock
+from holdfast.store.base import Contracts, Routing
+
+POLL_S = 5.0
+EXPIRE_EVERY_MS = 60 * 1000
+
+log = logging.getLogger("holdfast.contracts")
+
+
+class ContractSweep:
+    """`digest` names the configuration this process adopted; None: it has none to defend."""
+
+    name = "contracts"
+
+    def __init__(self, contracts: Contracts, routing: Routing, clock: Clock, digest: str | None) -> None:
+        self._contracts, self._routing, self._clock, self._digest = contracts, routing, clock, digest
+        self._expired_ms = clock.boot_ms()
+        self.warning: str | None = None
+
+    async def tick(self) -> float | None:
+        await self._look_at_digest()
+        now_ms = self._clock.boot_ms()
+        if now_ms - self._expired_ms >= EXPIRE_EVERY_MS and await self._retire():
+            self._expired_ms = now_ms
+        return POLL_S
+
+    async def _retire(self) -> bool:
+        """Only when nothing waits to be routed: an event accepted in time still belongs to the contract."""
+        if await self._routing.backlog():
+            return False
+        now_ms = self._clock.now_ms()
+        for contract in await self._contracts.all():
+            if contract.expires_at_ms is not None and contract.expires_at_ms + EXPIRE_EVERY_MS <= now_ms:
+                await self._contracts.retire(contract.id)
+                log.info("contract %s has expired", contract.id)
+        return True
+
+    async def _look_at_digest(self) -> None:
+        if self._digest is None:
+            return
+        foreign = await self._contracts.digest() != self._digest
+        if foreign and self.warning is None:
+            self.warning = (
+                "a daemon that started later has another configuration file: its subscriptions are in force, not ours"
+            )
+            log.warning("%s", self.warning)
+        elif not foreign:
+            self.warning = None

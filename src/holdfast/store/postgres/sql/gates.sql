@@ -1,0 +1,27 @@
+-- The first argument is a test's own time, or NULL: the database's clock, the only one that all processes share.
+
+-- name: gate_reserve
+WITH now AS (SELECT coalesce($1::bigint * 1000, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS us)
+INSERT INTO holdfast.gates AS g (address, next_at_us) SELECT $2, us + $3::bigint FROM now
+ON CONFLICT (address) DO UPDATE SET next_at_us = greatest(g.next_at_us, excluded.next_at_us - $3::bigint) + $3::bigint
+RETURNING next_at_us - $3::bigint - (SELECT us FROM now);
+
+-- name: gate_open
+SELECT address, failing_since, open_until, trips FROM holdfast.gates WHERE open_until IS NOT NULL
+ORDER BY address LIMIT $1;
+
+-- name: gate_trip
+WITH now AS (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS ms)
+INSERT INTO holdfast.gates AS g (address, failing_since, open_until, trips) SELECT $2, ms, ms + $3::bigint, 1 FROM now
+ON CONFLICT (address) DO UPDATE SET failing_since = coalesce(g.failing_since, excluded.failing_since),
+  open_until = excluded.open_until, probe_until = NULL, trips = g.trips + 1
+RETURNING address, failing_since, open_until, trips;
+
+-- name: gate_probe
+WITH now AS (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS ms)
+UPDATE holdfast.gates SET probe_until = now.ms + $3::bigint FROM now
+WHERE address = $2 AND open_until <= now.ms AND coalesce(probe_until, 0) <= now.ms;
+
+-- name: gate_close
+UPDATE holdfast.gates SET failing_since = NULL, open_until = NULL, probe_until = NULL, trips = 0
+WHERE address = $1 AND open_until IS NOT NULL;

@@ -1,0 +1,111 @@
+"""Bursts: in the lane of a session, what waits gives way to a later one of its kind; what is critical never does."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.domain import lane
+from holdfast.domain.delivery import Delivered, Retry
+from holdfast.testing.suite.bench import Bench, StoreSuite
+
+SESSIONS = "handler:sessions"
+
+
+async def hooks(bench: Bench, *types: str, session: str = "s1") -> list[int]:
+    """Append hook events of one session and route each on its own. The ids of their deliveries."""
+    ids = []
+    for type in types:
+        event = await bench.emit(f"hook.{type}", stream=f"session:{session}", source="hook", to=SESSIONS)
+        await bench.route()
+        ids.append((await bench.rows(event=event.id))[0].id)
+    return ids
+
+
+async def seen(bench: Bench) -> list[str]:
+    """Deliver all there is, one after another; what came, in order."""
+    types = []
+    while claims := await bench.claim():
+        for claim in claims:
+            types.append(claim.event.type.removeprefix("hook."))
+            assert await bench.settle(claim, Delivered())
+    return types
+
+
+class BurstsSuite(StoreSuite):
+    async def test_a_sessions_hooks_are_delivered_one_after_another(self, bench: Bench) -> None:
+        await hooks(bench, "session_start", "user_prompt_submit", "agent_stop")
+        assert len(await bench.claim()) == 1
+
+    async def test_of_what_waits_together_the_latest_is_enough(self, bench: Bench) -> None:
+        ids = await hooks(bench, "session_start", "tool_use", "tool_done", "tool_use", "tool_done", "agent_stop")
+        assert await seen(bench) == ["session_start", "tool_use", "tool_done", "agent_stop"]
+        rows = [await bench.row(id) for id in ids]
+        assert [(row.state, row.reason, row.survivor) for row in rows[1:3]] == [
+            ("dropped", "coalesced", ids[3]),
+            ("dropped", "coalesced", ids[4]),
+        ]
+        assert await bench.faults() == []
+
+    async def test_nothing_is_replaced_across_a_critical_event(self, bench: Bench) -> None:
+        await hooks(bench, "session_start", "tool_use", "notification", "tool_use")
+        assert await seen(bench) == ["session_start", "tool_use", "notification", "tool_use"]
+
+    async def test_critical_events_are_never_replaced(self, bench: Bench) -> None:
+        await hooks(bench, "notification", "notification", "error", "error", "session_end")
+        assert len(await seen(bench)) == 5
+
+    async def test_what_is_being_delivered_is_not_replaced(self, bench: Bench) -> None:
+        first, second = await hooks(bench, "tool_use", "tool_done")
+        claim = await bench.take()
+        assert claim.delivery.id == first
+        (third,) = await hooks(bench, "tool_use")
+        assert (await bench.row(first)).state == "pending"
+        assert await bench.settle(claim, Delivered())
+        assert await seen(bench) == ["tool_done", "tool_use"]
+        assert [(await bench.row(id)).state for id in (second, third)] == ["delivered", "delivered"]
+
+    async def test_a_waiting_head_gives_way_and_its_lane_goes_on(self, bench: Bench) -> None:
+        await hooks(bench, "tool_use")
+        await bench.settle(await bench.take(), Retry("not now"))
+        await hooks(bench, "tool_use")
+        assert await seen(bench) == ["tool_use"]
+
+    async def test_several_in_one_batch_leave_one(self, bench: Bench) -> None:
+        for _ in range(5):
+            await bench.emit("hook.tool_use", stream="session:s1", source="hook", to=SESSIONS)
+        await bench.route()
+        assert await seen(bench) == ["tool_use"]
+        assert sorted(row.reason or "" for row in await bench.rows()) == ["", *["coalesced"] * 4]
+
+    async def test_sessions_do_not_touch_each_other(self, bench: Bench) -> None:
+        await hooks(bench, "tool_use", session="a")
+        await hooks(bench, "tool_use", session="b")
+        assert await seen(bench) == ["tool_use", "tool_use"]
+
+    async def test_other_addresses_do_not_coalesce(self, bench: Bench) -> None:
+        await bench.contract(ordered=True)
+        for _ in range(3):
+            await bench.emit("hook.tool_use", stream="session:s1", source="app")
+        await bench.route()
+        assert len(await seen(bench)) == 3
+
+    async def test_a_full_lane_evicts_the_oldest_that_may_go(
+        self, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for module in lane_bounds():
+            monkeypatch.setattr(f"{module}.LANE_MAX", 4)
+        ids = await hooks(bench, "session_start", "tool_use", "notification", "tool_use", "notification", "agent_stop")
+        rows = [await bench.row(id) for id in ids]
+        assert [row.reason for row in rows] == [None, "evicted", None, "evicted", None, None]
+        assert await seen(bench) == ["session_start", "notification", "notification", "agent_stop"]
+
+
+def lane_bounds() -> list[str]:
+    """The modules that look at the bound, wherever a store keeps them."""
+    import sys
+
+    return [
+        name
+        for name, module in list(sys.modules.items())
+        if name.startswith("holdfast.") and getattr(module, "LANE_MAX", None) == lane.LANE_MAX
+    ]

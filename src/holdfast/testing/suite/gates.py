@@ -1,0 +1,67 @@
+"""Gates: rates and breakers of addresses, shared by every process on the store."""
+
+from __future__ import annotations
+
+from holdfast.testing.suite.bench import Bench, StoreSuite
+
+URL = "https://example.com/hook"
+
+
+class GatesSuite(StoreSuite):
+    async def test_moments_are_given_out_one_interval_apart(self, bench: Bench) -> None:
+        waits = [await bench.store.gates.reserve(URL, 100_000) for _ in range(4)]
+        assert waits == [0, 100_000, 200_000, 300_000]
+
+    async def test_what_was_not_used_is_not_saved_up(self, bench: Bench) -> None:
+        await bench.store.gates.reserve(URL, 100_000)
+        bench.clock.advance(60)
+        assert [await bench.store.gates.reserve(URL, 100_000) for _ in range(2)] == [0, 100_000]
+
+    async def test_each_address_has_its_own_rate(self, bench: Bench) -> None:
+        await bench.store.gates.reserve(URL, 100_000)
+        assert await bench.store.gates.reserve("https://example.org", 100_000) == 0
+
+    async def test_processes_share_a_rate(self, bench: Bench) -> None:
+        other = await bench.another()
+        waits = [await store.gates.reserve(URL, 50_000) for store in (bench.store, other, bench.store, other)]
+        assert waits == [0, 50_000, 100_000, 150_000]
+
+    async def test_no_breaker_is_open_at_first(self, bench: Bench) -> None:
+        await bench.store.gates.reserve(URL, 100_000)
+        assert await bench.store.gates.open() == []
+        assert await bench.store.gates.close(URL) is False
+
+    async def test_an_open_breaker_is_seen_by_all_and_remembers_since_when(self, bench: Bench) -> None:
+        began = bench.clock.now_ms()
+        await bench.store.gates.trip(URL, 10_000)
+        bench.clock.advance(20)
+        again = await bench.store.gates.trip(URL, 30_000)
+        assert await (await bench.another()).gates.open() == [again]
+        assert again == (URL, began, bench.clock.now_ms() + 30_000, 2)
+
+    async def test_one_alone_may_probe_and_only_when_the_time_has_come(self, bench: Bench) -> None:
+        other = await bench.another()
+        await bench.store.gates.trip(URL, 10_000)
+        assert await bench.store.gates.probe(URL, 5_000) is False
+        bench.clock.advance(10)
+        assert await bench.store.gates.probe(URL, 5_000) is True
+        assert await other.gates.probe(URL, 5_000) is False
+        bench.clock.advance(5)  # whoever was trying is gone
+        assert await other.gates.probe(URL, 5_000) is True
+
+    async def test_a_probe_that_fails_closes_the_way_for_the_next(self, bench: Bench) -> None:
+        await bench.store.gates.trip(URL, 10_000)
+        bench.clock.advance(10)
+        await bench.store.gates.probe(URL, 60_000)
+        await bench.store.gates.trip(URL, 20_000)
+        assert await bench.store.gates.probe(URL, 5_000) is False
+        bench.clock.advance(20)
+        assert await bench.store.gates.probe(URL, 5_000) is True
+
+    async def test_a_closed_breaker_is_forgotten_and_its_rate_is_not(self, bench: Bench) -> None:
+        await bench.store.gates.reserve(URL, 100_000)
+        await bench.store.gates.trip(URL, 10_000)
+        assert await bench.store.gates.close(URL) is True
+        assert await bench.store.gates.open() == []
+        assert await bench.store.gates.reserve(URL, 100_000) == 100_000
+        assert (await bench.store.gates.trip(URL, 1)).trips == 1

@@ -1,0 +1,83 @@
+"""The `hooks.subscriptions` of a file: in force after a start, gone when taken out, never skipped in silence."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from daemon import Daemon
+from holdfast.daemon.config import load_config
+from holdfast.domain.errors import BadConfig
+
+SEED = """
+hooks:
+  # Subscriptions: declare interest in events
+  subscriptions:
+    - id: notify-on-error
+      contract:
+        source:
+          match: system
+        type:
+          pattern: 'error.*'
+      target:
+        url: https://example.com/alerts
+        secret: ${ALERT_SECRET}
+
+    - id: log-sessions
+      contract:
+        type:
+          pattern: 'session.*'
+      target:
+        handler: session_logger
+"""
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        ("{id: a, target: {handler: h}, contract: {type: {regex: x}}}", r"entry 1 \(a\).*unknown key 'regex'"),
+        ("{id: a, target: {handler: h}}, {id: a, target: {handler: h}}", r"entry 2 \(a\): the id is used twice"),
+        ("just text", "entry 1: a subscription is a mapping"),
+    ],
+)
+def test_a_mistake_stops_the_start_and_names_its_place(tmp_path: Path, entry: str, told: str) -> None:
+    path = tmp_path / "holdfast.yml"
+    path.write_text(f"hooks: {{subscriptions: [{entry}]}}")
+    with pytest.raises(BadConfig, match=told):
+        load_config(path)
+
+
+def test_the_file_is_the_truth_about_its_own_contracts(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    env = {**os.environ, "ALERT_SECRET": "canary-alert"}
+    with Daemon(home, config=SEED, env=env) as daemon:
+        daemon.request("POST", "/hooks/contracts", {"id": "mine", "target": {"handler": "h"}})
+        _, found = daemon.request("GET", "/hooks/contracts")
+        assert [(one["id"], one["source"]) for one in found] == [
+            ("log-sessions", "config"), ("mine", "api"), ("notify-on-error", "config"),
+        ]  # fmt: skip
+        assert "canary-alert" not in str(found)
+        status, problem = daemon.request("DELETE", "/hooks/contracts/log-sessions")
+        assert (status, "configuration file" in problem["detail"]) == (409, True)
+        assert daemon.request("POST", "/hooks/contracts/log-sessions/disable", {})[0] == 200
+    (home / "holdfast.yml").write_text(SEED[: SEED.index("    - id: log-sessions")])
+    with Daemon(home, env=env) as daemon:
+        _, found = daemon.request("GET", "/hooks/contracts?inactive=true")
+        assert [one["id"] for one in found] == ["mine", "notify-on-error"]
+
+
+def test_rotation_and_the_disabled_are_reached_from_the_command_line(tmp_path: Path) -> None:
+    with Daemon(tmp_path / "home", env={**os.environ, "NEXT": "canary-next"}) as daemon:
+        said = daemon.cli("contracts", "add", "--type", "agent.agent_stop", "--url", "https://example.com", "--json")
+        id = said.json["id"]
+        assert id.startswith("agent.agent_stop-")
+        assert daemon.cli("contracts", "rotate", id, "--secret-env", "NEXT").code == 0
+        assert daemon.cli("contracts", "disable", id).code == 0
+        assert daemon.cli("contracts", "list", "--json").json == []
+        listed = daemon.cli("contracts", "list", "--inactive")
+        assert "inactive" in listed.out
+        assert "canary" not in listed.out + listed.err
+        assert daemon.cli("contracts", "enable", id).code == 0
+        assert daemon.cli("contracts", "rotate", "nobody", "--secret-env", "NEXT").code == 3
