@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 from typing import Any
@@ -12,12 +13,12 @@ from hypothesis import strategies as st
 
 from holdfast.domain.canonical import BYTES_MAX
 from holdfast.domain.delivery import Delivered
-from holdfast.domain.errors import BadJson, Reject, TooLarge
+from holdfast.domain.errors import BadInput, BadJson, Reject, RetryAfter, TooLarge
 from holdfast.domain.event import Event, NewEvent
 from holdfast.domain.hook_event import HookEvent
 from holdfast.ingress.content import FORM, read_loosely, restored, stored
 from holdfast.ingress.headers import Headers
-from holdfast.ingress.normalizers import find_normalizer
+from holdfast.ingress.normalizers import PLATFORMS, find_normalizer
 from holdfast.ingress.webhook import InboundSource, conflict_event, key_of, normalise, normalising, raw_event
 
 SOURCE = InboundSource("gh", "/hooks/gh", "github", None)
@@ -96,6 +97,44 @@ def test_a_second_body_under_an_id_is_kept_apart_once():
 def test_every_body_comes_back_as_it_was(body):
     headers, again = restored(json.loads(json.dumps({"headers": {"a": "b"}, **stored(body)})))
     assert (headers, again) == ({"a": "b"}, body)
+
+
+ODD_BODIES = (
+    b'{"id": "\\ud800"}',
+    b'{"id": "\\u0000", "update_id": "\\t"}',
+    b'{"entry": [{"changes": [{"value": {"messages": [3]}}]}]}',
+    b'{"payload": "[]", "event_id": ""}',
+    b'{"update_id": 1e999}',
+    b"payload=%7B",
+    b"payload=%00&id=%ff",
+    b"payload=[1]",
+)
+
+
+@given(
+    st.sampled_from(list(PLATFORMS)),
+    st.binary(max_size=200) | st.text(max_size=200).map(json.dumps).map(str.encode) | st.sampled_from(ODD_BODIES),
+    st.sampled_from([b"application/json", FORM.encode(), b"", b"\xff", b"text/plain; charset=utf-16"]),
+    st.binary(max_size=20),
+)
+def test_no_request_raises_anything_but_bad_input(platform, body, content_type, header):
+    source = InboundSource("any", "/x", platform, None)
+    headers = [(b"content-type", content_type), (b"x-github-delivery", header), (b"webhook-id", header)]
+    try:
+        event, value = raw_event(source, Headers(headers), body)
+    except BadInput:
+        return
+    PLATFORMS[platform].answer(value)
+    with contextlib.suppress(Reject):
+        normalise("any", find_normalizer(platform, "any", {}), as_stored(event))
+
+
+def test_a_normaliser_may_say_itself_how_it_ends():
+    def later(payload, headers):
+        raise RetryAfter(30)
+
+    with pytest.raises(RetryAfter):
+        one(later)
 
 
 def test_a_body_of_the_largest_size_still_fits():

@@ -174,6 +174,11 @@ async def test_the_same_holds_on_postgres(tmp_path: Path) -> None:
         found = await place.settled("github.push", 3)
         assert [(event["seq"], event["payload"]["number"]) for event in found[::-1]] == [(1, 0), (2, 1), (3, 2)]
         assert len(await place.events(type="inbound.github.conflict")) == 1
+        twice = [{"from": "49", "id": "wamid.1", "type": "text"}] * 2
+        body = json.dumps({"entry": [{"changes": [{"value": {"messages": twice}}]}]}).encode()
+        assert (await place.send("/hooks/whatsapp", body, **{"X-Hub-Signature-256": hub("wa-canary", body)}))[0] == 200
+        await place.settled("whatsapp.message.text", 1)
+        assert (await place.house.operations.dead_letters.count())["count"] == 0
 
 
 async def test_an_application_that_takes_no_requests_may_lack_a_normaliser(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from holdfast.domain.canonical import BYTES_MAX
 from holdfast.domain.delivery import Delivered
-from holdfast.domain.errors import BadInput, HoldfastError, Reject, TooLarge
+from holdfast.domain.errors import BadInput, HoldfastError, Reject, RetryAfter, TooLarge
 from holdfast.domain.event import NAME_MAX, Event, NewEvent, new_event, show
 from holdfast.domain.hook_event import HookEvent
 from holdfast.ingress.content import read_loosely, read_strictly, restored, stored
@@ -100,6 +100,8 @@ def normalise(name: str, normalizer: Normalizer, event: Event) -> list[NewEvent]
         if (size := sum(len(one.payload) for one in events)) > EVENTS_BYTES_MAX:
             raise TooLarge(f"the events of one request are {size:,} bytes; the limit is {EVENTS_BYTES_MAX:,}")
         return events
+    except (Reject, RetryAfter):  # the normaliser's own word on how this ends
+        raise
     except HoldfastError as error:
         raise Reject(f"the request cannot be normalised: {error.message}") from error
     except Exception as error:
