@@ -38,6 +38,7 @@ class Config:
     prune_every_s: float
     policies: Mapping[str, Policy]
     subscriptions: tuple[Any, ...] = ()
+    disable_after_ms: int = 0
 
 
 def default_text() -> str:
@@ -153,6 +154,7 @@ def _build(settings: Mapping[str, Any]) -> Config:
         prune_every_s=float(retention["every_minutes"]) * 60,
         policies=policies,
         subscriptions=tuple(subscriptions),
+        disable_after_ms=round(settings["egress"]["disable_after_days"] * _DAY_MS),
     )
 
 
