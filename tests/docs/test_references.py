@@ -14,7 +14,9 @@ from holdfast.store.sqlite.statements import sql
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ROOT / "src" / "holdfast"
-EVENT_TYPES = {"holdfast.contract.disabled"}
+EVENT_TYPES = {
+    "holdfast.contract.disabled", "holdfast.delivery.dead", "holdfast.breaker.opened", "holdfast.breaker.closed",
+}  # fmt: skip
 PAGES = sorted(
     [
         *ROOT.glob("architecture/*.md"),

@@ -41,6 +41,7 @@ class Config:
     policies: Mapping[str, Policy]
     inbound: tuple[InboundSource, ...] = ()
     subscriptions: tuple[Any, ...] = ()
+    disable_after_ms: int = 0
 
 
 def default_text() -> str:
@@ -157,6 +158,7 @@ def _build(settings: Mapping[str, Any]) -> Config:
         policies=policies,
         subscriptions=tuple(subscriptions),
         inbound=parse_inbound(settings["hooks"]["inbound"], int(server["body_max_bytes"])),
+        disable_after_ms=round(settings["egress"]["disable_after_days"] * _DAY_MS),
     )
 
 

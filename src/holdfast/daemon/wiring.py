@@ -12,16 +12,17 @@ from holdfast.daemon.loop import Loop
 from holdfast.daemon.subscriptions import adopt
 from holdfast.domain.contract import Contract
 from holdfast.domain.errors import BadConfig
-from holdfast.domain.event import new_event
 from holdfast.egress.deliverers.handler import HandlerDeliverer
 from holdfast.egress.deliverers.webhook import Sending, WebhookDeliverer
 from holdfast.egress.engine import Deadlines, Deliverer, Engine, Renewal
+from holdfast.egress.gatekeeper import Gatekeeper
 from holdfast.egress.guard import Guard
 from holdfast.home import Home
 from holdfast.ingress.importer import SpoolImport, spool_depth
 from holdfast.ingress.normalizers import Normalizer, find_normalizer
 from holdfast.ingress.webhook import InboundSource, normalising
 from holdfast.operations.contract_sweep import ContractSweep
+from holdfast.operations.news import Newsroom
 from holdfast.operations.retention import Checking, Checkpointing, Pruning, Watching
 from holdfast.operations.sweeper import Sweeper
 from holdfast.operations.verbs import Operations
@@ -58,13 +59,14 @@ class House:
         for source in config.inbound:
             self._serve_inbound(source, normalizers or {})
         self._registry = registry = Registry(store.contracts, config.policies)
+        self._news = Newsroom(store, registry, self._clock, config.disable_after_ms)
         self._webhooks = WebhookDeliverer(
             self.guard,
             self._sending,
             self._clock,
             user_agent=f"holdfast/{__version__}",
             trusted=registry.is_trusted,
-            gone=self._gone,
+            gone=self._news.gone,
             patience=lambda contract_id: max(registry.terms_of(contract_id, "https").timeout_s - SETTLE_S, 0.1),
         )
         self.loop: Loop
@@ -94,9 +96,20 @@ class House:
         await registry.refresh()
         self.loop = loop = Loop(self._chance)
         deliverers: dict[str, Deliverer] = {"handler": self.handlers, "https": self._webhooks}
+        gatekeeper = Gatekeeper(store.gates, clock, config.capacity, self._news.breaker)
         self.engine = Engine(
-            store.deliveries, owner, deliverers, registry.terms_of, clock, self._chance, capacity=config.capacity
+            store.deliveries,
+            owner,
+            deliverers,
+            registry.terms_of,
+            clock,
+            self._chance,
+            capacity=config.capacity,
+            gatekeeper=gatekeeper,
+            obituary=self._news.obituary,
         )
+        gatekeeper.wake = loop.add(gatekeeper)
+        gatekeeper.freed = lambda: loop.wake("engine")
         self.engine.wake = loop.add(self.engine)
         loop.add(Router(store.routing, registry, owner))
         loop.add(Deadlines(self.engine))
@@ -146,17 +159,6 @@ class House:
             return Sending(private.secrets, private.headers)
         retry_on = frozenset(contract.retry_on)
         return Sending(private.secrets, private.headers, contract.format, contract.template, retry_on)
-
-    async def _gone(self, contract_id: str) -> None:
-        """A receiver answered 410: disable its contract and tell whoever subscribed to such news."""
-        if await self.store.contracts.set_active(contract_id, False):
-            news = new_event(
-                "holdfast.contract.disabled",
-                {"contract": contract_id, "why": "the receiver answered 410 Gone"},
-                source="holdfast",
-                properties={"contract": contract_id, "why": "gone"},
-            )
-            await self.store.events.append([news])
 
     def _warnings(self) -> list[str]:
         return [self._contract_sweep.warning] if self._contract_sweep.warning else []

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -20,13 +20,17 @@ from holdfast.domain.delivery import (
     Claim,
     Dead,
     Delivered,
+    Effect,
     Outcome,
     Retry,
     Settlement,
+    Transition,
     settle,
 )
+from holdfast.domain.event import NewEvent
 from holdfast.domain.retry import DEFAULT_POLICY, POLICIES
-from holdfast.domain.states import Reason
+from holdfast.domain.states import Reason, State
+from holdfast.egress.gatekeeper import Gatekeeper
 from holdfast.ports import Chance, Clock
 from holdfast.store.base import ClaimRequest, Deliveries, Owner, Served
 
@@ -61,6 +65,15 @@ class Held:
     worker: asyncio.Task[None] | None = None
     late: bool = False
     lost: bool = False
+    gate: Gatekeeper | None = None
+
+    def leave_gate(self, outcome: Outcome | None = None) -> None:
+        """Make room for the next at its address; `outcome` is how this one's attempt ended, if it had one."""
+        gate, self.gate = self.gate, None
+        if gate is not None:
+            if outcome is not None:
+                gate.ended(self.claim.delivery.address, outcome)
+            gate.leave(self.claim.delivery.address)
 
 
 @dataclass(slots=True)
@@ -86,12 +99,16 @@ class Engine:
         chance: Chance,
         *,
         capacity: int = 1000,
+        gatekeeper: Gatekeeper | None = None,
+        obituary: Callable[[Claim, Transition], NewEvent | None] | None = None,
     ) -> None:
+        self._gatekeeper, self._obituary = gatekeeper, obituary
         self._deliveries, self._owner, self._deliverers = deliveries, owner, deliverers
         self._terms_of, self._clock, self._chance, self._capacity = terms_of, clock, chance, capacity
         self._held: dict[int, Held] = {}
         self._lines: dict[int, Line] = {}
         self._done: list[tuple[Held, Outcome]] = []
+        self._returned: list[Held] = []
         self._stopping = False
         self._turn = asyncio.Lock()
         self._after_queue = 0
@@ -106,6 +123,7 @@ class Engine:
             return await self._tick()
 
     async def _tick(self) -> float | None:
+        await self._give_back()
         done, self._done = self._done, []
         ending = [held for held, _ in done]
         settled, claimed = await asyncio.gather(self._settle(done), self._claim(ending), return_exceptions=True)
@@ -118,6 +136,15 @@ class Engine:
             if isinstance(error, BaseException):
                 raise error
         return 0.0 if self._done else delay
+
+    async def _give_back(self) -> None:
+        """What was held for a receiver that is to be left alone goes back unspent."""
+        while self._returned:
+            returned = list(self._returned)
+            await self._deliveries.release([held.claim for held in returned])
+            del self._returned[: len(returned)]
+            for held in returned:
+                self._forget(held)
 
     async def renew(self) -> float | None:
         """Prolong every lease we hold; let go of what is no longer ours."""
@@ -184,10 +211,15 @@ class Engine:
 
     def _settlement(self, held: Held, outcome: Outcome, now_ms: int) -> Settlement:
         chance = self._chance.fraction() if isinstance(outcome, Retry) else 0.0
+        after = settle(held.claim.delivery.attempts, outcome, held.terms.policy, now_ms, chance)
+        effects: Sequence[Effect] = outcome.effects if isinstance(outcome, Delivered) else ()
+        if after.state is State.DEAD and self._obituary is not None:
+            news = self._obituary(held.claim, after)
+            effects = () if news is None else (news,)
         return Settlement(
             held.claim,
-            settle(held.claim.delivery.attempts, outcome, held.terms.policy, now_ms, chance),
-            outcome.effects if isinstance(outcome, Delivered) else (),
+            after,
+            effects,
             getattr(outcome, "detail", None),
             held.started_at_ms,
             type(outcome).__name__.lower(),
@@ -210,10 +242,11 @@ class Engine:
         )
         claimed = await self._deliveries.claim(request)
         self._after_queue = claimed.after_queue
-        for claim in claimed.claims:
-            self._accept(claim)
-        for queue in {claim.queue for claim in claimed.claims}:
+        refused = [claim for claim in claimed.claims if not self._accept(claim)]
+        for queue in {claim.queue for claim in claimed.claims} & self._lines.keys():
             self._feed(queue)
+        if refused:
+            await self._deliveries.release(refused)
         if claimed.next_due_ms is None:
             return POLL_S
         return min(POLL_S, max(0.0, (claimed.next_due_ms - self._clock.now_ms()) / 1000))
@@ -227,7 +260,8 @@ class Engine:
                 whole.add(kind)
             else:
                 single.update(addresses)
-        return Served(frozenset(whole), frozenset(single))
+        shut = frozenset[str]() if self._gatekeeper is None else self._gatekeeper.shut()
+        return Served(frozenset(whole), frozenset(single), shut)
 
     def _room(self, ending: Counter[int]) -> dict[int, int]:
         """How much more of each queue we want. The window doubles when a queue drained, and closes when it lags."""
@@ -242,11 +276,15 @@ class Engine:
             room[id] = max(0, line.window - held)
         return room
 
-    def _accept(self, claim: Claim) -> None:
+    def _accept(self, claim: Claim) -> bool:
+        """Whether it may be held; what is not accepted goes back."""
         kind = claim.delivery.address.partition(":")[0]
         kind = "https" if kind == "http" else kind
         terms = self._terms_of(claim.delivery.contract_id, kind)
-        held = Held(claim, kind, terms, self._clock.now_ms())
+        gate = self._gatekeeper if kind == "https" else None
+        if gate is not None and not gate.admit(claim.delivery.address, terms.interval_us):
+            return False
+        held = Held(claim, kind, terms, self._clock.now_ms(), gate=gate)
         line = self._lines.get(claim.queue)
         if line is None:
             line = self._lines[claim.queue] = Line(window=terms.concurrency)
@@ -254,6 +292,7 @@ class Engine:
         line.held += 1
         self._lose(claim.delivery.id)  # after standing still for longer than a lease we may claim what we still hold
         self._held[claim.delivery.id] = held
+        return True
 
     def _feed(self, queue: int) -> None:
         line = self._lines[queue]
@@ -268,7 +307,12 @@ class Engine:
         worker = asyncio.current_task()
         while line.waiting:
             held = line.waiting.popleft()
+            if held.gate is not None and held.gate.is_shut(held.claim.delivery.address):
+                self._returned.append(held)
+                self.wake()
+                continue
             outcome = await self._attempt(held)
+            held.leave_gate(outcome)
             self._done.append((held, outcome))
             self.wake()
         if worker is not None:  # at once: `_feed` must not count on a worker that will look no more
@@ -277,6 +321,8 @@ class Engine:
     async def _attempt(self, held: Held) -> Outcome:
         held.started_at_ms = self._clock.now_ms()
         claim = held.claim
+        if held.gate is not None and held.terms.interval_us:
+            await held.gate.turn(claim.delivery.address, held.terms.interval_us)
         if held.lost:
             return Retry("the lease was lost before it began")
         if claim.starts > STARTS_MAX:
@@ -306,6 +352,7 @@ class Engine:
             held.worker.cancel()
 
     def _forget(self, held: Held) -> None:
+        held.leave_gate()
         self._lines[held.claim.queue].held -= 1
         if self._held.get(held.claim.delivery.id) is held:  # not if it was lost and claimed anew meanwhile
             del self._held[held.claim.delivery.id]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from typing import Any
 
 from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract, Terms, default_terms
@@ -52,6 +53,10 @@ class Registry:
         if event.to is not None:
             found.extend(_direct(event, event.to))
         return tuple(found)
+
+    def wants(self, source: str, type: str, properties: Mapping[str, Any], now_ms: int) -> bool:
+        """Whether any contract would be given such an event."""
+        return any(contract.matches(source, type, properties, now_ms) for contract, _ in self._active)
 
     def is_trusted(self, contract_id: str) -> bool:
         """Whether the target was written by the operator: in the configuration or in the application's own code."""

@@ -142,10 +142,11 @@ class RoutingBatch(Protocol):
 
 
 class Served(NamedTuple):
-    """What a process can deliver to: whole kinds, and single addresses."""
+    """What a process can deliver to: whole kinds, and single addresses; but nothing to those that are shut."""
 
     kinds: frozenset[str]
     addresses: frozenset[str]
+    shut: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,7 +86,7 @@ async def _queues(session: Session, request: ClaimRequest, now_ms: int) -> tuple
         id, _, address, kind, due_at = row
         if kind not in request.served.kinds and address not in request.served.addresses:
             continue
-        if due_at is None or request.room.get(id, 1) <= 0:
+        if due_at is None or request.room.get(id, 1) <= 0 or address in request.served.shut:
             continue
         if due_at <= now_ms:
             due.append(row)

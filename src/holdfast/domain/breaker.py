@@ -1,0 +1,27 @@
+"""When to leave an address alone, and for how long: a breaker as plain numbers."""
+
+from __future__ import annotations
+
+FAILURES_MAX = 5
+COOLDOWN_MS = 2_000
+COOLDOWN_MAX_MS = 30_000
+RAMP_MAX = 64
+
+
+def cooldown_ms(trips: int) -> int:
+    """How long nobody tries after the breaker opened for the `trips`-th time in a row.
+
+    >>> [cooldown_ms(trips) for trips in (1, 2, 3, 9)]
+    [2000, 4000, 8000, 30000]
+    """
+    return int(min(COOLDOWN_MAX_MS, COOLDOWN_MS * 2 ** (min(trips, 30) - 1)))
+
+
+def spaced_us(interval_us: int) -> int:
+    """The time to leave between two requests, so that a receiver who sees one late and the next in time still counts
+    no more than the rate.
+
+    >>> spaced_us(100_000)
+    110000
+    """
+    return interval_us * 11 // 10

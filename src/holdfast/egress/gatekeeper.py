@@ -1,0 +1,174 @@
+"""The gatekeeper: which addresses may be tried now, how many requests at a time, and when the next one may go.
+
+Breakers and rates stand in the store, so that every process keeps to them; what is counted here is only what this
+process holds. A breaker opens after a few failures in a row, lets one request through when its time is over, and after
+a success the number at a time grows again from one. One dead receiver costs nobody else a turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+from holdfast.domain.breaker import FAILURES_MAX, RAMP_MAX, cooldown_ms, spaced_us
+from holdfast.domain.delivery import Outcome, Retry
+from holdfast.ports import Clock
+from holdfast.store.base import Gate, Gates
+
+POLL_S = 1.0
+PROBE_MS = 60_000
+LATE_US = 10_000
+AHEAD_US = 2_000_000
+FAILING_MAX = 10_000
+
+log = logging.getLogger("holdfast.gates")
+
+
+class BreakerNews(NamedTuple):
+    """What the gatekeeper tells: a breaker opened (again), or closed, with the row it had."""
+
+    gate: Gate
+    opened: bool
+
+
+class Gatekeeper:
+    """`tell` is given the news of breakers. `capacity` is the engine's: failing addresses together get half of it.
+
+    `wake` asks for a tick; `freed` is called when an address may be tried again.
+    """
+
+    name = "gates"
+
+    def __init__(
+        self,
+        gates: Gates,
+        clock: Clock,
+        capacity: int = 1000,
+        tell: Callable[[BreakerNews], Awaitable[None]] | None = None,
+    ) -> None:
+        self._gates, self._clock, self._capacity, self._tell = gates, clock, capacity, tell
+        self._open: dict[str, Gate] = {}
+        self._probing: set[str] = set()
+        self._ramp: dict[str, int] = {}
+        self._failures: Counter[str] = Counter()
+        self._intervals: dict[str, int] = {}
+        self._held: Counter[str] = Counter()
+        self._trip: set[str] = set()
+        self._close: set[str] = set()
+        self.wake: Callable[[], None] = lambda: None
+        self.freed: Callable[[], None] = lambda: None
+
+    async def tick(self) -> float | None:
+        """Write down what changed, look at what others wrote, and try again where the time has come."""
+        for address in list(self._trip):
+            await self._open_one(address)
+            self._trip.discard(address)
+        for address in list(self._close):
+            await self._close_one(address)
+            self._close.discard(address)
+        found = {gate.address: gate for gate in await self._gates.open()}
+        for address in self._open.keys() - found.keys():  # closed by another process
+            self._recover(address)
+        self._open = found
+        now_ms = self._clock.now_ms()
+        for address, gate in found.items():
+            due = gate.open_until_ms <= now_ms and address not in self._probing
+            if due and await self._gates.probe(address, PROBE_MS):
+                self._probing.add(address)
+                self.freed()
+        return POLL_S
+
+    def shut(self) -> frozenset[str]:
+        """Addresses of which nothing is to be claimed now."""
+        if not (self._open or self._trip or self._ramp or self._intervals or self._failures):
+            return frozenset()
+        full = {address for address, held in self._held.items() if held >= self._allowed(address)}
+        if self._failing_full():
+            full |= self._failures.keys()
+        return frozenset(full | self._trip | (self._open.keys() - self._probing))
+
+    def is_shut(self, address: str) -> bool:
+        """Whether what is already held is not to be tried after all."""
+        return address in self._trip or (address in self._open and address not in self._probing)
+
+    def admit(self, address: str, interval_us: int) -> bool:
+        """Whether one more request to this address may be held. True counts it in: `leave` counts it out."""
+        if interval_us:
+            self._intervals[address] = interval_us
+        if self._held[address] >= self._allowed(address) or (address in self._failures and self._failing_full()):
+            return False
+        self._held[address] += 1
+        return True
+
+    def leave(self, address: str) -> None:
+        self._held[address] -= 1
+        if self._held[address] <= 0:
+            del self._held[address]
+            self._intervals.pop(address, None)
+
+    async def turn(self, address: str, interval_us: int) -> None:
+        """Wait for this request's moment. One that came too late for it takes another: two must not fall together."""
+        while True:
+            wait_us = await self._gates.reserve(address, spaced_us(interval_us))
+            began_ms = self._clock.boot_ms()
+            await asyncio.sleep(wait_us / 1_000_000)
+            if (self._clock.boot_ms() - began_ms) * 1000 - wait_us <= LATE_US:
+                return
+
+    def ended(self, address: str, outcome: Outcome) -> None:
+        """An attempt came to its end. A receiver that refuses is alive; one that must be tried again may not be."""
+        if not isinstance(outcome, Retry):
+            self._failures.pop(address, None)
+            if address in self._open:
+                self._close.add(address)
+                self.wake()
+            elif address in self._ramp:
+                self._ramp[address] *= 2
+                if self._ramp[address] > RAMP_MAX:
+                    del self._ramp[address]
+            return
+        if len(self._failures) < FAILING_MAX or address in self._failures:
+            self._failures[address] += 1
+        if address in self._probing or (self._failures[address] >= FAILURES_MAX and address not in self._open):
+            self._probing.discard(address)
+            self._trip.add(address)
+            self.wake()
+
+    def _failing_full(self) -> bool:
+        """First attempts keep their half, however many receivers fail."""
+        return sum(self._held[address] for address in self._failures) >= self._capacity // 2
+
+    def _allowed(self, address: str) -> int:
+        if address in self._probing:
+            return 1
+        interval_us = self._intervals.get(address)
+        most = self._capacity if interval_us is None else max(1, AHEAD_US // interval_us)
+        return min(most, self._ramp.get(address, most))
+
+    async def _open_one(self, address: str) -> None:
+        trips = self._open[address].trips + 1 if address in self._open else 1
+        gate = self._open[address] = await self._gates.trip(address, cooldown_ms(trips))
+        if gate.trips == 1:
+            log.warning("breaker open: %d failures in a row at %s", self._failures[address], address.partition("?")[0])
+        await self._say(BreakerNews(gate, opened=True))
+
+    async def _close_one(self, address: str) -> None:
+        gate = self._open.get(address)
+        if await self._gates.close(address) and gate is not None:
+            log.info("breaker closed: %s answers again", address.partition("?")[0])
+            await self._say(BreakerNews(gate, opened=False))
+        self._recover(address)
+
+    def _recover(self, address: str) -> None:
+        self._open.pop(address, None)
+        self._probing.discard(address)
+        self._failures.pop(address, None)
+        self._ramp[address] = 1
+        self.freed()
+
+    async def _say(self, news: BreakerNews) -> None:
+        if self._tell is not None:
+            await self._tell(news)
