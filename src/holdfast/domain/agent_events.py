@@ -1,0 +1,72 @@
+"""The events that agents' sessions are told in: one function for each row of the table.
+
+| what happened | source | type | properties |
+|---|---|---|---|
+| a session began, changed, ended | `system` | `session.started`, `.updated`, `.closed` | `session_id` |
+| an agent's event | `agent` | `agent.<event>` | `session_id`, `agent_event_type` |
+| a tool at work | `agent` | `agent.activity.<event>` | `session_id`, `agent_event_type`, `tool_name` if known |
+| an agent said something | `agent` | `agent.output` | `session_id`, `kind` |
+| an error | `system` | `error.<severity>` | `session_id` if known, `severity`, `error_source`, `error_code` |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.domain.event import NewEvent, new_event
+from holdfast.domain.session import STREAM_PREFIX
+
+SEVERITY_DEFAULT = "error"
+
+
+def session_event(happened: str, session_id: str, payload: Any = None, **more: Any) -> NewEvent:
+    """`happened` is started, updated or closed."""
+    return _on_session(f"session.{happened}", "system", session_id, payload, more)
+
+
+def agent_event(event_type: str, session_id: str, payload: Any = None, **more: Any) -> NewEvent:
+    return _on_session(f"agent.{event_type}", "agent", session_id, payload, {"agent_event_type": event_type, **more})
+
+
+def agent_activity(
+    event_type: str, session_id: str, payload: Any = None, *, tool_name: str | None = None, **more: Any
+) -> NewEvent:
+    facts = {"agent_event_type": event_type, "tool_name": tool_name, **more}
+    return _on_session(f"agent.activity.{event_type}", "agent", session_id, payload, facts)
+
+
+def agent_output(kind: str, session_id: str, payload: Any, *, dedup_key: str, **more: Any) -> NewEvent:
+    """`kind` says whose words they are: assistant or tool."""
+    return _on_session("agent.output", "agent", session_id, payload, {"kind": kind, **more}, dedup_key)
+
+
+def error_event(
+    payload: Any,
+    *,
+    session_id: str | None = None,
+    severity: str = SEVERITY_DEFAULT,
+    error_source: str,
+    error_code: str,
+    stream: str | None = None,
+) -> NewEvent:
+    facts = {"session_id": session_id, "severity": severity, "error_source": error_source, "error_code": error_code}
+    line = stream if session_id is None else STREAM_PREFIX + session_id
+    return new_event(f"error.{severity}", payload, source="system", stream=line, properties=_known(facts))
+
+
+def _on_session(
+    type: str, source: str, session_id: str, payload: Any, facts: Mapping[str, Any], dedup_key: str | None = None
+) -> NewEvent:
+    return new_event(
+        type,
+        payload,
+        source=source,
+        stream=STREAM_PREFIX + session_id,
+        properties={"session_id": session_id, **_known(facts)},
+        dedup_key=dedup_key,
+    )
+
+
+def _known(facts: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in facts.items() if value is not None}
