@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain_strategies import event_types, examples, json_values, properties, texts
+from domain_strategies import event_types, examples, json_values, properties
 from holdfast.domain.address import parse_address
 from holdfast.domain.contract import HIDDEN_SOURCES, Contract, Criterion
 from holdfast.routing.index import LEAF, Index
@@ -18,101 +19,177 @@ from holdfast.routing.paths import EXACT, INNER, PATTERN, PREFIX, PRESENT, SUFFI
 HANDLER = parse_address("handler:h")
 AT_MS = 1000
 
-# Few words and few names, so that contracts and events meet; and odd ones, so that nothing is taken for granted.
-words = st.text("ab.*[]!-?", max_size=6) | st.sampled_from(["true", "5", "None", "order.placed", "[", "é", ""]) | texts
-patterns = st.text("ab.*?[]!^-\\", min_size=1, max_size=8) | st.sampled_from(
-    [
-        "*",
-        "**",
-        "?",
-        "[",
-        "[!a]",
-        "[a]",
-        "[*]",
-        "[]]",
-        "[!]",
-        "[]",
-        "[b-a]",
-        "*.failed",
-        "order.*",
-        "*ab*",
-        "a*b*a",
-        "é*",
-    ]
+NAMES = ("a", "b", "type", "source")
+ODD = ("*", "**", "?", "[", "[!a]", "[a]", "[*]", "[]]", "[!]", "[]", "[b-a]", "*.failed", "order.*", "a*b*a", "é*")
+ODD_VALUES = (
+    None,
+    True,
+    False,
+    0,
+    5,
+    -1.5,
+    "true",
+    "5",
+    "None",
+    "",
+    [],
+    [None],
+    [["a"]],
+    {"a": 1},
+    "é.failed",
+    "[",
+    "*",
 )
-matches = st.none() | words | st.lists(words, max_size=4).map(tuple)
-criteria = st.builds(Criterion, matches, st.none() | patterns, st.sampled_from([True, True, True, False]))
-names = st.sampled_from(["a", "b", "type", "source"])
+
+Fact = tuple[str, str, dict[str, Any]]
+
+
+class World:
+    """Contracts and events that often meet: few words, few names, and odd ones between them. One seed, one world."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+        self._words = [self._letters("ab.", 0, 7) for _ in range(self._random.randint(2, 12))]
+
+    def contracts(self, count: int) -> list[Contract]:
+        return [self.contract(f"c{at:03}") for at in range(count)]
+
+    def contract(self, id: str) -> Contract:
+        chance = self._random
+        return Contract(
+            id,
+            HANDLER,
+            source_criterion=self._criterion() if chance.random() < 0.3 else None,
+            type_criterion=self._criterion() if chance.random() < 0.6 else None,
+            properties={name: self._criterion() for name in chance.sample(NAMES, chance.choice([0, 0, 1, 1, 2, 3]))},
+            expires_at_ms=chance.choice([None, None, None, AT_MS - 1, AT_MS, AT_MS + 1]),
+        )
+
+    def fact(self) -> Fact:
+        chance = self._random
+        source = chance.choice([*HIDDEN_SOURCES, "app", self._word()])
+        return source, self._word(), {name: self._value() for name in chance.sample(NAMES, chance.randint(0, 4))}
+
+    def _criterion(self) -> Criterion:
+        chance, kind = self._random, self._random.random()
+        match = chance.choice([self._word(), tuple(self._word() for _ in range(chance.randint(0, 4)))])
+        if kind < 0.1:
+            return Criterion(match, self._pattern(), required=False)
+        if kind < 0.25:
+            return Criterion()
+        return Criterion(match if kind < 0.5 or kind > 0.9 else None, self._pattern() if kind > 0.5 else None)
+
+    def _pattern(self) -> str:
+        """A word with holes in it, or whatever can be typed."""
+        chance = self._random
+        if chance.random() < 0.2:
+            return chance.choice([chance.choice(ODD), self._letters("ab.*?[]!^-\\", 1, 8)])
+        letters = list(self._word() or "*")
+        for _ in range(chance.randint(0, 2)):
+            at = chance.randrange(len(letters))
+            letters[at : at + chance.randint(0, 3)] = [chance.choice(["*", "*", "*", "?", "[ab]", "[!b]", "[.]"])]
+        return "".join(letters)
+
+    def _value(self) -> Any:
+        chance = self._random
+        if chance.random() < 0.3:
+            return chance.choice(ODD_VALUES)
+        return self._word() if chance.random() < 0.7 else [self._word() for _ in range(chance.randint(0, 3))]
+
+    def _word(self) -> str:
+        return self._random.choice(self._words) if self._random.random() < 0.8 else self._letters("ab.", 0, 12)
+
+    def _letters(self, letters: str, least: int, most: int) -> str:
+        return "".join(self._random.choices(letters, k=self._random.randint(least, most)))
+
+
+# And whatever hypothesis comes upon, one contract and one event at a time.
+wild = st.text(max_size=6) | st.text("ab.*?[]!^-\\", max_size=6)
+criteria = st.builds(
+    Criterion,
+    st.none() | wild | st.lists(wild, max_size=3).map(tuple),
+    st.none() | wild.filter(bool),
+    st.sampled_from([True, True, False]),
+)
 contracts = st.builds(
-    lambda source, type, wanted, expires: Contract(
-        "", HANDLER, source_criterion=source, type_criterion=type, properties=wanted, expires_at_ms=expires
-    ),
+    lambda source, type, wanted: Contract("c", HANDLER, source, type, wanted),
     st.none() | criteria,
     st.none() | criteria,
-    st.dictionaries(names, criteria, max_size=3),
-    st.sampled_from([None, None, AT_MS - 1, AT_MS, AT_MS + 1]),
+    st.dictionaries(st.sampled_from(NAMES), criteria, max_size=2),
 )
-values = words | st.none() | st.booleans() | st.integers(-5, 5) | st.lists(words, max_size=3) | json_values
-facts = st.tuples(st.sampled_from([*HIDDEN_SOURCES, "app"]) | words, words, st.dictionaries(names, values, max_size=4))
+facts = st.tuples(
+    st.sampled_from(HIDDEN_SOURCES) | wild,
+    wild,
+    st.dictionaries(st.sampled_from(NAMES), json_values | wild, max_size=2),
+)
+
+worlds = st.integers(0, 2**32).map(World)
+leaves = st.sampled_from([0, 0, 1, LEAF])  # none: every path of every contract is gone down
 
 
-def named(found: list[Contract]) -> list[Contract]:
-    return [Contract(**{**plain(contract), "id": f"c{at:03}"}) for at, contract in enumerate(found)]
+def dividing_at(leaf: int) -> Any:
+    return mock.patch("holdfast.routing.index.LEAF", leaf)
 
 
-def plain(contract: Contract) -> dict[str, Any]:
-    return {name: getattr(contract, name) for name in Contract.__slots__}
-
-
-def by_asking(known: list[Contract], fact: tuple[str, str, dict[str, Any]]) -> list[str]:
+def by_asking(known: list[Contract], fact: Fact) -> list[str]:
     return [contract.id for contract in known if contract.matches(*fact, AT_MS)]
 
 
-def by_index(index: Index, fact: tuple[str, str, dict[str, Any]]) -> list[str]:
+def by_index(index: Index, fact: Fact) -> list[str]:
     return [contract.id for contract in index.matching(*fact, AT_MS)]
 
 
-@given(st.lists(contracts, max_size=60).map(named), st.lists(facts, min_size=1, max_size=5))
+@given(worlds, leaves, st.integers(0, 80))
 @examples
-def test_the_index_finds_what_asking_every_contract_finds_in_the_same_order(known, asked):
-    index = Index(known)
-    for fact in asked:
+def test_the_index_finds_what_asking_every_contract_finds_in_the_same_order(world, leaf, count):
+    known = world.contracts(count)
+    with dividing_at(leaf):
+        index = Index(known)
+    for _ in range(20):
+        fact = world.fact()
         assert by_index(index, fact) == by_asking(known, fact)
 
 
-@given(
-    st.lists(contracts, min_size=20, max_size=60).map(named),
-    st.lists(st.tuples(st.integers(0, 59), st.booleans(), contracts), max_size=60),
-    st.lists(facts, min_size=1, max_size=4),
-)
+@given(worlds, leaves, st.integers(0, 2**32))
 @examples
-def test_it_stays_so_while_contracts_come_change_and_go(known, changes, asked):
-    index = Index(known[:10])
-    now = {contract.id: contract for contract in known[:10]}
-    for contract in known[10:]:
-        index.put(contract)
-        now[contract.id] = contract
-    for at, comes, contract in changes:
-        id = f"c{at:03}"
-        index.remove(id)
-        now.pop(id, None)
-        if comes:
-            now[id] = Contract(**{**plain(contract), "id": id})
-            index.put(now[id])
-    assert len(index) == len(now)
-    for fact in asked:
-        assert by_index(index, fact) == by_asking([now[id] for id in sorted(now)], fact)
+def test_it_stays_so_while_contracts_come_change_and_go(world, leaf, seed):
+    chance = random.Random(seed)
+    known = {contract.id: contract for contract in world.contracts(10)}
+    with dividing_at(leaf):
+        index = Index(known.values())
+        for _ in range(chance.randint(0, 150)):
+            id = f"c{chance.randrange(60):03}"
+            if chance.random() < 0.3:
+                index.remove(id)
+                known.pop(id, None)
+            else:
+                known[id] = world.contract(id)
+                index.put(known[id])
+    assert len(index) == len(known)
+    for _ in range(20):
+        fact = world.fact()
+        assert by_index(index, fact) == by_asking([known[id] for id in sorted(known)], fact)
 
 
-@given(st.lists(contracts, max_size=60).map(named), facts)
+@given(contracts, facts)
 @examples
-def test_an_index_that_lost_all_its_contracts_is_as_new(known, fact):
-    index = Index(known)
-    for contract in known:
-        index.remove(contract.id)
-    assert index.candidates(*fact) == []
-    assert vars(index._held) == vars(Index()._held)
-    assert (index._counts, index._named.is_empty, index._open.is_empty) == ({}, True, True)
+def test_no_criterion_that_can_be_written_makes_a_difference(contract, fact):
+    with dividing_at(0):
+        index = Index([contract])
+    assert by_index(index, fact) == by_asking([contract], fact)
+
+
+@given(worlds, leaves)
+@examples
+def test_an_index_that_lost_all_its_contracts_is_as_new(world, leaf):
+    known = world.contracts(40)
+    with dividing_at(leaf):
+        index = Index(known)
+        for contract in known:
+            index.remove(contract.id)
+    assert index.candidates(*world.fact()) == []
+    assert (index._held._uses, index._held._cuts, index._counts) == ({}, {}, {})
+    assert (index._named.is_empty, index._open.is_empty) == (True, True)
 
 
 @given(st.sampled_from(["app", "hook"]), event_types, properties)
