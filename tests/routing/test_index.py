@@ -86,8 +86,10 @@ class World:
             return chance.choice([chance.choice(ODD), self._letters("ab.*?[]!^-\\", 1, 8)])
         letters = list(self._word() or "*")
         for _ in range(chance.randint(0, 2)):
-            at = chance.randrange(len(letters))
-            letters[at : at + chance.randint(0, 3)] = [chance.choice(["*", "*", "*", "?", "[ab]", "[!b]", "[.]"])]
+            at = chance.randrange(len(letters) + 1)
+            letters[at : at + chance.randint(0, 3)] = [
+                chance.choice(["*", "*", "*", "?", "[ab]", "[!b]", "[.]", "[]a]", "[!]b]"])
+            ]
         return "".join(letters)
 
     def _value(self) -> Any:
@@ -299,6 +301,9 @@ def test_a_list_of_lists_of_values_takes_a_bounded_number_of_places():
         ("[!]", [(EXACT, "[!]")]),
         ("[]]*", [(PREFIX, "]")]),
         ("[!a]b", [(SUFFIX, "b")]),
+        ("[]a]b", [(SUFFIX, "b")]),
+        ("[!]a]b", [(SUFFIX, "b")]),
+        ("[!]*", [(PREFIX, "[!]")]),
     ],
 )
 def test_a_pattern_shows_what_a_text_must_have(pattern, marks):
