@@ -10,12 +10,13 @@ from holdfast.store.base import QueueRow
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.session import Session
 from holdfast.store.postgres.statements import sql
-from holdfast.store.rows import contract_text, to_contract, to_queue_row
+from holdfast.store.rows import ContractMemo, contract_text, to_contract, to_queue_row
 
 
 class PostgresContracts:
     def __init__(self, pool: Pool, clock: Clock, changed: Callable[[str], None]) -> None:
         self._pool, self._clock, self._changed = pool, clock, changed
+        self._memo = ContractMemo()
 
     async def put(self, contract: Contract, secret: str | None, *, keep: bool = False) -> None:
         now_ms = self._clock.now_ms()
@@ -44,7 +45,7 @@ class PostgresContracts:
 
     async def all(self, inactive: bool = False) -> list[Contract]:
         rows = await self._pool.rows(sql.contract_all)
-        return [to_contract(row) for row in rows if inactive or row[2]]
+        return [contract for contract in self._memo.read(rows) if inactive or contract.active]
 
     async def remove(self, id: str) -> bool:
         now_ms = self._clock.now_ms()
