@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from domain_strategies import event_types, examples, json_values, properties
 from holdfast.domain.address import parse_address
 from holdfast.domain.contract import HIDDEN_SOURCES, Contract, Criterion
-from holdfast.routing.index import LEAF, Index
+from holdfast.routing.index import DEPTH_MAX, LEAF, Index
 from holdfast.routing.paths import EXACT, INNER, PATTERN, PREFIX, PRESENT, SUFFIX, marks_of
 
 HANDLER = parse_address("handler:h")
@@ -280,6 +280,13 @@ def test_a_list_of_lists_of_values_takes_a_bounded_number_of_places():
     index = Index(known)
     assert by_index(index, ("app", "v1", {"a": "v2", "b": "v3"})) == [each.id for each in known]
     assert sum(index._held._uses.values()) <= 100
+
+
+def test_contracts_of_any_length_are_told_apart_by_a_bounded_number_of_criteria():
+    known = [contract(i, **{f"p{at}": Criterion("x") for at in range(2000)}) for i in range(3 * LEAF)]
+    index = Index(known)
+    assert by_index(index, ("app", "t", {f"p{at}": "x" for at in range(2000)})) == [each.id for each in known]
+    assert sum(index._held._uses.values()) == DEPTH_MAX
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,16 @@ class Held:
     """The keys by which the tree of contracts divides, each with the number of nodes that use it."""
 
     def __init__(self) -> None:
-        self._uses: Counter[Key] = Counter()
+        self._uses: dict[Key, int] = {}
         self._cuts: dict[Field, _Cuts] = {}
 
     def add(self, key: Key) -> None:
-        self._uses[key] += 1
-        if self._uses[key] == 1 and key[0] != PATTERN:
-            self._cuts.setdefault(key[1], _Cuts()).change(key, 1)
+        uses = self._uses[key] = self._uses.get(key, 0) + 1
+        if uses == 1 and key[0] != PATTERN:
+            cuts = self._cuts.get(key[1])
+            if cuts is None:
+                cuts = self._cuts[key[1]] = _Cuts()
+            cuts.change(key, 1)
 
     def drop(self, key: Key) -> None:
         self._uses[key] -= 1
@@ -73,8 +76,8 @@ class _Cuts:
         """Count one key more or less; whether none is left."""
         kind, _, text = key
         self._number += by
-        lengths = {PREFIX: self.prefixes, SUFFIX: self.suffixes, INNER: self.widths}.get(kind)
-        if lengths is not None:
+        if kind not in (EXACT, PRESENT):
+            lengths = {PREFIX: self.prefixes, SUFFIX: self.suffixes, INNER: self.widths}[kind]
             self._lengths[kind, len(text)] += by
             number = self._lengths[kind, len(text)]
             if by > 0 and number == 1:

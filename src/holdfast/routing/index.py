@@ -16,6 +16,7 @@ from holdfast.routing.held import Held
 from holdfast.routing.paths import PATTERN, SOURCE, TYPE, Field, Key, Path, paths_of
 
 LEAF = 8  # so many contracts are asked one by one rather than told apart
+DEPTH_MAX = 8  # and by no more than so many paths
 PLACES_MAX = 128  # at most so many places for one contract: lists of values multiply them
 
 
@@ -84,7 +85,7 @@ class Index:
         """The rarest first; among the rare ones those that are cheap to look up."""
         route, places = [], 1
         for path in sorted(paths, key=self._weight):
-            if places * len(path) <= PLACES_MAX:
+            if len(route) < DEPTH_MAX and places * len(path) <= PLACES_MAX:
                 places *= len(path)
                 route.append(path)
         return route
@@ -126,14 +127,17 @@ class _Asked:
 
 
 class _Node:
-    """Contracts that stay here, and those that went further: by a key, or by a pattern that must be tried."""
+    """Contracts that stay here, and those that went further: by a key, or by a pattern that must be tried.
+
+    Below a key that only one contract has stands its entry itself: most keys are such, and nodes are large.
+    """
 
     __slots__ = ("_branches", "_divided", "_patterns", "_rest")
 
     def __init__(self) -> None:
         self._rest: dict[str, Entry] = {}
-        self._branches: dict[Key, _Node] = {}
-        self._patterns: dict[Key, _Node] = {}
+        self._branches: dict[Key, _Node | Entry] = {}
+        self._patterns: dict[Key, _Node | Entry] = {}
         self._divided = False
 
     @property
@@ -142,7 +146,8 @@ class _Node:
 
     def add(self, entry: Entry, depth: int, held: Held) -> None:
         if self._divided and depth < len(entry.route):
-            self._pass_on(entry, depth, held)
+            for key in entry.route[depth]:
+                self._pass_on(entry, key, depth + 1, held)
             return
         self._rest[entry.contract.id] = entry
         if not self._divided and len(self._rest) > LEAF:
@@ -151,32 +156,39 @@ class _Node:
             for each in here.values():
                 self.add(each, depth, held)
 
-    def _pass_on(self, entry: Entry, depth: int, held: Held) -> None:
-        for key in entry.route[depth]:
-            below = self._patterns if key[0] == PATTERN else self._branches
-            node = below.get(key)
-            if node is None:
-                node = below[key] = _Node()
-                held.add(key)
-            node.add(entry, depth + 1, held)
+    def _pass_on(self, entry: Entry, key: Key, depth: int, held: Held) -> None:
+        below = self._patterns if key[0] == PATTERN else self._branches
+        there = below.get(key)
+        if there is None:
+            below[key] = entry
+            held.add(key)
+            return
+        if isinstance(there, Entry):
+            first, there = there, _Node()
+            below[key] = there
+            there.add(first, depth, held)
+        there.add(entry, depth, held)
 
     def remove(self, entry: Entry, depth: int, held: Held) -> None:
         if self._rest.pop(entry.contract.id, None) is not None or depth == len(entry.route):
             return
         for key in entry.route[depth]:
             below = self._patterns if key[0] == PATTERN else self._branches
-            node = below[key]
-            node.remove(entry, depth + 1, held)
-            if node.is_empty:
+            there = below[key]
+            if isinstance(there, _Node):
+                there.remove(entry, depth + 1, held)
+            if isinstance(there, Entry) or there.is_empty:
                 del below[key]
                 held.drop(key)
 
     def collect(self, asked: _Asked, found: dict[str, Entry]) -> None:
         if self._rest:
             found.update(self._rest)
-        if self._branches:
-            for key in self._branches.keys() & asked.keys:
-                self._branches[key].collect(asked, found)
-        for key, node in self._patterns.items():
-            if asked.matches(key):
-                node.collect(asked, found)
+        below = [self._branches[key] for key in self._branches.keys() & asked.keys] if self._branches else []
+        if self._patterns:
+            below += [there for key, there in self._patterns.items() if asked.matches(key)]
+        for there in below:
+            if isinstance(there, Entry):
+                found[there.contract.id] = there
+            else:
+                there.collect(asked, found)

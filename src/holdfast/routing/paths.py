@@ -7,7 +7,6 @@ they lead to contracts that may want an event, and the contract itself decides.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
 
 from holdfast.domain.contract import Contract, Criterion
@@ -25,23 +24,31 @@ Path = tuple[Key, ...]
 
 def paths_of(contract: Contract) -> list[Path]:
     """Every path of a contract, in no special order. None at all: it may want anything."""
-    found = [*_paths(SOURCE, contract.source_criterion), *_paths(TYPE, contract.type_criterion)]
+    found: list[Path] = []
+    if contract.source_criterion is not None:
+        found += _paths(SOURCE, contract.source_criterion)
+    if contract.type_criterion is not None:
+        found += _paths(TYPE, contract.type_criterion)
     for name, criterion in contract.properties.items():
         found += _paths(name, criterion)
     return found
 
 
-def _paths(field: Field, criterion: Criterion | None) -> Iterator[Path]:
-    if criterion is None or not criterion.required:
-        return
+def _paths(field: Field, criterion: Criterion) -> list[Path]:
     match, pattern = criterion.match, criterion.pattern
-    if match is not None:
-        wanted = (match,) if isinstance(match, str) else dict.fromkeys(match)
-        yield tuple((EXACT, field, text) for text in wanted)
-    marks = marks_of(pattern) if pattern is not None else ((PRESENT, ""),) if match is None else ()
-    for kind, text in marks:
-        if kind != PRESENT or isinstance(field, str):  # every event has a source and a type
-            yield ((kind, field, text),)
+    if not criterion.required:
+        return []
+    if match is None and pattern is None:
+        marks: tuple[tuple[int, str], ...] = ((PRESENT, ""),)
+    else:
+        marks = marks_of(pattern) if pattern is not None else ()
+    # Every event has a source and a type: only a property may be absent.
+    found: list[Path] = [((kind, field, text),) for kind, text in marks if kind != PRESENT or isinstance(field, str)]
+    if isinstance(match, str):
+        found.append(((EXACT, field, match),))
+    elif match is not None:
+        found.append(tuple([(EXACT, field, text) for text in dict.fromkeys(match)]))
+    return found
 
 
 @lru_cache(maxsize=4096)
