@@ -63,8 +63,9 @@ class Criterion:
             return f"{what} is missing; wanted {self._wish()}"
         values = texts_of(value)
         if self.match is not None and not _any_equal(values, self.match):
-            return f"{what} {show(value)} is not {_named(self.match)}"
-        return f"{what} {show(value)} does not match the pattern {show(self.pattern)}"
+            verb = "which does not hold" if isinstance(value, list) else "not"
+            return f"{what} is {show(value)}, {verb} {_named(self.match)}"
+        return f"{what} is {show(value)}, which does not match the pattern {show(self.pattern)}"
 
     def _wish(self) -> str:
         wishes = [] if self.match is None else [_named(self.match)]

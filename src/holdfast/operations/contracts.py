@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from holdfast.domain.contract import (
@@ -18,6 +19,7 @@ from holdfast.domain.retry import Policy
 from holdfast.domain.signature import secret_key
 from holdfast.egress.guard import Guard
 from holdfast.ingress.accept import refuse_unknown
+from holdfast.operations.explain import group_misses, why_not
 from holdfast.operations.shapes import check_limit, contract_shape
 from holdfast.ports import Clock
 from holdfast.store.base import EventFilter, Store
@@ -71,14 +73,15 @@ class ContractVerbs:
         return {name: sorted(values) for name, values in sorted(union.items())}
 
     async def test(self, body: object, limit: int = 100) -> dict[str, Any]:
-        """Run a contract that is not live against past events, newest first."""
-        contract, _ = self.parse(body)
+        """Run a contract that is not live against past events, newest first; and say why it misses the others."""
+        contract = replace(self.parse(body)[0], active=True)
         page = await self._store.events.find(EventFilter(), None, check_limit(limit))
-        matched = [e for e in page.items if contract.matches(e.source, e.type, e.properties, e.accepted_at_ms)]
+        matched = [e for e in page.items if not why_not(contract, e)]
         return {
             "tested": len(page.items),
             "matched": len(matched),
             "items": [{"id": e.id, "type": e.type, "source": e.source, "stream": e.stream} for e in matched],
+            **group_misses(contract, page.items),
         }
 
     def parse(self, body: object) -> tuple[Contract, str | None]:

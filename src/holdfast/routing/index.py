@@ -83,7 +83,8 @@ class Index:
 
     def _route(self, paths: list[Path]) -> list[Path]:
         """The rarest first; among the rare ones those that are cheap to look up."""
-        route, places = [], 1
+        route: list[Path] = []
+        places = 1
         for path in sorted(paths, key=self._weight):
             if len(route) < DEPTH_MAX and places * len(path) <= PLACES_MAX:
                 places *= len(path)
