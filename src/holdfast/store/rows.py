@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.domain.address import parse_address
@@ -117,22 +117,6 @@ def to_contract(row: Stored) -> Contract:
         timeout_s=stored.get("timeout"),
         concurrency=stored.get("concurrency"),
     )
-
-
-class ContractMemo:
-    """Contracts as they were read last. A row that has not changed is not read anew: it gives the same object again."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, tuple[tuple[Any, ...], Contract]] = {}
-
-    def read(self, rows: Iterable[Stored]) -> list[Contract]:
-        """All rows of `contract_all`; what is no longer among them is forgotten."""
-        before, self._known = self._known, {}
-        for stored in rows:
-            row = tuple(stored)
-            known = before.get(row[0])
-            self._known[row[0]] = known if known is not None and known[0] == row else (row, to_contract(row))
-        return [contract for _, contract in self._known.values()]
 
 
 def _criterion(value: Mapping[str, Any] | None) -> Criterion | None:

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from holdfast.domain.contract import Contract
 from holdfast.ports import Clock
 from holdfast.store.base import QueueRow
+from holdfast.store.memo import ContractMemo
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.session import Session
 from holdfast.store.postgres.statements import sql
-from holdfast.store.rows import ContractMemo, contract_text, to_contract, to_queue_row
+from holdfast.store.rows import contract_text, to_contract, to_queue_row
 
 
 class PostgresContracts:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from holdfast.domain.contract import Contract
 from holdfast.ports import Clock
 from holdfast.store.base import QueueRow
-from holdfast.store.rows import ContractMemo, contract_text, to_contract, to_queue_row
+from holdfast.store.memo import ContractMemo
+from holdfast.store.rows import contract_text, to_contract, to_queue_row
 from holdfast.store.sqlite.connection import Connection
 from holdfast.store.sqlite.reader import Reader
 from holdfast.store.sqlite.statements import sql
