@@ -99,7 +99,7 @@ class House:
         loop.add(Deadlines(self.engine))
         loop.add(Renewal(self.engine), poll_s=60.0)
         loop.add(Sweeper(store.deliveries, owner, lambda: self.handlers.serves() or frozenset(), clock))
-        self._contract_sweep = ContractSweep(store.contracts, store.routing, clock, digest)
+        self._contract_sweep = ContractSweep(store.contracts, store.routing, clock, digest, registry.forget_private)
         loop.add(self._contract_sweep, poll_s=5.0)
         loop.add(Pruning(store.care, config.retention, config.prune_every_s), poll_s=config.prune_every_s)
         loop.add(Checkpointing(store.care), poll_s=60.0)

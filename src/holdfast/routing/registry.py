@@ -82,6 +82,10 @@ class Registry:
         """A contract as of the version in force, active or not."""
         return self._known.get(contract_id)
 
+    def forget_private(self) -> None:
+        """Look anew at the next use: an old secret's time may be over, which changes no version."""
+        self._private = {}
+
     async def private(self, contract_id: str) -> Private:
         """A contract's signing secrets and headers as of the version in force."""
         known = self._private.get(contract_id)
