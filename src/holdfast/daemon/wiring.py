@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from holdfast import __version__
+from holdfast.daemon.builtins import BUILTINS
 from holdfast.daemon.config import Config
 from holdfast.daemon.loop import Loop
 from holdfast.daemon.subscriptions import adopt
@@ -50,7 +51,7 @@ class House:
         self._contracts = contracts or []
         self.guard = Guard(config.egress_allow)
         self.handlers = HandlerDeliverer()
-        for name, function in (handlers or {}).items():
+        for name, function in {**BUILTINS, **(handlers or {})}.items():
             self.handlers.add(name, function)
         self._registry = registry = Registry(store.contracts, config.policies)
         self._news = Newsroom(store, registry, self._clock, config.disable_after_ms)
