@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from fnmatch import translate
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -108,6 +111,43 @@ def test_a_written_value_meets_the_value_it_stands_for(written, value):
 @pytest.mark.parametrize(("written", "value"), [(True, 1), (1, True), ("True", True), (0, False), ("", 0)])
 def test_a_boolean_is_no_number(written, value):
     assert not parse_criterion(written, "x").passes(value)
+
+
+def by_fnmatch(value: str, pattern: str) -> bool:
+    return re.compile(translate(pattern)).match(value) is not None
+
+
+@given(st.text("ab.*", min_size=1, max_size=8), st.text("ab.\n", max_size=10))
+@examples
+def test_a_pattern_of_stars_is_what_the_standard_library_takes_it_for(pattern, value):
+    assert Criterion(pattern=pattern).passes(value) is by_fnmatch(value, pattern)
+
+
+@given(st.text("ab*?[]!^-\\", min_size=1, max_size=8), st.text("ab[]!^-\\*?", max_size=6))
+@examples
+def test_so_is_any_other(pattern, value):
+    assert Criterion(pattern=pattern).passes(value) is by_fnmatch(value, pattern)
+
+
+@pytest.mark.parametrize(
+    ("criterion", "value", "said"),
+    [
+        (Criterion("a"), "b", "type is 'b', not 'a'"),
+        (Criterion(("a", "c")), "b", "type is 'b', not one of 'a', 'c'"),
+        (Criterion(tuple("acdefgh")), "b", "type is 'b', not one of 'a', 'c', 'd', 'e', 'f' or 2 more"),
+        (Criterion("a"), ["b", "c"], "type is ['b', 'c'], which does not hold 'a'"),
+        (Criterion(pattern="a*"), "b", "type is 'b', which does not match the pattern 'a*'"),
+        (Criterion("a", "b*"), "a", "type is 'a', which does not match the pattern 'b*'"),
+        (Criterion("a", "b*"), "b", "type is 'b', not 'a'"),
+        (Criterion(), None, "type is missing; wanted any value"),
+        (Criterion("a"), None, "type is missing; wanted 'a'"),
+        (Criterion("a", "a*"), None, "type is missing; wanted 'a' and the pattern 'a*'"),
+        (Criterion("true"), False, "type is False, not 'true'"),
+    ],
+)
+def test_a_value_that_does_not_pass_is_told_what_was_wanted(criterion, value, said):
+    assert not criterion.passes(value)
+    assert criterion.why("type", value) == said
 
 
 @given(matches, patterns, st.booleans())

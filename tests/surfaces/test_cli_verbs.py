@@ -152,6 +152,39 @@ def test_an_id_that_is_no_dead_letter_is_named(daemon: Daemon) -> None:
     assert "987654321" in said.err
 
 
+def test_an_event_is_explained(daemon: Daemon) -> None:
+    wish = ("--type", "order.*", "--property", "country=FR", "--handler", "ship")
+    ok(daemon.cli("contracts", "add", "--id", "abroad", *wish, "--json"))
+    id = emit(daemon, "order.placed", properties={"country": "NZ\x1b[2J"})
+    delivered_as(daemon, id, "delivered")
+    told = ok(daemon.cli("explain", id, "--limit", "2", "--json"))
+    assert told == daemon.request("GET", f"/api/events/{id}/explain?limit=2")[1]
+    assert [row["contract_id"] for row in told["deliveries"]] == ["ship"]
+    people = daemon.cli("explain", id).out
+    assert people.splitlines()[1] == "it has 1 delivery"
+    assert r"property 'country' is 'NZ\x1b[2J', not 'FR'" in people
+    assert people.replace("\n", "").isprintable()
+    for each in (daemon.cli("explain", "evt_none"), daemon.cli("explain", "evt_none", "--json")):
+        assert (each.code, each.out, each.err) == (
+            3, "", "holdfast: there is no event 'evt_none'; it may have been pruned\n",
+        )  # fmt: skip
+    ok(daemon.cli("contracts", "remove", "abroad", "--json"))
+
+
+def test_an_event_nobody_wanted_is_explained_with_its_attempts_beside_it(daemon: Daemon) -> None:
+    lonely = daemon.cli("explain", emit(daemon, "lonely.event")).out
+    assert "nobody wants it" in lonely
+    assert "type is 'lonely.event', which does not match the pattern 'order.*'" in lonely
+    waits = daemon.cli("explain", waiting(daemon)["event_id"]).out
+    assert "attempts:" in waits
+
+
+def test_trying_a_contract_says_why_it_misses(daemon: Daemon) -> None:
+    id = emit(daemon, "order.placed", properties={"country": "NZ"})
+    said = daemon.cli("contracts", "test", "--type", "order.*", "--property", "country=IS", "--limit", "1").out
+    assert f"1 event, such as {id}: property 'country' is 'NZ', not 'IS'" in said
+
+
 def test_contracts_are_added_shown_tried_and_removed(daemon: Daemon) -> None:
     emit(daemon, "try.me", properties={"country": "NZ"})
     wish = ("--type", "try.*", "--source", "app", "--property", "country=NZ", "--property", "lang=e?")

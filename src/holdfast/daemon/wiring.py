@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from holdfast import __version__
+from holdfast.daemon.builtins import BUILTINS
 from holdfast.daemon.config import Config
 from holdfast.daemon.loop import Loop
 from holdfast.daemon.subscriptions import adopt
@@ -54,7 +55,7 @@ class House:
         self._contracts = contracts or []
         self.guard = Guard(config.egress_allow)
         self.handlers = HandlerDeliverer()
-        for name, function in (handlers or {}).items():
+        for name, function in {**BUILTINS, **(handlers or {})}.items():
             self.handlers.add(name, function)
         for source in config.inbound:
             self._serve_inbound(source, normalizers or {})
@@ -115,7 +116,7 @@ class House:
         loop.add(Deadlines(self.engine))
         loop.add(Renewal(self.engine), poll_s=60.0)
         loop.add(Sweeper(store.deliveries, owner, lambda: self.handlers.serves() or frozenset(), clock))
-        self._contract_sweep = ContractSweep(store.contracts, store.routing, clock, digest)
+        self._contract_sweep = ContractSweep(store.contracts, store.routing, clock, digest, registry.forget_private)
         loop.add(self._contract_sweep, poll_s=5.0)
         loop.add(Pruning(store.care, config.retention, config.prune_every_s), poll_s=config.prune_every_s)
         loop.add(Checkpointing(store.care), poll_s=60.0)

@@ -18,6 +18,7 @@ from holdfast.domain.retry import DEFAULT_POLICY, Policy
 SOURCES = ("config", "api", "programmatic")
 HIDDEN_SOURCES = ("hook", "inbound")
 VALUES_MAX = 100
+NAMED_MAX = 5
 ID_PATTERN = r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}"
 
 RATE_MAX = 1_000_000
@@ -69,15 +70,26 @@ class Criterion:
             return True
         if value is None:
             return False
-        values = [_text(item) for item in value] if isinstance(value, list) else [_text(value)]
-        if self.match is not None:
-            wanted = (self.match,) if isinstance(self.match, str) else self.match
-            if not any(item in wanted for item in values):
-                return False
+        values = texts_of(value)
+        return (self.match is None or _any_equal(values, self.match)) and (
+            self.pattern is None or _any_like(values, self.pattern)
+        )
+
+    def why(self, what: str, value: Any) -> str:
+        """Why a value that does not pass does not, in one sentence: what it is, and what was wanted."""
+        if value is None:
+            return f"{what} is missing; wanted {self._wish()}"
+        values = texts_of(value)
+        if self.match is not None and not _any_equal(values, self.match):
+            verb = "which does not hold" if isinstance(value, list) else "not"
+            return f"{what} is {show(value)}, {verb} {_named(self.match)}"
+        return f"{what} is {show(value)}, which does not match the pattern {show(self.pattern)}"
+
+    def _wish(self) -> str:
+        wishes = [] if self.match is None else [_named(self.match)]
         if self.pattern is not None:
-            found = _compiled(self.pattern).match
-            return any(found(item) for item in values)
-        return True
+            wishes.append(f"the pattern {show(self.pattern)}")
+        return " and ".join(wishes) or "any value"
 
     def as_dict(self) -> dict[str, Any]:
         match = list(self.match) if isinstance(self.match, tuple) else self.match
@@ -131,23 +143,30 @@ class Contract:
 
     def matches(self, source: str, type: str, properties: Mapping[str, Any], accepted_at_ms: int) -> bool:
         """Whether this contract wants the event. Expiry counts from when the event was accepted."""
-        return next(self.misses(source, type, properties, accepted_at_ms), None) is None
+        return next(self._misses(source, type, properties, accepted_at_ms), None) is None
 
     def misses(self, source: str, type: str, properties: Mapping[str, Any], accepted_at_ms: int) -> Iterator[str]:
         """Why this contract does not want the event: one sentence per criterion that fails."""
+        for what, value, criterion in self._misses(source, type, properties, accepted_at_ms):
+            yield what if criterion is None else criterion.why(what, value)
+
+    def _misses(
+        self, source: str, type: str, properties: Mapping[str, Any], accepted_at_ms: int
+    ) -> Iterator[tuple[str, Any, Criterion | None]]:
+        """What fails, its value and the criterion; without a criterion the first part says it all."""
         if self.expires_at_ms is not None and accepted_at_ms >= self.expires_at_ms:
-            yield "the contract had expired when the event was accepted"
+            yield "the contract had expired when the event was accepted", None, None
         if self.source_criterion is not None:
             if not self.source_criterion.passes(source):
-                yield f"source {show(source)} does not match"
+                yield "source", source, self.source_criterion
         elif source in HIDDEN_SOURCES:
-            yield f"source {show(source)} reaches a contract only if it names that source"
+            yield f"source {show(source)} reaches a contract only if it names that source", source, None
         if self.type_criterion is not None and not self.type_criterion.passes(type):
-            yield f"type {show(type)} does not match"
+            yield "type", type, self.type_criterion
         for name, criterion in self.properties.items():
             value = properties.get(name)
             if not criterion.passes(value):
-                yield f"property {name!r} is {show(value)}, which does not match"
+                yield f"property {show(name)}", value, criterion
 
 
 def parse_criterion(value: object, what: str) -> Criterion:
@@ -251,6 +270,50 @@ def _text(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
+
+
+def texts_of(value: Any) -> list[str]:
+    """A value as criteria see it: one text, or one for each item of a list."""
+    return [_text(item) for item in value] if isinstance(value, list) else [_text(value)]
+
+
+def _any_equal(values: list[str], match: str | tuple[str, ...]) -> bool:
+    wanted = (match,) if isinstance(match, str) else match
+    return any(item in wanted for item in values)
+
+
+def _any_like(values: list[str], pattern: str) -> bool:
+    if "?" in pattern or "[" in pattern:
+        found = _compiled(pattern).match
+        return any(found(item) for item in values)
+    return any(_like(item, pattern) for item in values)
+
+
+def _like(text: str, pattern: str) -> bool:
+    """A wildcard that has only stars, without a regular expression: thousands of patterns need no cache."""
+    first, *middle = pattern.split("*")
+    if not middle:
+        return text == first
+    last = middle.pop()
+    end = len(text) - len(last)
+    at = len(first)
+    if at > end or not text.startswith(first) or not text.endswith(last):
+        return False
+    for part in middle:
+        at = text.find(part, at, end)
+        if at < 0:
+            return False
+        at += len(part)
+    return True
+
+
+def _named(match: str | tuple[str, ...]) -> str:
+    """The values a criterion wants, not too many of them."""
+    if isinstance(match, str):
+        return show(match)
+    shown = ", ".join(show(value) for value in match[:NAMED_MAX])
+    more = f" or {len(match) - NAMED_MAX} more" if len(match) > NAMED_MAX else ""
+    return f"one of {shown}{more}"
 
 
 @lru_cache(maxsize=4096)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from holdfast.ports import Clock
 from holdfast.store.base import Contracts, Routing
@@ -14,17 +15,29 @@ log = logging.getLogger("holdfast.contracts")
 
 
 class ContractSweep:
-    """`digest` names the configuration this process adopted; None: it has none to defend."""
+    """`digest` names the configuration this process adopted; None: it has none to defend.
+
+    `forget` drops what is remembered of secrets: the time of one that was rotated out may be over.
+    """
 
     name = "contracts"
 
-    def __init__(self, contracts: Contracts, routing: Routing, clock: Clock, digest: str | None) -> None:
+    def __init__(
+        self,
+        contracts: Contracts,
+        routing: Routing,
+        clock: Clock,
+        digest: str | None,
+        forget: Callable[[], None] = lambda: None,
+    ) -> None:
         self._contracts, self._routing, self._clock, self._digest = contracts, routing, clock, digest
+        self._forget = forget
         self._expired_ms = clock.boot_ms()
         self.warning: str | None = None
 
     async def tick(self) -> float | None:
         await self._look_at_digest()
+        self._forget()
         now_ms = self._clock.boot_ms()
         if now_ms - self._expired_ms >= EXPIRE_EVERY_MS and await self._retire():
             self._expired_ms = now_ms

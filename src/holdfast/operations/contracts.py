@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from holdfast.domain.contract import SOURCES, Contract
@@ -13,6 +14,7 @@ from holdfast.domain.signature import secret_key
 from holdfast.egress.guard import Guard
 from holdfast.ingress.accept import refuse_unknown
 from holdfast.operations.contract_form import read_contract
+from holdfast.operations.explain import group_misses, why_not
 from holdfast.operations.shapes import check_limit, contract_shape
 from holdfast.ports import Clock
 from holdfast.store.base import EventFilter, Registered, Store
@@ -104,14 +106,15 @@ class ContractVerbs:
         return {name: sorted(values) for name, values in sorted(union.items())}
 
     async def test(self, body: object, limit: int = 100) -> dict[str, Any]:
-        """Run a contract that is not live against past events, newest first."""
-        contract = self.parse(body).contract
+        """Run a contract that is not live against past events, newest first; and say why it misses the others."""
+        contract = replace(self.parse(body).contract, active=True)
         page = await self._store.events.find(EventFilter(), None, check_limit(limit))
-        matched = [e for e in page.items if contract.matches(e.source, e.type, e.properties, e.accepted_at_ms)]
+        matched = [e for e in page.items if not why_not(contract, e)]
         return {
             "tested": len(page.items),
             "matched": len(matched),
             "items": [{"id": e.id, "type": e.type, "source": e.source, "stream": e.stream} for e in matched],
+            **group_misses(contract, page.items),
         }
 
     async def _get(self, id: str) -> Contract:

@@ -1,12 +1,20 @@
-"""Verbs on events and streams: append, look, route again."""
+"""Verbs on events and streams: append, look, explain, route again."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from holdfast.domain.errors import BadInput, NotFound
-from holdfast.domain.event import NewEvent, show
-from holdfast.operations.shapes import LIMIT_DEFAULT, check_cursor, check_limit, event_shape, stream_shape
+from holdfast.domain.event import Event, NewEvent, show
+from holdfast.operations.explain import NEAR_DEFAULT, ask_all, verdict
+from holdfast.operations.shapes import (
+    LIMIT_DEFAULT,
+    check_cursor,
+    check_limit,
+    delivery_shape,
+    event_shape,
+    stream_shape,
+)
 from holdfast.store.base import PAGE_MAX, DeliveryFilter, EventFilter, Store
 
 
@@ -19,11 +27,34 @@ class EventVerbs:
 
     async def show(self, id: str) -> dict[str, Any]:
         """The event and what became of it everywhere."""
-        event = await self._store.events.get(id)
-        if event is None:
-            raise NotFound(f"there is no event {show(id)}; it may have been pruned")
+        event = await self._get(id)
         page = await self._store.operator.deliveries(DeliveryFilter(event=id), None, PAGE_MAX)
         return event_shape(event, page.items[::-1])
+
+    async def explain(self, id: str, limit: int = NEAR_DEFAULT) -> dict[str, Any]:
+        """Why an event went where it went: its deliveries with their attempts, and what each contract says to it now.
+
+        Contracts that missed it come nearest first, by how many criteria failed. Each list is cut at `limit`; of the
+        attempts the last are kept.
+        """
+        check_limit(limit)
+        event = await self._get(id)
+        page = await self._store.operator.deliveries(DeliveryFilter(event=id), None, PAGE_MAX)
+        rows = page.items[::-1]
+        opinions = await ask_all(await self._store.contracts.all(inactive=True), event, limit)
+        reached = {row.contract_id for row in rows}
+        late = [contract for contract in opinions.wanting if contract not in reached]
+        attempts = {row.id: (await self._store.operator.attempts(row.id))[-limit:] for row in rows[:limit]}
+        return {
+            "event": event_shape(event),
+            "verdict": verdict(opinions, len(rows), late, event.to is not None),
+            "deliveries": [delivery_shape(row, attempts[row.id]) for row in rows[:limit]],
+            "deliveries_left_off": len(rows[limit:]),
+            "wanted_now": opinions.wanting[:limit],
+            "wanted_now_left_off": len(opinions.wanting[limit:]),
+            "missed": [missed.as_dict() for missed in opinions.nearest],
+            "missed_left_off": opinions.missing - len(opinions.nearest),
+        }
 
     async def find(
         self,
@@ -66,3 +97,9 @@ class EventVerbs:
         events = await self._store.events.read(id, after, check_limit(limit))
         more = str(events[-1].seq) if len(events) == limit else None
         return {"items": [event_shape(event) for event in events], "next": more}
+
+    async def _get(self, id: str) -> Event:
+        event = await self._store.events.get(id)
+        if event is None:
+            raise NotFound(f"there is no event {show(id)}; it may have been pruned")
+        return event

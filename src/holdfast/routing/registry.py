@@ -12,6 +12,7 @@ from holdfast.domain.errors import BadInput
 from holdfast.domain.event import Event
 from holdfast.domain.lane import burst_key, is_ordered_directly, lane_key
 from holdfast.domain.retry import Policy
+from holdfast.routing.index import Index
 from holdfast.store.base import Contracts, Private, Target
 
 log = logging.getLogger("holdfast.router")
@@ -23,10 +24,10 @@ class Registry:
     def __init__(self, contracts: Contracts, policies: Mapping[str, Policy]) -> None:
         self._contracts, self._policies = contracts, policies
         self.version = -1
-        self._active: list[tuple[Contract, int]] = []
         self._known: dict[str, Contract] = {}
+        self._index = Index()
+        self._queues: dict[str, int] = {}
         self._terms: dict[str, Terms] = {}
-        self._trusted: frozenset[str] = frozenset()
         self._private: dict[str, Private] = {}
 
     async def refresh(self) -> None:
@@ -36,35 +37,54 @@ class Registry:
             known = await self._contracts.all(inactive=True)
             if await self._contracts.version() != version:
                 continue
-            self._active = [(contract, queues[contract.id]) for contract in known if contract.active]
-            self._known = {contract.id: contract for contract in known}
-            self._terms = {contract.id: contract.terms(self._policies) for contract in known}
-            self._trusted = frozenset(contract.id for contract in known if contract.source != "api")
+            self._take({contract.id: contract for contract in known})
+            self._queues = queues
             self._private = {}
             self.version = version
 
+    def _take(self, known: dict[str, Contract]) -> None:
+        """Bring the index to what is known now, by the differences alone where they are few."""
+        before = self._known
+        changed = [new for new in known.values() if (old := before.get(new.id)) is not new and old != new]
+        gone = before.keys() - known.keys()
+        terms = {contract.id: contract.terms(self._policies) for contract in changed}
+        if len(changed) + len(gone) > len(before) // 4:
+            self._index = Index(contract for contract in known.values() if contract.active)
+        else:
+            for id in gone.union(contract.id for contract in changed):
+                self._index.remove(id)
+            for contract in changed:
+                if contract.active:
+                    self._index.put(contract)
+        for id in gone:
+            del self._terms[id]
+        self._terms.update(terms)
+        self._known = known
+
     def targets(self, event: Event) -> tuple[Target, ...]:
-        """Where one event goes: to every contract that wants it, and to its direct address."""
-        found = [
-            _target(contract, queue, event)
-            for contract, queue in self._active
-            if contract.matches(event.source, event.type, event.properties, event.accepted_at_ms)
-        ]
+        """Where one event goes: to every contract that wants it, by their ids, and to its direct address."""
+        wanting = self._index.matching(event.source, event.type, event.properties, event.accepted_at_ms)
+        found = [_target(contract, self._queues[contract.id], event) for contract in wanting]
         if event.to is not None:
             found.extend(_direct(event, event.to))
         return tuple(found)
 
     def wants(self, source: str, type: str, properties: Mapping[str, Any], now_ms: int) -> bool:
         """Whether any contract would be given such an event."""
-        return any(contract.matches(source, type, properties, now_ms) for contract, _ in self._active)
+        return bool(self._index.matching(source, type, properties, now_ms))
 
     def is_trusted(self, contract_id: str) -> bool:
         """Whether the target was written by the operator: in the configuration or in the application's own code."""
-        return contract_id in self._trusted
+        contract = self._known.get(contract_id)
+        return contract is not None and contract.source != "api"
 
     def contract(self, contract_id: str) -> Contract | None:
         """A contract as of the version in force, active or not."""
         return self._known.get(contract_id)
+
+    def forget_private(self) -> None:
+        """Look anew at the next use: an old secret's time may be over, which changes no version."""
+        self._private = {}
 
     async def private(self, contract_id: str) -> Private:
         """A contract's signing secrets and headers as of the version in force."""

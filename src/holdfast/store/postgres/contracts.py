@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from holdfast.domain.contract import Contract
 from holdfast.ports import Clock
 from holdfast.store.base import Private, QueueRow, Registered
+from holdfast.store.memo import ContractMemo
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.session import Session
 from holdfast.store.postgres.statements import sql
@@ -16,6 +17,7 @@ from holdfast.store.rows import contract_text, to_contract, to_queue_row
 class PostgresContracts:
     def __init__(self, pool: Pool, clock: Clock, changed: Callable[[str], None]) -> None:
         self._pool, self._clock, self._changed = pool, clock, changed
+        self._memo = ContractMemo()
 
     async def put(
         self, contract: Contract, secret: str | None, *, headers: Mapping[str, str] | None = None, keep: bool = False
@@ -61,7 +63,7 @@ class PostgresContracts:
 
     async def all(self, inactive: bool = False) -> list[Contract]:
         rows = await self._pool.rows(sql.contract_all)
-        return [to_contract(row) for row in rows if inactive or row[2]]
+        return [contract for contract in self._memo.read(rows) if inactive or contract.active]
 
     async def remove(self, id: str) -> bool:
         now_ms = self._clock.now_ms()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from holdfast.domain.contract import Contract
 from holdfast.ports import Clock
 from holdfast.store.base import Private, QueueRow, Registered
+from holdfast.store.memo import ContractMemo
 from holdfast.store.rows import contract_text, to_contract, to_queue_row
 from holdfast.store.sqlite.connection import Connection
 from holdfast.store.sqlite.reader import Reader
@@ -17,6 +18,7 @@ from holdfast.store.sqlite.writer import Writer
 class SqliteContracts:
     def __init__(self, writer: Writer, reader: Reader, clock: Clock, changed: Callable[[str], None]) -> None:
         self._writer, self._reader, self._clock, self._changed = writer, reader, clock, changed
+        self._memo = ContractMemo()
 
     async def put(
         self, contract: Contract, secret: str | None, *, headers: Mapping[str, str] | None = None, keep: bool = False
@@ -62,7 +64,7 @@ class SqliteContracts:
 
     async def all(self, inactive: bool = False) -> list[Contract]:
         rows = await self._reader.run(lambda c: c.rows(sql.contract_all))
-        return [to_contract(row) for row in rows if inactive or row[2]]
+        return [contract for contract in self._memo.read(rows) if inactive or contract.active]
 
     async def remove(self, id: str) -> bool:
         now_ms = self._clock.now_ms()

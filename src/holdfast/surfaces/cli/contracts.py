@@ -14,7 +14,7 @@ import click
 from holdfast.domain.contract import FORMATS
 from holdfast.surfaces.cli.client import find_client, part
 from holdfast.surfaces.cli.options import NearGroup, criterion, json_option, split_pairs
-from holdfast.surfaces.cli.output import say, show, show_fields, show_table, visible
+from holdfast.surfaces.cli.output import many, say, show, show_fields, show_table, visible
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -234,3 +234,9 @@ def _say_test(answer: dict[str, Any]) -> None:
     if answer["items"]:
         say()
         show_table(answer["items"], ("id", "type", "source", "stream"))
+    if answer["misses"]:
+        say("\nwhy it missed the others:")
+        for group in answer["misses"]:
+            say(f"  {many(group['events'], 'event')}, such as {visible(group['example'])}: {visible(group['why'])}")
+        if answer["misses_left_off"]:
+            say(f"  ({many(answer['misses_left_off'], 'reason')} more)")

@@ -48,6 +48,12 @@ async def show_event(ops: Verbs, id: str) -> dict[str, Any]:
     return await ops.events.show(id)
 
 
+@router.get("/api/events/{id}/explain", dependencies=Reads, tags=["events"])
+async def explain_event(ops: Verbs, id: str, limit: Limit = 20) -> dict[str, Any]:
+    """Why an event went where it went, and what every contract that missed it wanted instead."""
+    return await ops.events.explain(id, limit)
+
+
 @router.post("/api/events/route", tags=["events"], openapi_extra=body(EVENT_IDS))
 async def route_events(ops: Verbs, actor: Operator, request: Request) -> dict[str, Any]:
     """Offer events that matched nothing to the contracts there are now."""

@@ -1,0 +1,96 @@
+"""Why an event went where it went: who wanted it, who did not, and on which criterion each of those failed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from heapq import nsmallest
+from typing import Any, NamedTuple
+
+from holdfast.domain.contract import Contract
+from holdfast.domain.event import Event
+
+NEAR_DEFAULT = 20
+WHY_MAX = 10  # sentences for one contract, and groups of misses
+AT_ONCE = 500  # contracts asked between two breaths of the loop
+
+
+class Missed(NamedTuple):
+    """A contract that did not want an event. They are ordered by how near it came."""
+
+    failed: int
+    id: str
+    why: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"contract_id": self.id, "failed": self.failed, "why": list(self.why)}
+
+
+class Opinions(NamedTuple):
+    """What all contracts say to one event: who wants it, by id, and who came nearest of the others."""
+
+    wanting: list[str]
+    nearest: list[Missed]
+    missing: int
+
+
+async def ask_all(contracts: Iterable[Contract], event: Event, limit: int) -> Opinions:
+    """Ask every contract, disabled ones too; others get their turn meanwhile."""
+    wanting: list[str] = []
+    nearest: list[Missed] = []
+    missing = 0
+    for number, contract in enumerate(contracts, 1):
+        why = why_not(contract, event)
+        if why:
+            missing += 1
+            nearest.append(Missed(len(why), contract.id, tuple(why[:WHY_MAX])))
+        else:
+            wanting.append(contract.id)
+        if number % AT_ONCE == 0:
+            nearest = nsmallest(limit, nearest)
+            await asyncio.sleep(0)
+    return Opinions(wanting, nsmallest(limit, nearest), missing)
+
+
+def why_not(contract: Contract, event: Event) -> list[str]:
+    """One sentence for every criterion that fails; none: the contract wants the event."""
+    why = list(contract.misses(event.source, event.type, event.properties, event.accepted_at_ms))
+    return why if contract.active else ["the contract is disabled", *why]
+
+
+def group_misses(contract: Contract, events: Iterable[Event]) -> dict[str, Any]:
+    """Why events were missed, said once for all that failed alike; first what alone kept most events away."""
+    groups: dict[str, dict[str, Any]] = {}
+    for event in events:
+        why = why_not(contract, event)
+        for sentence in why:
+            group = groups.setdefault(sentence, {"why": sentence, "events": 0, "alone": 0, "example": event.id})
+            group["events"] += 1
+            group["alone"] += len(why) == 1
+    ordered = sorted(groups.values(), key=lambda group: (-group["alone"], -group["events"], group["why"]))
+    return {"misses": ordered[:WHY_MAX], "misses_left_off": len(ordered[WHY_MAX:])}
+
+
+def verdict(opinions: Opinions, deliveries: int, late: list[str], direct: bool) -> str:
+    """The answer in one sentence."""
+    known = len(opinions.wanting) + opinions.missing
+    if deliveries:
+        said = f"it has {_many(deliveries, 'delivery', 'deliveries')}"
+    elif direct:
+        said = "it has no delivery yet: it waits for the router, or its direct address cannot be delivered to"
+    elif not known:
+        said = "nobody wants it: there are no contracts"
+    elif not opinions.wanting:
+        said = f"nobody wants it: {_many(known, 'contract')} missed it"
+    else:
+        said = "it has no delivery"
+    if late:
+        said += (
+            f"; {_many(len(late), 'contract')} would want it now but got none: the event waits for the router, or was "
+            "routed before they were as they are"
+        )
+    return said
+
+
+def _many(count: int, noun: str, plural: str | None = None) -> str:
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"

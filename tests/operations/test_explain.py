@@ -1,0 +1,197 @@
+"""Explain: where an event went and why, and what every contract that missed it wanted instead."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.daemon.config import load_config
+from holdfast.domain.address import parse_address
+from holdfast.domain.contract import Contract, Criterion
+from holdfast.domain.delivery import Retry
+from holdfast.domain.errors import BadInput, NotFound
+from holdfast.domain.event import NewEvent, new_event
+from holdfast.egress.guard import Guard
+from holdfast.operations.explain import WHY_MAX
+from holdfast.operations.verbs import Operations
+from house import Bench
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> Bench:
+    return await Bench(tmp_path).start()
+
+
+@pytest.fixture
+def ops(bench: Bench) -> Operations:
+    config = load_config(None)
+    return Operations(bench.store, bench.owner, Guard(()), config.policies, config.retention, bench.clock, bench.chance)
+
+
+async def want(bench: Bench, id: str, **criteria: Any) -> None:
+    active = criteria.pop("active", True)
+    given = {f"{name}_criterion": criteria.pop(name, None) for name in ("source", "type")}
+    await bench.store.contracts.put(
+        Contract(id, parse_address("handler:h"), properties=criteria, active=active, **given), None
+    )
+    await bench.registry.refresh()
+
+
+async def publish(bench: Bench, event: NewEvent) -> str:
+    appended = await bench.store.events.append([event])
+    await bench.route()
+    return appended[0].id
+
+
+async def test_every_miss_says_the_value_and_what_was_wanted_the_nearest_first(bench: Bench, ops: Operations) -> None:
+    await want(bench, "far", source=Criterion("github"), type=Criterion("push"), branch=Criterion(("main", "next")))
+    await want(bench, "near", type=Criterion(pattern="order.*"), country=Criterion("NZ"))
+    await want(bench, "off", type=Criterion(pattern="order.*"), active=False)
+    await want(bench, "shape", country=Criterion(pattern="A?"), total=Criterion(), labels=Criterion("vip"))
+    await want(bench, "yes", type=Criterion("order.placed"))
+    id = await publish(bench, new_event("order.placed", properties={"country": "FR", "labels": ["a", "b"]}))
+    told = await ops.events.explain(id)
+    assert told["event"]["id"] == id
+    assert told["verdict"] == "it has 1 delivery"
+    assert [row["contract_id"] for row in told["deliveries"]] == told["wanted_now"] == ["yes"]
+    assert told["missed"] == [
+        {"contract_id": "near", "failed": 1, "why": ["property 'country' is 'FR', not 'NZ'"]},
+        {"contract_id": "off", "failed": 1, "why": ["the contract is disabled"]},
+        {
+            "contract_id": "far",
+            "failed": 3,
+            "why": [
+                "source is 'app', not 'github'",
+                "type is 'order.placed', not 'push'",
+                "property 'branch' is missing; wanted one of 'main', 'next'",
+            ],
+        },
+        {
+            "contract_id": "shape",
+            "failed": 3,
+            "why": [
+                "property 'country' is 'FR', which does not match the pattern 'A?'",
+                "property 'total' is missing; wanted any value",
+                "property 'labels' is ['a', 'b'], which does not hold 'vip'",
+            ],
+        },
+    ]
+
+
+async def test_the_attempts_of_every_delivery_are_told(bench: Bench, ops: Operations) -> None:
+    await want(bench, "yes", type=Criterion("t"))
+    bench.script.answer = lambda claim: Retry("the receiver is away")
+    id = await publish(bench, new_event("t"))
+    await bench.drain()
+    (row,) = (await ops.events.explain(id))["deliveries"]
+    assert [each["error"] for each in row["history"]] == ["the receiver is away"]
+
+
+async def test_an_event_nobody_wants_says_so(bench: Bench, ops: Operations) -> None:
+    id = await publish(bench, new_event("lonely"))
+    assert (await ops.events.explain(id))["verdict"] == "nobody wants it: there are no contracts"
+    await want(bench, "no", type=Criterion("crowded"))
+    told = await ops.events.explain(id)
+    assert told["verdict"] == "nobody wants it: 1 contract missed it"
+    assert told["missed"][0]["why"] == ["type is 'lonely', not 'crowded'"]
+
+
+async def test_a_contract_that_came_too_late_is_named(bench: Bench, ops: Operations) -> None:
+    id = await publish(bench, new_event("early"))
+    await want(bench, "late", type=Criterion("early"))
+    told = await ops.events.explain(id)
+    assert told["wanted_now"] == ["late"]
+    assert told["verdict"].startswith("it has no delivery; 1 contract would want it now but got none")
+
+
+async def test_a_direct_address_that_is_not_routed_yet_is_told_apart_from_nobody(bench: Bench, ops: Operations) -> None:
+    (appended,) = await bench.store.events.append([new_event("hello", to="handler:h")])
+    assert "waits for the router" in (await ops.events.explain(appended.id))["verdict"]
+    await bench.route()
+    assert (await ops.events.explain(appended.id))["verdict"] == "it has 1 delivery"
+
+
+async def test_a_hidden_source_is_explained(bench: Bench, ops: Operations) -> None:
+    await want(bench, "all")
+    id = await publish(bench, new_event("stop", source="hook"))
+    (missed,) = (await ops.events.explain(id))["missed"]
+    assert missed["why"] == ["source 'hook' reaches a contract only if it names that source"]
+
+
+async def test_every_list_is_bounded_and_says_what_was_left_off(bench: Bench, ops: Operations) -> None:
+    for i in range(4):
+        await want(bench, f"yes{i}", type=Criterion("t"))
+        await want(bench, f"no{i}", **{f"p{n}": Criterion("x") for n in range(WHY_MAX + 3)})
+    id = await publish(bench, new_event("t"))
+    told = await ops.events.explain(id, limit=3)
+    for name in ("deliveries", "wanted_now", "missed"):
+        assert (len(told[name]), told[f"{name}_left_off"]) == (3, 1)
+    assert (told["missed"][0]["failed"], len(told["missed"][0]["why"])) == (WHY_MAX + 3, WHY_MAX)
+
+
+async def test_the_nearest_are_found_among_many(bench: Bench, ops: Operations) -> None:
+    class Crowd:
+        """Every store's contracts, and a thousand more that are further away."""
+
+        async def all(self, inactive: bool = False) -> list[Contract]:
+            further = [
+                Contract(f"a{i:04}", parse_address("handler:h"), Criterion("x"), Criterion("y")) for i in range(1200)
+            ]
+            near = Contract("near", parse_address("handler:h"), type_criterion=Criterion("y"))
+            return [*further, near]
+
+    id = await publish(bench, new_event("t"))
+    ops.events._store = _With(bench.store, contracts=Crowd())  # type: ignore[assignment]
+    told = await ops.events.explain(id, limit=2)
+    assert [missed["contract_id"] for missed in told["missed"]] == ["near", "a0000"]
+    assert told["missed_left_off"] == 1199
+
+
+class _With:
+    """A store of which one role is another's."""
+
+    def __init__(self, store: Any, **roles: Any) -> None:
+        self._store = store
+        self.__dict__.update(roles)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+@pytest.mark.parametrize("limit", [0, 1001])
+async def test_a_limit_out_of_range_is_refused(limit: int, ops: Operations) -> None:
+    with pytest.raises(BadInput, match="limit must be"):
+        await ops.events.explain("evt", limit)
+
+
+async def test_an_event_that_is_not_there_is_not_explained(ops: Operations) -> None:
+    with pytest.raises(NotFound, match="there is no event 'evt_none'"):
+        await ops.events.explain("evt_none")
+
+
+async def test_trying_a_contract_groups_why_it_misses(bench: Bench, ops: Operations) -> None:
+    for country in ("NZ", "FR", "FR", "DE"):
+        await publish(bench, new_event("order.placed", properties={"country": country}))
+    id = await publish(bench, new_event("other", properties={"country": "FR"}))
+    body = {
+        "id": "try", "target": {"handler": "h"}, "active": False,
+        "type_criterion": {"pattern": "order.*"}, "properties": {"country": "NZ"},
+    }  # fmt: skip
+    tried = await ops.contracts.test(body)
+    assert (tried["tested"], tried["matched"], len(tried["items"])) == (5, 1, 1)
+    assert [(group["events"], group["alone"], group["why"]) for group in tried["misses"]] == [
+        (3, 2, "property 'country' is 'FR', not 'NZ'"),
+        (1, 1, "property 'country' is 'DE', not 'NZ'"),
+        (1, 0, "type is 'other', which does not match the pattern 'order.*'"),
+    ]
+    assert tried["misses"][2]["example"] == id
+    assert tried["misses_left_off"] == 0
+
+
+async def test_groups_of_misses_are_bounded(bench: Bench, ops: Operations) -> None:
+    for i in range(WHY_MAX + 2):
+        await publish(bench, new_event(f"t{i}"))
+    tried = await ops.contracts.test({"id": "try", "target": {"handler": "h"}, "type_criterion": "none"})
+    assert (len(tried["misses"]), tried["misses_left_off"]) == (WHY_MAX, 2)
