@@ -13,6 +13,7 @@ __all__ = [
     "Delivery",
     "Event",
     "HoldfastError",
+    "HookEvent",
     "NativeSqlOutbox",
     "Outbox",
     "OutboxBackend",
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from holdfast.domain.delivery import Delivery
     from holdfast.domain.errors import BadInput, DedupConflict, HoldfastError, Reject, RetryAfter, StreamClosed
     from holdfast.domain.event import Event
+    from holdfast.domain.hook_event import HookEvent
     from holdfast.outbox import Outbox
 
 _HOMES = {
@@ -37,6 +39,7 @@ _HOMES = {
     "Delivery": "holdfast.domain.delivery",
     "Event": "holdfast.domain.event",
     "HoldfastError": "holdfast.domain.errors",
+    "HookEvent": "holdfast.domain.hook_event",
     "NativeSqlOutbox": "holdfast.backend",
     "Outbox": "holdfast.outbox",
     "OutboxBackend": "holdfast.backend",

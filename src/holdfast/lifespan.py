@@ -77,8 +77,15 @@ class Workers:
         """Be the keeper and begin to work, or say who the keeper is."""
         outbox = self._outbox
         store = await self._open(keep=True)
-        house = House(store, self._config, None, handlers=outbox.handlers, contracts=outbox.contracts.all())
         try:
+            house = House(
+                store,
+                self._config,
+                None,
+                handlers=outbox.handlers,
+                normalizers=outbox.normalizers,
+                contracts=outbox.contracts.all(),
+            )
             await house.start()
         except BaseException:
             await store.close()

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from datetime import datetime
 
+    from holdfast.domain.hook_event import HookEvent
     from holdfast.ingress.inbox import Once
     from holdfast.ingress.publish import Published
 
@@ -70,6 +71,7 @@ class Outbox:
     def __init__(self, url: str) -> None:
         self.url = url
         self.handlers: dict[str, Callable[..., Any]] = {}
+        self.normalizers: dict[str, Callable[..., HookEvent | Sequence[HookEvent]]] = {}
         self.contracts = ContractBook()
 
     def publish(

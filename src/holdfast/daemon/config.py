@@ -13,15 +13,17 @@ from typing import Any
 
 import yaml
 
+from holdfast.daemon.inbound_config import parse_inbound
 from holdfast.daemon.subscriptions import read_subscriptions
 from holdfast.domain.errors import BadConfig
 from holdfast.domain.event import show
 from holdfast.domain.retry import POLICIES, Policy
+from holdfast.ingress.webhook import InboundSource
 from holdfast.store.base import Retention
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _DAY_MS = 24 * 3600 * 1000
-FREE_SECTIONS = ("policies",)
+FREE_SECTIONS = ("policies", "hooks.inbound")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,7 @@ class Config:
     retention: Retention
     prune_every_s: float
     policies: Mapping[str, Policy]
+    inbound: tuple[InboundSource, ...] = ()
     subscriptions: tuple[Any, ...] = ()
     disable_after_ms: int = 0
 
@@ -154,6 +157,7 @@ def _build(settings: Mapping[str, Any]) -> Config:
         prune_every_s=float(retention["every_minutes"]) * 60,
         policies=policies,
         subscriptions=tuple(subscriptions),
+        inbound=parse_inbound(settings["hooks"]["inbound"], int(server["body_max_bytes"])),
         disable_after_ms=round(settings["egress"]["disable_after_days"] * _DAY_MS),
     )
 

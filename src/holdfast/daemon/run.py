@@ -70,10 +70,12 @@ async def run_daemon(
 
 
 def _open_house(url: str, config: Config, home: Home, app: Outbox | None, probe: Probe) -> House:
+    if any(":" in (source.normalizer or "") for source in config.inbound):
+        _import_from_here()
     store = open_store(url, driver="sqlite3" if app is not None else "apsw", keep=True, own=app is None, probe=probe)
     if app is None:
         return House(store, config, home)
-    return House(store, config, home, handlers=app.handlers, contracts=app.contracts.all())
+    return House(store, config, home, handlers=app.handlers, normalizers=app.normalizers, contracts=app.contracts.all())
 
 
 def _load_surfaces() -> None:
@@ -93,7 +95,7 @@ def _surfaces(house: House, home: Home, config: Config, listener: socket.socket)
     host = listener.getsockname()[0]
     hosts = {"localhost", "127.0.0.1", "[::1]", f"[{host}]" if ":" in host else host, *config.hosts}
     tokens = Tokens(admin, house.operations.tokens.scope_of)
-    return build_app(house.operations, tokens, hosts, config.body_max_bytes)
+    return build_app(house.operations, tokens, hosts, config.body_max_bytes, config.inbound)
 
 
 async def _until(stopping: asyncio.Event, house: House) -> StoreFailed | None:
@@ -177,6 +179,12 @@ def main(host: str | None, port: int | None, app: Outbox | None, home: Home) -> 
         return 1
 
 
+def _import_from_here() -> None:
+    """Make the current folder importable, as in every Python tool."""
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+
+
 def load_app(spec: str) -> Outbox:
     """The outbox that `module:name` names, with the current folder importable as in every Python tool."""
     from holdfast.domain.errors import BadConfig
@@ -185,8 +193,7 @@ def load_app(spec: str) -> Outbox:
     module_name, colon, name = spec.partition(":")
     if not colon or not module_name or not name:
         raise BadConfig(f"--app takes module:name, such as shop:outbox, not {spec!r}")
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
+    _import_from_here()
     try:
         found = getattr(importlib.import_module(module_name), name)
     except ModuleNotFoundError as error:

@@ -12,6 +12,7 @@ from holdfast.daemon.config import Config
 from holdfast.daemon.loop import Loop
 from holdfast.daemon.subscriptions import adopt
 from holdfast.domain.contract import Contract
+from holdfast.domain.errors import BadConfig
 from holdfast.egress.deliverers.handler import HandlerDeliverer
 from holdfast.egress.deliverers.webhook import Sending, WebhookDeliverer
 from holdfast.egress.engine import Deadlines, Deliverer, Engine, Renewal
@@ -19,6 +20,8 @@ from holdfast.egress.gatekeeper import Gatekeeper
 from holdfast.egress.guard import Guard
 from holdfast.home import Home
 from holdfast.ingress.importer import SpoolImport, spool_depth
+from holdfast.ingress.normalizers import Normalizer, find_normalizer
+from holdfast.ingress.webhook import InboundSource, normalising
 from holdfast.operations.contract_sweep import ContractSweep
 from holdfast.operations.news import Newsroom
 from holdfast.operations.retention import Checking, Checkpointing, Pruning, Watching
@@ -42,6 +45,7 @@ class House:
         home: Home | None,
         *,
         handlers: Mapping[str, Callable[..., Any]] | None = None,
+        normalizers: Mapping[str, Normalizer] | None = None,
         contracts: list[Contract] | None = None,
         clock: Clock | None = None,
         chance: Chance | None = None,
@@ -53,6 +57,8 @@ class House:
         self.handlers = HandlerDeliverer()
         for name, function in {**BUILTINS, **(handlers or {})}.items():
             self.handlers.add(name, function)
+        for source in config.inbound:
+            self._serve_inbound(source, normalizers or {})
         self._registry = registry = Registry(store.contracts, config.policies)
         self._news = Newsroom(store, registry, self._clock, config.disable_after_ms)
         self._webhooks = WebhookDeliverer(
@@ -67,6 +73,16 @@ class House:
         self.loop: Loop
         self.engine: Engine
         self.operations: Operations
+
+    def _serve_inbound(self, source: InboundSource, normalizers: Mapping[str, Normalizer]) -> None:
+        """Normalise what a source sent. An application that takes no requests may leave it to who does."""
+        try:
+            normalizer = find_normalizer(source.normalizer, source.name, normalizers)
+        except BadConfig:
+            if self.home is not None:
+                raise
+            return
+        self.handlers.add(f"inbound.{source.name}", normalising(source.name, normalizer))
 
     async def start(self) -> None:
         """Store and engine first: what waits is on its way before any surface is open."""

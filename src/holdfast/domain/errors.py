@@ -11,6 +11,7 @@
     │   └── StreamClosed    the stream takes no more events
     ├── NotFound            no such thing                                               404
     ├── Denied              who asks may not                                            401/403
+    │   └── Unverified      a request is not signed as its source must sign             401
     └── StoreError          the store cannot do it                                      503
         ├── StoreMissing    no Holdfast tables in this database
         ├── StoreTooNew     made by a later version
@@ -71,6 +72,10 @@ class NotFound(HoldfastError):
 
 class Denied(HoldfastError):
     """The caller may not do this."""
+
+
+class Unverified(Denied):
+    """The request is not signed as its source must sign it."""
 
 
 class StoreError(HoldfastError):

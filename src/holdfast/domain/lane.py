@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 SESSIONS = "handler:sessions"
-"""The consumer of agent hooks: the one address whose lanes are ordered by default and coalesce."""
+"""The consumer of agent hooks: the one address whose lanes coalesce."""
+
+INBOUND = "handler:inbound."
+"""The beginning of the addresses where requests are normalised, in the order they were accepted."""
 
 CRITICAL = frozenset(
     f"hook.{name}"
@@ -16,6 +19,15 @@ CRITICAL = frozenset(
 
 COALESCE_LOOK = 32
 LANE_MAX = 1000
+
+
+def is_ordered_directly(address: str) -> bool:
+    """Whether an address is ordered although no contract says so.
+
+    >>> is_ordered_directly("handler:inbound.github"), is_ordered_directly("handler:ship")
+    (True, False)
+    """
+    return address == SESSIONS or address.startswith(INBOUND)
 
 
 def lane_key(address_kind: str, address: str, contract_id: str | None, stream: str | None, ordered: bool) -> str | None:

@@ -10,7 +10,7 @@ from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract, Terms, default_terms
 from holdfast.domain.errors import BadInput
 from holdfast.domain.event import Event
-from holdfast.domain.lane import SESSIONS, burst_key, lane_key
+from holdfast.domain.lane import burst_key, is_ordered_directly, lane_key
 from holdfast.domain.retry import Policy
 from holdfast.routing.index import Index
 from holdfast.store.base import Contracts, Private, Target
@@ -111,7 +111,7 @@ def _direct(event: Event, to: str) -> list[Target]:
     except BadInput as error:  # plain SQL may say anything: such an event is listed as unmatched, and stops nobody
         log.warning("event %s cannot go to its direct address: %s", event.id, error)
         return []
-    lane = lane_key(address.kind, address.text, None, _stream(event), ordered=address.text == SESSIONS)
+    lane = lane_key(address.kind, address.text, None, _stream(event), is_ordered_directly(address.text))
     return [Target(None, address.text, address.kind, lane, burst_key(address.text, event.type))]
 
 

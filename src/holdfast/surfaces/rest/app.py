@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -15,9 +15,11 @@ from starlette.routing import Route
 from holdfast import __version__
 from holdfast.domain.errors import HoldfastError
 from holdfast.ingress.accept import parse_event
+from holdfast.ingress.webhook import InboundSource
 from holdfast.operations.verbs import Operations
 from holdfast.surfaces.rest.body import read_json
 from holdfast.surfaces.rest.gate import Gate, Tokens, require
+from holdfast.surfaces.rest.inbound import describe_inbound, inbound_routes
 from holdfast.surfaces.rest.problem import error_problem, on_holdfast_error, problem
 from holdfast.surfaces.rest.routes import router
 from holdfast.surfaces.rest.schemas import EVENT, PROBLEM, body, problems
@@ -54,19 +56,27 @@ async def readyz(request: Request) -> Response:
     return problem(503, "Not ready", f"these duties are failing and being retried: {failing}", {"Retry-After": "1"})
 
 
-def build_app(operations: Operations, tokens: Tokens, hosts: Iterable[str], body_max_bytes: int) -> FastAPI:
+def build_app(
+    operations: Operations,
+    tokens: Tokens,
+    hosts: Iterable[str],
+    body_max_bytes: int,
+    inbound: Sequence[InboundSource] = (),
+) -> FastAPI:
     app = FastAPI(title="Holdfast", version=__version__, docs_url=None, redoc_url=None)
     app.state.operations, app.state.body_max_bytes = operations, body_max_bytes
     app.router.routes.insert(0, Route("/api/events", append_event, methods=["POST"]))
     app.router.routes.insert(0, Route("/healthz", healthz, methods=["GET"]))
     app.router.routes.insert(0, Route("/readyz", readyz, methods=["GET"]))
     app.include_router(router)
-    app.add_middleware(Gate, tokens=tokens, hosts=hosts)
+    app.router.routes.extend(inbound_routes(inbound))
+    app.add_middleware(Gate, tokens=tokens, hosts=hosts, open_paths=[source.path for source in inbound])
     app.add_exception_handler(HoldfastError, on_holdfast_error)
     app.add_exception_handler(RequestValidationError, _on_bad_parameters)
     app.add_exception_handler(HTTPException, _on_http_error)
     app.add_exception_handler(Exception, _on_surprise)
     app.openapi_schema = _describe(app)
+    app.openapi_schema["paths"].update(describe_inbound(inbound))
     return app
 
 

@@ -16,6 +16,7 @@ from holdfast.domain.errors import (
     NotFound,
     StoreError,
     TooLarge,
+    Unverified,
 )
 
 STATUS: tuple[tuple[type[HoldfastError], int, str], ...] = (
@@ -24,6 +25,7 @@ STATUS: tuple[tuple[type[HoldfastError], int, str], ...] = (
     (BadInput, 422, "Not acceptable input"),
     (Conflict, 409, "Conflict"),
     (NotFound, 404, "Not found"),
+    (Unverified, 401, "Not verified"),
     (Denied, 403, "Not allowed"),
     (StoreError, 503, "Store unavailable"),
     (HoldfastError, 500, "Failed"),

@@ -1,0 +1,58 @@
+"""The headers of a request as they came: exact values, names in lower case, and what came twice is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from holdfast.domain.errors import Unverified
+
+VALUE_MAX = 4096
+KEPT_MAX = 32
+KEPT_VALUE_MAX = 1024
+_SECRET_WORDS = ("authorization", "cookie", "password", "secret", "signature", "token")
+
+
+class Headers:
+    """Values are the bytes on the wire read as Latin-1, so that no byte is lost and none can raise."""
+
+    def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
+        self._values: dict[str, list[str]] = {}
+        for name, value in raw:
+            self._values.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1").strip())
+
+    def get(self, name: str) -> str:
+        """The first value, or an empty text."""
+        return self._values.get(name, [""])[0]
+
+    def one(self, name: str) -> str:
+        """The value of a header that must be there exactly once. Two of them: nobody could say which one counts."""
+        values = self._values.get(name, [])
+        if not values or not values[0]:
+            raise Unverified(f"the header {name} is missing")
+        if len(values) > 1:
+            raise Unverified(f"the header {name} is there {len(values)} times; it must be there once")
+        if len(values[0]) > VALUE_MAX:
+            raise Unverified(f"the header {name} is longer than {VALUE_MAX} characters")
+        return values[0]
+
+    def first_of(self, *names: str) -> str:
+        """The name of the first of these headers that is there; the first of all where none is."""
+        return next((name for name in names if name in self._values), names[0])
+
+    def keep(self, names: Iterable[str]) -> dict[str, str]:
+        """Those of the named headers that are there, bounded. What could be a secret is never among them."""
+        wanted = sorted(name for name in set(names) if name in self._values and not may_be_secret(name))
+        return {name: _printable(self.get(name)[:KEPT_VALUE_MAX]) for name in wanted[:KEPT_MAX]}
+
+
+def may_be_secret(name: str) -> bool:
+    """Whether a header of this name could carry something that must not be stored.
+
+    >>> may_be_secret("x-hub-signature-256"), may_be_secret("x-github-event")
+    (True, False)
+    """
+    return any(word in name.lower() for word in _SECRET_WORDS)
+
+
+def _printable(text: str) -> str:
+    return "".join(char if char.isprintable() else "?" for char in text)

@@ -1,0 +1,84 @@
+"""Discord: interactions (which want an answer of a certain kind) and webhook events.
+
+An interaction's `token` stays in the payload: whoever handles it needs it to answer, for a quarter of an hour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.domain.hook_event import HookEvent
+from holdfast.ingress.normalizers.reading import dig, event_type, object_of, properties, rfc3339, stream, text
+
+INTERACTIONS = {1: "ping", 2: "command", 3: "component", 4: "autocomplete", 5: "modal"}
+PONG, LATER, LATER_IN_PLACE, NO_CHOICES = 1, 5, 6, 8
+
+
+def normalise(payload: Any, headers: Mapping[str, str]) -> HookEvent:
+    """`discord.interaction.command`, `discord.event.application_authorized`, `discord.ping`, …"""
+    body = object_of(payload, "Discord")
+    if isinstance(body.get("event"), Mapping):
+        return _event(body)
+    kind = body.get("type")
+    name = INTERACTIONS.get(kind, f"type_{kind}") if isinstance(kind, int) else "unknown"
+    if name == "ping" or _is_event_ping(body):
+        return HookEvent("discord", "discord.ping", payload=body)
+    return _interaction(body, name)
+
+
+def delivery_id(payload: Any, headers: Mapping[str, str]) -> str | None:
+    return text(payload, "id")
+
+
+def answer(payload: Any) -> Any:
+    """What Discord shows while nobody has answered yet; a PING wants a PONG, a webhook event nothing."""
+    if isinstance(dig(payload, "event"), Mapping) or _is_event_ping(payload):
+        return None
+    kind = dig(payload, "type")
+    if kind == 1:
+        return {"type": PONG}
+    if kind == 3:
+        return {"type": LATER_IN_PLACE}
+    if kind == 4:
+        return {"type": NO_CHOICES, "data": {"choices": []}}
+    return {"type": LATER}
+
+
+def _interaction(body: Mapping[str, Any], name: str) -> HookEvent:
+    guild = text(body, "guild_id")
+    channel = text(body, "channel_id") or text(body, "channel", "id")
+    user = text(body, "member", "user", "id") or text(body, "user", "id")
+    return HookEvent(
+        source="discord",
+        type=event_type("discord", "interaction", name),
+        properties=properties(
+            interaction_id=text(body, "id"),
+            application=text(body, "application_id"),
+            guild=guild,
+            channel=channel,
+            user=user,
+            username=text(body, "member", "user", "username") or text(body, "user", "username"),
+            command=text(body, "data", "name"),
+            custom_id=text(body, "data", "custom_id"),
+        ),
+        payload=body,
+        stream=stream("discord", channel or user),
+    )
+
+
+def _event(body: Mapping[str, Any]) -> HookEvent:
+    name = (text(body, "event", "type") or "unknown").lower()
+    user = text(body, "event", "data", "user", "id")
+    return HookEvent(
+        source="discord",
+        type=event_type("discord", "event", name),
+        timestamp=rfc3339(dig(body, "event", "timestamp")),
+        properties=properties(event=name, application=text(body, "application_id"), user=user),
+        payload=body,
+        stream=stream("discord", text(body, "application_id")),
+    )
+
+
+def _is_event_ping(payload: Any) -> bool:
+    return dig(payload, "type") == 0 and dig(payload, "data") is None

@@ -1,0 +1,53 @@
+"""GitHub: the event's name stands in a header, what it is about in the body."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.domain.hook_event import HookEvent
+from holdfast.ingress.normalizers.reading import dig, event_type, object_of, properties, stream, text, unwrap_form
+
+
+def normalise(payload: Any, headers: Mapping[str, str]) -> HookEvent:
+    """`github.push`, `github.pull_request.opened`, …, in the line of its repository."""
+    body = object_of(unwrap_form(payload), "GitHub")
+    name = headers.get("x-github-event", "").lower() or "unknown"
+    action = text(body, "action")
+    repo = text(body, "repository", "full_name")
+    ref = text(body, "ref")
+    return HookEvent(
+        source="github",
+        type=event_type("github", name, action),
+        properties=properties(
+            event=name,
+            action=action,
+            repo=repo,
+            sender=text(body, "sender", "login"),
+            organization=text(body, "organization", "login"),
+            ref=ref,
+            branch=_branch(body, ref),
+            number=_number(body),
+            delivery=headers.get("x-github-delivery"),
+            zen=text(body, "zen") if name == "ping" else None,
+            hook_id=text(body, "hook_id") if name == "ping" else None,
+        ),
+        payload=body,
+        stream=stream("github", repo or text(body, "organization", "login") or text(body, "sender", "login")),
+    )
+
+
+def delivery_id(payload: Any, headers: Mapping[str, str]) -> str | None:
+    return headers.get("x-github-delivery")
+
+
+def _branch(body: Mapping[str, Any], ref: str | None) -> str | None:
+    if ref is not None and ref.startswith("refs/heads/"):
+        return ref.removeprefix("refs/heads/")
+    named = (("pull_request", "head", "ref"), ("workflow_run", "head_branch"), ("check_suite", "head_branch"))
+    return next((found for path in named if (found := text(body, *path))), None)
+
+
+def _number(body: Mapping[str, Any]) -> int | None:
+    found = dig(body, "number") or dig(body, "pull_request", "number") or dig(body, "issue", "number")
+    return found if isinstance(found, int) and not isinstance(found, bool) else None

@@ -1,0 +1,42 @@
+"""Stripe: every event has an id, a type with dots, a time, and the object it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.domain.hook_event import HookEvent
+from holdfast.ingress.normalizers.reading import dig, event_type, object_of, properties, stream, text, unix_time
+
+
+def normalise(payload: Any, headers: Mapping[str, str]) -> HookEvent:
+    """`stripe.invoice.paid`, …, in the line of its customer, or of its object where there is none."""
+    body = object_of(payload, "Stripe")
+    kind = text(body, "type") or "unknown"
+    thing = dig(body, "data", "object")
+    object_id = text(thing, "id") or text(body, "related_object", "id")
+    customer = text(thing, "customer") or text(thing, "customer", "id")
+    customer = object_id if dig(thing, "object") == "customer" else customer
+    live = dig(body, "livemode")
+    return HookEvent(
+        source="stripe",
+        type=event_type("stripe", kind),
+        timestamp=unix_time(dig(body, "created")),
+        properties=properties(
+            event_id=text(body, "id"),
+            event=kind,
+            object=text(thing, "object") or text(body, "related_object", "type"),
+            object_id=object_id,
+            customer=customer,
+            status=text(thing, "status"),
+            account=text(body, "account") or text(body, "context"),
+            livemode=live if isinstance(live, bool) else None,
+            api_version=text(body, "api_version"),
+        ),
+        payload=body,
+        stream=stream("stripe", customer or object_id),
+    )
+
+
+def delivery_id(payload: Any, headers: Mapping[str, str]) -> str | None:
+    return text(payload, "id")

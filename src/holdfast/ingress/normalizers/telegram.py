@@ -1,0 +1,55 @@
+"""Telegram: an update has a number and exactly one other key, which says what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.domain.hook_event import HookEvent
+from holdfast.ingress.normalizers.reading import dig, event_type, object_of, properties, stream, text, unix_time
+
+CONTENT = (
+    "text", "photo", "voice", "audio", "video", "video_note", "document", "animation", "sticker", "location",
+    "contact", "poll", "dice", "new_chat_members", "left_chat_member", "successful_payment",
+)  # fmt: skip
+
+
+def normalise(payload: Any, headers: Mapping[str, str]) -> HookEvent:
+    """`telegram.message.text`, `telegram.callback_query`, …, in the line of its chat."""
+    body = object_of(payload, "Telegram")
+    kind = next((name for name in body if name != "update_id"), "unknown")
+    update = body.get(kind)
+    message = update if dig(update, "message_id") is not None else dig(update, "message")
+    content = next((name for name in CONTENT if dig(message, name) is not None), None)
+    chat = text(message, "chat", "id") or text(update, "chat", "id")
+    user = text(update, "from", "id") or text(update, "user", "id")
+    written = text(message, "text") or text(message, "caption")
+    return HookEvent(
+        source="telegram",
+        type=event_type("telegram", kind, content if message is update else None),
+        timestamp=unix_time(dig(update, "date")),
+        properties=properties(
+            update_id=dig(body, "update_id"),
+            chat=chat,
+            chat_type=text(message, "chat", "type"),
+            user=user,
+            username=text(update, "from", "username"),
+            message_id=text(message, "message_id"),
+            text=written if message is update else None,
+            command=_command(written) if message is update else None,
+            data=text(update, "data"),
+        ),
+        payload=body,
+        stream=stream("telegram", chat or user),
+    )
+
+
+def delivery_id(payload: Any, headers: Mapping[str, str]) -> str | None:
+    return text(payload, "update_id")
+
+
+def _command(written: str | None) -> str | None:
+    """`/start` of `/start@some_bot now`."""
+    if written is None or not written.startswith("/"):
+        return None
+    return written.split()[0].partition("@")[0]

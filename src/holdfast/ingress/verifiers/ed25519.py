@@ -1,0 +1,78 @@
+"""Signatures by public key: Discord, and `v1a` of Standard Webhooks. The mathematics come from `cryptography`."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+
+from holdfast.domain.errors import BadConfig, BadInput
+
+PUBLIC_PREFIX = "whpk_"
+KEY_BYTES = 32
+SIGNATURE_BYTES = 64
+
+IsSigned = Callable[[bytes, bytes, bytes], bool]
+"""(public key, signature, message) -> whether it is."""
+
+
+@lru_cache(maxsize=1)
+def load() -> IsSigned:
+    """The real thing. It is an extra, since most installations never see such a signature."""
+    try:
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    except ImportError:
+        raise BadConfig("signatures by public key need cryptography; install holdfast[ed25519]") from None
+
+    def is_signed(key: bytes, signature: bytes, message: bytes) -> bool:
+        try:
+            Ed25519PublicKey.from_public_bytes(key).verify(signature, message)
+        except (InvalidSignature, ValueError):
+            return False
+        return True
+
+    return is_signed
+
+
+def any_signed(
+    keys: Iterable[bytes], signatures: Iterable[bytes], message: bytes, is_signed: IsSigned | None = None
+) -> bool:
+    """Whether one of the keys made one of the signatures."""
+    decide = is_signed or load()
+    candidates = list(signatures)
+    return any(decide(key, signature, message) for key in keys for signature in candidates)
+
+
+def verify_v1a(public_keys: Iterable[str], tokens: Iterable[str], message: bytes) -> bool:
+    """Whether one of the `v1a,<base64>` tokens is by one of the `whpk_` keys."""
+    given = [_unbase64(text) for version, _, text in (token.partition(",") for token in tokens) if version == "v1a"]
+    signatures = [raw for raw in given if len(raw) == SIGNATURE_BYTES]
+    return any_signed([read_public_key(key) for key in public_keys], signatures, message)
+
+
+def read_public_key(text: str) -> bytes:
+    """The key of `whpk_<base64>`."""
+    key = _unbase64(text.removeprefix(PUBLIC_PREFIX))
+    if len(key) != KEY_BYTES:
+        raise BadInput(f"a secret begins with {PUBLIC_PREFIX} but what follows is not {KEY_BYTES} bytes in base64")
+    return key
+
+
+def read_hex_key(text: str) -> bytes:
+    """The public key of a Discord application, as its page shows it."""
+    try:
+        key = binascii.unhexlify(text.encode("latin-1", "replace"))
+    except ValueError:
+        key = b""
+    if len(key) != KEY_BYTES:
+        raise BadInput(f"a Discord secret is the application's public key: {2 * KEY_BYTES} hex digits")
+    return key
+
+
+def _unbase64(text: str) -> bytes:
+    try:
+        return base64.b64decode((text + "=" * (-len(text) % 4)).encode("latin-1", "replace"), validate=True)
+    except ValueError:
+        return b""

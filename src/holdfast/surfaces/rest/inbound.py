@@ -1,0 +1,152 @@
+"""Platforms' webhooks: read within bounds, verify, keep, answer. Nothing else happens before the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from holdfast.domain.errors import BadInput, DedupConflict, TooLarge, Unverified
+from holdfast.domain.event import NewEvent
+from holdfast.ingress.headers import Headers
+from holdfast.ingress.normalizers import platform_of
+from holdfast.ingress.verifiers import verify
+from holdfast.ingress.webhook import InboundSource, conflict_event, raw_event
+from holdfast.surfaces.rest.body import read_body
+from holdfast.surfaces.rest.problem import error_problem, problem
+from holdfast.surfaces.rest.schemas import problems
+
+log = logging.getLogger("holdfast.inbound")
+
+BODY_S = 10.0
+RETRY_AFTER_S = 5
+TELL_EVERY_S = 1.0
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def inbound_routes(sources: Iterable[InboundSource], body_s: float = BODY_S) -> list[Route]:
+    return [Route(source.path, _endpoint(source, body_s), methods=["GET", "POST"]) for source in sources]
+
+
+def _endpoint(source: InboundSource, body_s: float) -> Endpoint:
+    refusals = Seldom()
+
+    async def inbound(request: Request) -> Response:
+        if request.method == "POST":
+            return await _receive(source, request, body_s, refusals)
+        if request.method == "GET" and source.verify_token is not None:
+            return _challenge(source.verify_token, request)
+        return problem(405, "Method Not Allowed", "send webhooks to this path with POST", {"Allow": "POST"})
+
+    return inbound
+
+
+def _challenge(token: str, request: Request) -> Response:
+    """The platform asks whether this endpoint is meant: the right token gets its challenge back."""
+    asked = request.query_params
+    same = hmac.compare_digest(token.encode("utf-8"), asked.get("hub.verify_token", "").encode("utf-8", "replace"))
+    challenge = asked.get("hub.challenge", "")
+    if same and asked.get("hub.mode") == "subscribe" and 0 < len(challenge) <= 1000:
+        return PlainTextResponse(challenge, headers={"X-Content-Type-Options": "nosniff"})
+    return problem(403, "Verification failed", "hub.mode, hub.verify_token and hub.challenge are not as they must be")
+
+
+class Seldom:
+    """Whether it is time to say something again: whoever sends refused requests must not fill the log."""
+
+    def __init__(self, every_s: float = TELL_EVERY_S) -> None:
+        self._every_s, self._said = every_s, -every_s
+
+    def due(self) -> bool:
+        now = time.monotonic()
+        if now - self._said < self._every_s:
+            return False
+        self._said = now
+        return True
+
+
+async def _receive(source: InboundSource, request: Request, body_s: float, refusals: Seldom) -> Response:
+    """Every step in its order: bounds, signature, form, store; and only then the answer."""
+    headers = Headers(request.headers.raw)
+    try:
+        async with asyncio.timeout(body_s):
+            body = await read_body(request, source.body_max_bytes)
+        if source.check is not None:
+            verify(source.check, headers, body, int(time.time()))
+        event, value = raw_event(source, headers, body)
+    except TimeoutError:
+        return problem(408, "Too slow", f"the body did not arrive in {body_s:g} seconds", {"Connection": "close"})
+    except ClientDisconnect:
+        return problem(400, "Cut off", "the request ended before its body did")
+    except Unverified as error:
+        if refusals.due():
+            log.warning("a request to %s was refused: %s", source.path, error.message)
+        return error_problem(error)
+    except TooLarge as error:
+        return problem(413, "Too large", error.message, {"Connection": "close"})
+    except BadInput as error:
+        return problem(400, "Malformed", error.message)
+    if not await _keep(source, event, request):
+        return problem(
+            503, "Not stored", "it could not be stored; send it again later", {"Retry-After": str(RETRY_AFTER_S)}
+        )
+    answer = platform_of(source.normalizer, source.name).answer(value)
+    return Response(status_code=200) if answer is None else JSONResponse(answer)
+
+
+async def _keep(source: InboundSource, event: NewEvent, request: Request) -> bool:
+    """Whether it is stored now, or was before. A second body under a known id is kept beside, and not acted upon."""
+    append = request.app.state.operations.events.append
+    try:
+        try:
+            await append(event)
+        except DedupConflict:
+            log.warning("%s sent the id %s again with another body; see the events of type inbound.%s.conflict",
+                        source.path, event.dedup_key, source.name)  # fmt: skip
+            await append(conflict_event(source, event))
+    except Exception:
+        log.exception("a request to %s could not be stored", source.path)
+        return False
+    return True
+
+
+def describe_inbound(sources: Iterable[InboundSource]) -> dict[str, Any]:
+    """The paths as `/openapi.json` shows them."""
+    return {source.path: _describe(source) for source in sources}
+
+
+def _describe(source: InboundSource) -> dict[str, Any]:
+    anything: dict[str, Any] = {"application/json": {"schema": {}}, "application/x-www-form-urlencoded": {"schema": {}}}
+    accepted = {"description": "stored", "content": {"application/json": {"schema": {}}}}
+    refused = {str(status): text for status, text in problems(400, 401, 405, 408, 413, 503).items()}
+    post = {
+        "tags": ["inbound"],
+        "summary": f"Webhooks of {source.name}",
+        "operationId": f"inbound_{source.name}",
+        "security": [],
+        "requestBody": {"required": True, "content": anything},
+        "responses": {"200": accepted, **refused},
+    }
+    if source.verify_token is None:
+        return {"post": post}
+    challenge = {"description": "the challenge", "content": {"text/plain": {"schema": {"type": "string"}}}}
+    get = {
+        "tags": ["inbound"],
+        "summary": f"Whether {source.name} may send here",
+        "operationId": f"inbound_{source.name}_challenge",
+        "security": [],
+        "parameters": [
+            {"name": name, "in": "query", "required": True, "schema": {"type": "string"}}
+            for name in ("hub.mode", "hub.verify_token", "hub.challenge")
+        ],
+        "responses": {"200": challenge, **{str(status): text for status, text in problems(403, 405).items()}},
+    }
+    return {"get": get, "post": post}

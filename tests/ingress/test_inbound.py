@@ -1,0 +1,245 @@
+"""A request between its verification and its events: what is kept, what makes it the same, what is derived."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.domain.canonical import BYTES_MAX
+from holdfast.domain.delivery import Delivered
+from holdfast.domain.errors import BadInput, BadJson, Reject, RetryAfter, TooLarge
+from holdfast.domain.event import Event, NewEvent
+from holdfast.domain.hook_event import HookEvent
+from holdfast.ingress.content import FORM, read_loosely, restored, stored
+from holdfast.ingress.headers import Headers
+from holdfast.ingress.normalizers import PLATFORMS, find_normalizer
+from holdfast.ingress.webhook import InboundSource, conflict_event, key_of, normalise, normalising, raw_event
+
+SOURCE = InboundSource("gh", "/hooks/gh", "github", None)
+HEADERS = [
+    (b"content-type", b"application/json"),
+    (b"x-github-event", b"push"),
+    (b"X-GitHub-Delivery", b"d-1"),
+    (b"x-hub-signature-256", b"sha256=abc"),
+    (b"authorization", b"Bearer canary"),
+    (b"cookie", b"canary"),
+    (b"user-agent", b"GitHub-Hookshot/1"),
+]
+PUSH = b'{"ref":"refs/heads/main","repository":{"full_name":"o/r"}}'
+
+
+def keep(body: bytes, headers: list[tuple[bytes, bytes]] = HEADERS, source: InboundSource = SOURCE) -> NewEvent:
+    return raw_event(source, Headers(headers), body)[0]
+
+
+def as_stored(event: NewEvent, id: str = "evt_1") -> Event:
+    """What the store would give back."""
+    return Event(
+        1, id, event.stream, 1, event.source, event.type, "2026-01-01T00:00:00.000Z", 0, event.properties.decode(),
+        event.payload.decode(), event.to,
+    )  # fmt: skip
+
+
+def test_the_raw_event_keeps_the_bytes_and_only_headers_that_are_no_secrets():
+    event = keep(PUSH)
+    assert (event.source, event.type, event.stream, event.to) == (
+        "inbound", "inbound.gh", "inbound:gh", "handler:inbound.gh",
+    )  # fmt: skip
+    assert event.dedup_key == "gh:d-1"
+    assert json.loads(event.properties) == {"name": "gh", "delivery_id": "d-1"}
+    assert json.loads(event.payload) == {
+        "headers": {"content-type": "application/json", "x-github-delivery": "d-1", "x-github-event": "push"},
+        "content_type": "application/json",
+        "body": PUSH.decode(),
+        "body_encoding": "text",
+    }
+
+
+def test_further_headers_are_kept_on_request():
+    source = InboundSource("gh", "/x", None, None, keep_headers=("user-agent", "x-hub-signature-256"))
+    assert set(json.loads(keep(PUSH, source=source).payload)["headers"]) == {
+        "content-type", "user-agent", "x-github-delivery", "x-github-event",
+    }  # fmt: skip
+
+
+def test_a_header_may_name_the_delivery():
+    source = InboundSource("shop", "/x", None, None, id_header="x-shopify-webhook-id")
+    headers = [(b"x-shopify-webhook-id", b"w-1")]
+    assert keep(b"{}", headers, source).dedup_key == "shop:w-1"
+    assert keep(b"{}", [], source).dedup_key is None
+    assert keep(b"{}", [(b"webhook-id", b"m-1")], InboundSource("any", "/x", None, None)).dedup_key == "any:m-1"
+
+
+def test_an_id_that_cannot_be_a_key_is_known_by_its_digest():
+    assert key_of("n", "a") == "n:a"
+    for odd in ("x" * 300, "tab\there", "ends "):
+        assert key_of("n", odd).startswith("sha256:")
+        assert key_of("n", odd) == key_of("n", odd)
+    assert key_of("n", "x" * 300) != key_of("n", "x" * 301)
+
+
+def test_a_second_body_under_an_id_is_kept_apart_once():
+    first, second, third = keep(PUSH), keep(PUSH + b" "), keep(PUSH + b"  ")
+    assert first.dedup_key == second.dedup_key
+    apart = conflict_event(SOURCE, second)
+    assert (apart.type, apart.to, apart.payload) == ("inbound.gh.conflict", None, second.payload)
+    assert apart.dedup_key == conflict_event(SOURCE, keep(PUSH + b" ")).dedup_key
+    assert apart.dedup_key not in (first.dedup_key, conflict_event(SOURCE, third).dedup_key)
+
+
+@given(st.binary(max_size=3000))
+def test_every_body_comes_back_as_it_was(body):
+    headers, again = restored(json.loads(json.dumps({"headers": {"a": "b"}, **stored(body)})))
+    assert (headers, again) == ({"a": "b"}, body)
+
+
+ODD_BODIES = (
+    b'{"id": "\\ud800"}',
+    b'{"id": "\\u0000", "update_id": "\\t"}',
+    b'{"entry": [{"changes": [{"value": {"messages": [3]}}]}]}',
+    b'{"payload": "[]", "event_id": ""}',
+    b'{"update_id": 1e999}',
+    b"payload=%7B",
+    b"payload=%00&id=%ff",
+    b"payload=[1]",
+)
+
+
+@given(
+    st.sampled_from(list(PLATFORMS)),
+    st.binary(max_size=200) | st.text(max_size=200).map(json.dumps).map(str.encode) | st.sampled_from(ODD_BODIES),
+    st.sampled_from([b"application/json", FORM.encode(), b"", b"\xff", b"text/plain; charset=utf-16"]),
+    st.binary(max_size=20),
+)
+def test_no_request_raises_anything_but_bad_input(platform, body, content_type, header):
+    source = InboundSource("any", "/x", platform, None)
+    headers = [(b"content-type", content_type), (b"x-github-delivery", header), (b"webhook-id", header)]
+    try:
+        event, value = raw_event(source, Headers(headers), body)
+    except BadInput:
+        return
+    PLATFORMS[platform].answer(value)
+    with contextlib.suppress(Reject):
+        normalise("any", find_normalizer(platform, "any", {}), as_stored(event))
+
+
+def test_a_normaliser_may_say_itself_how_it_ends():
+    def later(payload, headers):
+        raise RetryAfter(30)
+
+    with pytest.raises(RetryAfter):
+        one(later)
+
+
+def test_a_body_of_the_largest_size_still_fits():
+    body = json.dumps([{"quoted": '"' * 50}] * 9_000).encode()
+    assert BYTES_MAX * 0.9 < len(body) < BYTES_MAX
+    event = keep(body)
+    assert json.loads(event.payload)["body_encoding"] == "zlib+base64"
+    assert restored(json.loads(event.payload))[1] == body
+
+
+def test_what_cannot_be_made_to_fit_is_too_large():
+    noise = random.Random(1).randbytes(BYTES_MAX // 2 - 100).hex()
+    assert keep(json.dumps(noise).encode())  # text: as it is
+    with pytest.raises(TooLarge):
+        keep(
+            b"a=" + random.Random(1).randbytes(BYTES_MAX - 100).replace(b"&", b"+"), [(b"content-type", FORM.encode())]
+        )
+
+
+@pytest.mark.parametrize(
+    ("body", "complaint"),
+    [
+        (b"", "empty"),
+        (b"{", "not JSON"),
+        (b'{"a": NaN}', "NaN"),
+        (b"\xff\xfe{\x00}\x00", "not UTF-8"),
+        (b"[" * 200_000, "nested too deeply"),
+        (b"1" * 5000, "digits"),
+        (b"a=1&b=2", "not JSON"),
+    ],
+)
+def test_malformed_json_is_said_to_be(body, complaint):
+    with pytest.raises(BadJson, match=complaint):
+        read_loosely(body, "application/json")
+
+
+def test_forms_are_read_by_their_content_type():
+    assert read_loosely(b"a=1&b=x+y&b=%C3%BC&c=", FORM + "; charset=utf-8") == {"a": "1", "b": ["x y", "ü"], "c": ""}
+    for bad in (b"no-equals-sign", b"&".join(b"a=1" for _ in range(1001)), b""):
+        with pytest.raises(BadJson):
+            read_loosely(bad, FORM)
+
+
+def test_what_is_json_but_cannot_be_carried_is_kept_and_refused_later():
+    for body in (b'{"a": "\\u0000"}', b'{"a": 1, "a": 2}', b'{"a": "\\ud800"}', b"[" * 70 + b"]" * 70):
+        event = keep(body)
+        with pytest.raises(Reject, match="cannot be normalised: the stored body"):
+            normalise("gh", find_normalizer("github", "gh", {}), as_stored(event))
+
+
+def test_normalising_gives_the_events_as_effects_of_its_end():
+    outcome = normalising("gh", find_normalizer("github", "gh", {}))(as_stored(keep(PUSH)))
+    assert isinstance(outcome, Delivered)
+    (event,) = outcome.effects
+    assert (event.source, event.type, event.stream) == ("github", "github.push", "github:o/r")
+    assert event.timestamp == "2026-01-01T00:00:00.000Z"
+    assert json.loads(event.payload) == json.loads(PUSH)
+    assert event.to is None
+
+
+def one(function: Any, body: bytes = b"{}", id: str = "evt_1") -> list[NewEvent]:
+    return normalise("own", function, as_stored(keep(body), id))
+
+
+def test_normalising_again_is_the_same_and_a_mended_normaliser_says_something_new():
+    old = one(lambda payload, headers: HookEvent("own", "a"))[0]
+    assert one(lambda payload, headers: HookEvent("own", "a"))[0] == old
+    assert one(lambda payload, headers: HookEvent("own", "a"), id="evt_2")[0].dedup_key != old.dedup_key
+    assert one(lambda payload, headers: HookEvent("own", "b"))[0].dedup_key != old.dedup_key
+    keyed = [one(lambda payload, headers: HookEvent("own", "a", dedup_key="k"), id=id)[0] for id in ("evt_1", "evt_2")]
+    assert keyed[0].dedup_key == keyed[1].dedup_key
+
+
+def test_an_event_without_a_stream_is_in_the_line_of_its_source():
+    assert one(lambda payload, headers: [HookEvent("own", "a"), HookEvent("own", "b", stream="s")])[0].stream == "own"
+    assert one(lambda payload, headers: []) == []
+
+
+def broken(payload, headers):
+    return payload["no such key"]
+
+
+@pytest.mark.parametrize(
+    ("function", "complaint"),
+    [
+        (broken, "the normaliser of own failed: KeyError: 'no such key'"),
+        (lambda p, h: None, "returns HookEvent or a list of them, not None"),
+        (lambda p, h: [{"type": "x"}], "returns HookEvent"),
+        (lambda p, h: HookEvent("own", "bad type!"), "not a valid event type"),
+        (lambda p, h: HookEvent("own", "a", payload={1, 2}), "not a JSON value"),
+        (lambda p, h: HookEvent("own", "a", timestamp="soon"), "not RFC 3339"),
+        (lambda p, h: HookEvent("own", "a", properties={"x": {}}), "property 'x'"),
+        (lambda p, h: [HookEvent("own", "a")] * 1001, "1,001 events"),
+        (lambda p, h: [HookEvent("own", "a", payload="x" * 1_000_000)] * 40, "40,000,080 bytes"),
+    ],
+)
+def test_a_normaliser_that_fails_is_rejected_with_its_reason(function, complaint):
+    with pytest.raises(Reject, match=complaint):
+        one(function)
+
+
+@pytest.mark.parametrize("payload", [None, {}, {"body": 3}, {"body": "x", "body_encoding": "rot13"},
+                                     {"body": "!", "body_encoding": "base64"}])  # fmt: skip
+def test_an_event_somebody_else_wrote_into_the_stream_is_rejected_too(payload):
+    event = Event(1, "evt_1", "inbound:own", 1, "inbound", "inbound.own", "2026-01-01T00:00:00Z", 0, "{}",
+                  json.dumps(payload))  # fmt: skip
+    with pytest.raises(Reject):
+        normalise("own", find_normalizer("json", "own", {}), event)

@@ -1,0 +1,271 @@
+"""Verifiers against what the platforms' own libraries sign, and against everything that was never signed."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+
+import nacl.signing
+import pytest
+import standardwebhooks
+import stripe
+from hypothesis import given
+from hypothesis import strategies as st
+from slack_sdk.signature import SignatureVerifier
+
+from holdfast.domain.errors import BadInput, Unverified
+from holdfast.ingress.headers import VALUE_MAX, Headers
+from holdfast.ingress.verifiers import VERIFIERS, prepare, verify
+from holdfast.ingress.verifiers.check import Check
+from holdfast.ingress.verifiers.ed25519 import any_signed
+
+NOW = 1_790_000_000
+BODY = '{"hello": "wörld"}'.encode()
+SECRET = "s3cret-of-the-source"
+WHSEC = "whsec_" + base64.b64encode(b"k" * 32).decode()
+KEY = nacl.signing.SigningKey(b"\x07" * 32)
+OTHER_KEY = nacl.signing.SigningKey(b"\x08" * 32)
+WHPK = "whpk_" + base64.b64encode(bytes(KEY.verify_key)).decode()
+
+Signed = Callable[[bytes, int], dict[str, str]]
+
+
+def hub(body: bytes, now: int) -> dict[str, str]:
+    return {"X-Hub-Signature-256": "sha256=" + hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()}
+
+
+def hook(body: bytes, now: int) -> dict[str, str]:
+    return {"X-Hook-Signature": hub(body, now)["X-Hub-Signature-256"]}
+
+
+def shopify(body: bytes, now: int) -> dict[str, str]:
+    digest = hmac.new(SECRET.encode(), body, hashlib.sha256).digest()
+    return {"X-Shopify-Hmac-Sha256": base64.b64encode(digest).decode()}
+
+
+def old_sha1(body: bytes, now: int) -> dict[str, str]:
+    return {"X-Hub-Signature": "sha1=" + hmac.new(SECRET.encode(), body, hashlib.sha1).hexdigest().upper()}
+
+
+def gitlab(body: bytes, now: int) -> dict[str, str]:
+    return {"X-Gitlab-Token": SECRET}
+
+
+def telegram(body: bytes, now: int) -> dict[str, str]:
+    return {"X-Telegram-Bot-Api-Secret-Token": SECRET}
+
+
+def standard(body: bytes, now: int) -> dict[str, str]:
+    moment = datetime.fromtimestamp(now, UTC)
+    signature = standardwebhooks.Webhook(WHSEC).sign("msg_1", moment, body.decode())
+    return {"webhook-id": "msg_1", "webhook-timestamp": str(now), "webhook-signature": signature}
+
+
+def svix(body: bytes, now: int) -> dict[str, str]:
+    return {name.replace("webhook-", "svix-"): value for name, value in standard(body, now).items()}
+
+
+def standard_v1a(body: bytes, now: int) -> dict[str, str]:
+    signature = base64.b64encode(KEY.sign(f"msg_1.{now}.".encode() + body).signature).decode()
+    return {"webhook-id": "msg_1", "webhook-timestamp": str(now), "webhook-signature": f"v1a,{signature}"}
+
+
+def stripes(body: bytes, now: int) -> dict[str, str]:
+    signature = stripe.WebhookSignature._compute_signature(f"{now}.{body.decode()}", SECRET)
+    header = f"t={now},v1={'0' * 64},v1={signature},v0={'1' * 64}"
+    assert stripe.WebhookSignature.verify_header(body.decode(), header, SECRET)
+    return {"Stripe-Signature": header}
+
+
+def slack(body: bytes, now: int) -> dict[str, str]:
+    signature = SignatureVerifier(SECRET).generate_signature(timestamp=str(now), body=body)
+    assert signature
+    return {"X-Slack-Request-Timestamp": str(now), "X-Slack-Signature": signature}
+
+
+def discord(body: bytes, now: int) -> dict[str, str]:
+    signature = KEY.sign(str(now).encode() + body).signature.hex()
+    return {"X-Signature-Timestamp": str(now), "X-Signature-Ed25519": signature}
+
+
+CASES: dict[str, tuple[Check, Signed]] = {
+    "hub": (Check("hub", (SECRET,)), hub),
+    "hub by the other header": (Check("hub", (SECRET,)), hook),
+    "hook": (Check("hook", (SECRET,)), hook),
+    "hmac base64": (Check("hmac", (SECRET,), header="X-Shopify-Hmac-Sha256", encoding="base64"), shopify),
+    "hmac sha1": (Check("hmac", (SECRET,), header="X-Hub-Signature", algorithm="sha1", prefix="sha1="), old_sha1),
+    "token": (Check("token", (SECRET,), header="X-Gitlab-Token"), gitlab),
+    "telegram": (Check("telegram", (SECRET,)), telegram),
+    "standard": (Check("standard", (WHSEC,)), standard),
+    "standard by svix's names": (Check("standard", (WHSEC,)), svix),
+    "standard v1a": (Check("standard", (WHPK,)), standard_v1a),
+    "stripe": (Check("stripe", (SECRET,)), stripes),
+    "slack": (Check("slack", (SECRET,)), slack),
+    "discord": (Check("discord", (bytes(KEY.verify_key).hex(),)), discord),
+}
+TIMED = ("standard", "standard v1a", "stripe", "slack", "discord")
+OVER_BODY = [name for name in CASES if name not in ("token", "telegram")]
+
+
+def raw(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    return [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()]
+
+
+def passes(check: Check, headers: Mapping[str, str], body: bytes = BODY, now: int = NOW) -> None:
+    verify(prepare(check), Headers(raw(headers)), body, now)
+
+
+def refusal(check: Check, headers: Mapping[str, str], body: bytes = BODY, now: int = NOW) -> str:
+    with pytest.raises(Unverified) as caught:
+        passes(check, headers, body, now)
+    message = caught.value.message
+    assert "\n" not in message
+    assert message[0].islower()
+    assert SECRET not in message
+    return message
+
+
+def test_every_family_has_a_case():
+    assert {check.kind for check, _ in CASES.values()} == set(VERIFIERS)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_the_sender_signs_passes(name):
+    check, sign = CASES[name]
+    passes(check, sign(BODY, NOW))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_either_of_two_secrets_may_have_signed(name):
+    check, sign = CASES[name]
+    another = {"discord": bytes(OTHER_KEY.verify_key).hex()}.get(check.kind, "whsec_" + "QUJD" * 8)
+    passes(Check(check.kind, (another, *check.secrets), 300, *_options(check)), sign(BODY, NOW))
+    refusal(Check(check.kind, (another,), 300, *_options(check)), sign(BODY, NOW))
+
+
+def _options(check: Check) -> tuple[str, str, str, str]:
+    return check.header, check.algorithm, check.encoding, check.prefix
+
+
+@pytest.mark.parametrize("name", OVER_BODY)
+@pytest.mark.parametrize("body", [BODY + b" ", BODY[:-1], b"", BODY.replace(b"hello", b"hellO")])
+def test_another_body_is_refused(name, body):
+    check, sign = CASES[name]
+    assert "fit" in refusal(check, sign(BODY, NOW), body)
+
+
+@pytest.mark.parametrize("name", TIMED)
+@pytest.mark.parametrize("off", [-301, 301, -10_000_000])
+def test_a_time_outside_the_window_is_refused(name, off):
+    check, sign = CASES[name]
+    assert "more than 300 seconds from now" in refusal(check, sign(BODY, NOW + off))
+    passes(check, sign(BODY, NOW + (300 if off > 0 else -300)))
+
+
+@pytest.mark.parametrize("name", TIMED)
+def test_the_time_is_part_of_what_is_signed(name):
+    check, sign = CASES[name]
+    moved = {header: value.replace(str(NOW), str(NOW + 1)) for header, value in sign(BODY, NOW).items()}
+    assert "fit" in refusal(check, moved)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_missing_empty_doubled_or_endless_header_is_refused_by_name(name):
+    check, sign = CASES[name]
+    headers = sign(BODY, NOW)
+    for missing in headers:
+        rest = {header: value for header, value in headers.items() if header != missing}
+        assert "missing" in refusal(check, rest)
+        assert "missing" in refusal(check, {**headers, missing: ""})
+        assert missing.lower() in refusal(check, {**headers, missing: "x" * (VALUE_MAX + 1)})
+        with pytest.raises(Unverified, match="2 times"):
+            verify(check, Headers([*raw(headers), *raw({missing: headers[missing]})]), BODY, NOW)
+
+
+GARBLED = [
+    "x", "=", ",", "sha256=", "sha256", "sha256=zz", "v0=", "v0=zz", "v1=ab", "t=,v1=", "t=1", "t=1,t=2,v1=ab", "v1,",
+    "v1,!!", "v1a,AAAA", "v2,AAAA", "a,b,c", "\xff\xfe", "sha256=\xe9\xe9", "1e9", "-5", "179\xb2",
+    "00" * 64, "ff" * 32, "sha1=" + "0" * 64, "t=179\xb2,v1=ab", " ", "'; drop table",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("junk", GARBLED)
+def test_a_garbled_header_is_refused_and_never_raises_anything_else(name, junk):
+    check, sign = CASES[name]
+    headers = sign(BODY, NOW)
+    for spoiled in headers:
+        if spoiled.lower() not in ("webhook-id", "svix-id"):
+            refusal(check, {**headers, spoiled: junk})
+
+
+HEADERS = sorted({name.lower().encode() for _, sign in CASES.values() for name in sign(BODY, NOW)})
+
+
+@given(st.dictionaries(st.sampled_from(HEADERS), st.binary()))
+def test_no_bytes_in_any_header_pass_or_raise(headers):
+    for check, _ in CASES.values():
+        with pytest.raises(Unverified):
+            verify(check, Headers(headers.items()), BODY, NOW)
+
+
+@pytest.mark.parametrize("name", OVER_BODY)
+def test_a_cut_signature_is_refused(name):
+    check, sign = CASES[name]
+    headers = sign(BODY, NOW)
+    carrier = max(headers, key=lambda header: len(headers[header]))
+    behind = len(",v0=") + 64 if check.kind == "stripe" else 0
+    refusal(check, {**headers, carrier: headers[carrier][: -behind - 4]})
+
+
+def test_githubs_published_example_passes():
+    secret, body = "It's a Secret to Everybody", b"Hello, World!"
+    signature = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"
+    passes(Check("hub", (secret,)), {"X-Hub-Signature-256": signature}, body)
+
+
+def test_several_standard_signatures_in_one_header_count_each():
+    headers = standard(BODY, NOW)
+    several = f"v2,abc v1,{'A' * 43}= {headers['webhook-signature']} junk"
+    passes(Check("standard", (WHSEC,)), {**headers, "webhook-signature": several})
+    both = f"{standard_v1a(BODY, NOW)['webhook-signature']} {headers['webhook-signature']}"
+    passes(Check("standard", (WHPK, WHSEC)), {**headers, "webhook-signature": both})
+
+
+def test_a_standard_id_with_a_dot_is_refused():
+    assert "dot" in refusal(Check("standard", (WHSEC,)), {**standard(BODY, NOW), "webhook-id": "msg.1"})
+
+
+@pytest.mark.parametrize(
+    ("check", "complaint"),
+    [
+        (Check("discord", ("abc",)), "64 hex digits"),
+        (Check("discord", ("ü" * 64,)), "64 hex digits"),
+        (Check("standard", ("whsec_!!!",)), "not base64"),
+        (Check("standard", ("whpk_QUJD",)), "32 bytes"),
+        (Check("standard", ("whsk_" + "A" * 44,)), "private key"),
+        (Check("hmac", ("x",)), "needs header"),
+        (Check("token", ("x",)), "needs header"),
+    ],
+)
+def test_a_key_that_could_never_verify_is_refused_at_the_start(check, complaint):
+    with pytest.raises(BadInput, match=complaint):
+        prepare(check)
+
+
+def test_a_check_never_shows_its_secrets():
+    assert SECRET not in repr(Check("hub", (SECRET,)))
+
+
+def test_the_mathematics_can_be_replaced():
+    asked = []
+
+    def is_signed(key: bytes, signature: bytes, message: bytes) -> bool:
+        asked.append((key, signature, message))
+        return signature == b"good"
+
+    assert any_signed([b"k"], [b"bad", b"good"], b"m", is_signed)
+    assert asked == [(b"k", b"bad", b"m"), (b"k", b"good", b"m")]
