@@ -158,3 +158,18 @@ def test_a_plain_contract_id_is_kept(value):
 def test_any_other_contract_id_is_refused(value):
     with pytest.raises(BadInput, match="contract id"):
         check_contract_id(value)
+
+
+@pytest.mark.parametrize(
+    ("wish", "wanted"),
+    [
+        ({}, False),
+        ({"type_criterion": Criterion(pattern="*")}, False),
+        ({"type_criterion": Criterion(pattern="holdfast.*")}, True),
+        ({"type_criterion": Criterion(match="holdfast.delivery.dead")}, True),
+        ({"source_criterion": Criterion(match="holdfast")}, True),
+    ],
+)
+def test_news_of_the_house_reach_only_who_asks_for_them(wish, wanted):
+    contract = Contract("c", parse_address("handler:h"), **wish)
+    assert contract.matches("holdfast", "holdfast.delivery.dead", {}, 0) is wanted

@@ -17,6 +17,7 @@ from holdfast.domain.retry import DEFAULT_POLICY, Policy
 
 SOURCES = ("config", "api", "programmatic")
 HIDDEN_SOURCES = ("hook", "inbound")
+HOUSE = "holdfast"
 VALUES_MAX = 100
 NAMED_MAX = 5
 ID_PATTERN = r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}"
@@ -161,12 +162,22 @@ class Contract:
                 yield "source", source, self.source_criterion
         elif source in HIDDEN_SOURCES:
             yield f"source {show(source)} reaches a contract only if it names that source", source, None
+        elif source == HOUSE and not self._asks_for_news():
+            yield f"source {show(source)} reaches a contract only if it names it, or a type {HOUSE}.…", source, None
         if self.type_criterion is not None and not self.type_criterion.passes(type):
             yield "type", type, self.type_criterion
         for name, criterion in self.properties.items():
             value = properties.get(name)
             if not criterion.passes(value):
                 yield f"property {show(name)}", value, criterion
+
+    def _asks_for_news(self) -> bool:
+        """Who wants everything wants no news of the house itself, least of all of his own deliveries."""
+        wish = self.type_criterion
+        if wish is None:
+            return False
+        named = (wish.match,) if isinstance(wish.match, str) else wish.match or ()
+        return any(text.startswith(HOUSE) for text in (*named, wish.pattern or ""))
 
 
 def parse_criterion(value: object, what: str) -> Criterion:
