@@ -62,6 +62,11 @@ class Held:
     late: bool = False
     lost: bool = False
 
+    @property
+    def cut_off(self) -> bool:
+        """Told to stop already. Telling it twice would end its worker, which others wait for, and not only the work."""
+        return self.late or self.lost
+
 
 @dataclass(slots=True)
 class Line:
@@ -132,7 +137,7 @@ class Engine:
         """Stop what has taken longer than it may. One look at all of them costs less than a timer for each."""
         now_ms = self._clock.boot_ms()
         for held in self._held.values():
-            if held.worker is not None and not held.late and now_ms >= held.deadline_ms:
+            if held.worker is not None and not held.cut_off and now_ms >= held.deadline_ms:
                 held.late = True
                 held.worker.cancel()
         return EXPIRE_S
@@ -301,9 +306,9 @@ class Engine:
         held = self._held.get(id)
         if held is None:
             return
-        held.lost = True
-        if held.worker is not None:
+        if held.worker is not None and not held.cut_off:
             held.worker.cancel()
+        held.lost = True
 
     def _forget(self, held: Held) -> None:
         self._lines[held.claim.queue].held -= 1

@@ -42,7 +42,9 @@ class Mutant:
     engine: Callable[[Engine], Duty] = lambda engine: engine
     router: Callable[[Router, Registry, SqliteStore], Duty] = lambda router, registry, store: router
     events: Callable[[SqliteStore], Events] = lambda store: store.events
+    intake: Callable[[SqliteStore], Events] = lambda store: store.events
     sweeps: bool = True
+    renews: bool = True
     poll_s: float = 1.0
 
     @contextmanager
