@@ -127,10 +127,10 @@ class Engine:
     async def renew(self) -> float | None:
         """Prolong every lease we hold; let go of what is no longer ours."""
         for kind, lease_ms in LEASE_MS.items():
-            held = [item for item in self._held.values() if item.kind == kind and not item.lost]
-            if held:
-                for id in await self._deliveries.renew([item.claim for item in held], lease_ms):
-                    self._lose(id)
+            asked = {id: item for id, item in self._held.items() if item.kind == kind and not item.lost}
+            if asked:
+                for id in await self._deliveries.renew([item.claim for item in asked.values()], lease_ms):
+                    self._lose(asked[id])  # it, and not what may have been claimed in its place meanwhile
         return min(LEASE_MS.values()) / 4000
 
     async def expire(self) -> float | None:
@@ -257,7 +257,8 @@ class Engine:
             line = self._lines[claim.queue] = Line(window=terms.concurrency)
         line.waiting.append(held)
         line.held += 1
-        self._lose(claim.delivery.id)  # after standing still for longer than a lease we may claim what we still hold
+        if before := self._held.get(claim.delivery.id):
+            self._lose(before)  # after standing still for longer than a lease we may claim what we still hold
         self._held[claim.delivery.id] = held
 
     def _feed(self, queue: int) -> None:
@@ -301,11 +302,8 @@ class Engine:
         finally:
             held.worker = None
 
-    def _lose(self, id: int) -> None:
+    def _lose(self, held: Held) -> None:
         """The lease is not ours any more: stop the work if it has begun, and forget its outcome."""
-        held = self._held.get(id)
-        if held is None:
-            return
         if held.worker is not None and not held.cut_off:
             held.worker.cancel()
         held.lost = True
