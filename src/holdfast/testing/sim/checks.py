@@ -112,7 +112,7 @@ def check_holders(case: Case) -> Iterator[Violation]:
 
 
 def check_leases(case: Case) -> Iterator[Violation]:
-    """A lease is only taken from the dead and those who stood still too long, or by an operator; or it is given back."""
+    """A lease is taken from the dead, from those who stood still too long and by an operator, or it is given back."""
     lives = {life.owner: life for life in case.ledger.lives.values()}
     for change in case.ledger.changes:
         before = change.before
@@ -139,7 +139,7 @@ def check_duplicates(case: Case) -> Iterator[Violation]:
         for first, second in pairwise(attempts):
             died_n = case.ledger.lives[first.life].died_n
             died = died_n is not None and died_n < second.n
-            excused = first.answer != "ok" or second.stale or died
+            excused = first.answer != "ok" or first.stale or second.stale or died
             if not excused and (first.delivery, first.token) not in lost:
                 yield Violation("duplicate", first.event, f"delivery {first.delivery} was taken, and sent again")
 

@@ -70,8 +70,9 @@ class Process:
             fuse.light(fuse_length)
         try:
             self.store = SqliteStore.open(
-                world.stage.path, driver=world.stage.driver, keep=self.keep, clock=self.clock, chance=self._chance,
-                executor=inline_executor, probe=self._probe, room=ROOM,
+                world.stage.path, driver=world.stage.driver, keep=self.keep,
+                clock=world.mutant.clock(self.clock), chance=self._chance, executor=inline_executor, probe=self._probe,
+                room=ROOM,
             )  # fmt: skip
         except Crash as crash:
             for connection in fuse.connections:
@@ -129,7 +130,7 @@ class Process:
         if self.keep:
             routing: Routing = OneByOne(self.store.routing) if world.swarm.batch_of_one else self.store.routing
             duties.append(mutant.router(Router(routing, registry), registry, self.store))
-            events = Interrupted(self, mutant.events(self.store))
+            events = Interrupted(self, mutant.events(self.store, world.stage.spool))
             duties.append(SpoolImport(world.stage.spool, events, world.clock))
         return duties
 

@@ -1,0 +1,367 @@
+"""Parts that are wrong on purpose. Each stands in for a healthy one; `mutants` says which fault it is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from holdfast.domain.contract import Terms
+from holdfast.domain.delivery import Claim, Dead, Delivered, Outcome, Retry, Settlement
+from holdfast.domain.event import Appended, NewEvent
+from holdfast.domain.ids import ENTROPY_BYTES, make_id
+from holdfast.domain.states import Reason, State
+from holdfast.egress.engine import LEASE_MS, Deliverer, Engine, Held, Line
+from holdfast.ports import Clock
+from holdfast.routing.registry import Registry
+from holdfast.routing.router import Router
+from holdfast.store.base import Owner
+from holdfast.store.sqlite.connection import Connection
+from holdfast.store.sqlite.migrate import scripts, split
+from holdfast.store.sqlite.receipts import Leaf, write_link
+from holdfast.store.sqlite.statements import sql
+from holdfast.store.sqlite.store import SqliteStore
+
+TermsOf = Callable[[str | None, str], Terms]
+
+
+class Overtaking:
+    """After a retry the one behind the head becomes claimable too."""
+
+    def __init__(self, inner: Any, store: SqliteStore) -> None:
+        self._inner, self._store = inner, store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def settle(self, owner: Owner, settlements: Sequence[Settlement]) -> set[int]:
+        lost: set[int] = await self._inner.settle(owner, settlements)
+        for item in settlements:
+            if item.transition.state is State.PENDING and item.transition.due_at_ms is not None:
+                params = (item.claim.delivery.id, item.transition.due_at_ms - 1000)
+                await self._store._writer.run(partial(_run, _NEXT_TOO, params))
+        return lost
+
+
+def _run(text: str, params: tuple[int, ...], connection: Connection) -> int:
+    return connection.run(text, params)
+
+
+_NEXT_TOO = """
+INSERT INTO holdfast_ready (delivery, queue, due_at)
+SELECT d.id, d.queue, ?2 FROM holdfast_deliveries h JOIN holdfast_deliveries d ON d.lane = h.lane AND d.pos > h.pos
+WHERE h.id = ?1 AND d.state = 'pending' AND h.lane IS NOT NULL ORDER BY d.pos LIMIT 1 ON CONFLICT DO NOTHING"""
+
+
+class Mistaken:
+    """Takes some outcomes for success."""
+
+    def __init__(self, inner: Deliverer, mistakes: Callable[[Outcome], bool]) -> None:
+        self.kind, self._inner, self._mistakes = inner.kind, inner, mistakes
+
+    def serves(self) -> frozenset[str] | None:
+        return self._inner.serves()
+
+    async def deliver(self, claim: Claim) -> Outcome:
+        outcome = await self._inner.deliver(claim)
+        return Delivered() if self._mistakes(outcome) else outcome
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+class Forgetful:
+    """A router that takes a change of contracts for a reason to begin with the next event."""
+
+    name = "router"
+
+    def __init__(self, inner: Router, registry: Registry, store: SqliteStore) -> None:
+        self._inner, self._registry, self._store = inner, registry, store
+
+    async def tick(self) -> float | None:
+        async with self._store.routing.batch(1) as batch:
+            if batch.events and batch.version != self._registry.version:
+                params = (batch.events[0].n,)
+                await self._store._writer.run(lambda connection: connection.run(sql.unrouted_done, params))
+        return await self._inner.tick()
+
+
+class Timerless:
+    """An engine that goes to sleep without a timer."""
+
+    name = "engine"
+
+    def __init__(self, inner: Engine) -> None:
+        self._inner = inner
+
+    async def tick(self) -> float | None:
+        return 0.0 if await self._inner.tick() == 0.0 else None
+
+
+class Reimporting:
+    """Events for the spool: what is there already is stored again under another id."""
+
+    def __init__(self, store: SqliteStore, spool: Path) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store.events, name)
+
+    async def append(self, events: Sequence[NewEvent]) -> list[Appended]:
+        fresh = []
+        for event in events:
+            known = event.id is not None and await self._store.events.get(event.id) is not None
+            fresh.append(_renamed(event) if known else event)
+        return await self._store.events.append(fresh)
+
+
+def leaking(engine: Engine) -> Engine:
+    """What was lost and claimed anew is forgotten once, though it was counted twice."""
+
+    def forget(held: Held) -> None:
+        if engine._held.pop(held.claim.delivery.id, None) is not None:
+            engine._lines[held.claim.queue].held -= 1
+
+    engine._forget = forget  # type: ignore[method-assign]
+    return engine
+
+
+def counting_the_finished(engine: Engine) -> Engine:
+    """A worker is counted on until the loop gets round to saying that it has finished."""
+
+    async def work(line: Line) -> None:
+        while line.waiting:
+            held = line.waiting.popleft()
+            outcome = await engine._attempt(held)
+            engine._done.append((held, outcome))
+            engine.wake()
+
+    engine._work = work  # type: ignore[method-assign]
+    return engine
+
+
+def _renamed(event: NewEvent) -> NewEvent:
+    return replace(event, id=None, dedup_key=None)
+
+
+def endless(terms_of: TermsOf) -> TermsOf:
+    def terms(contract: str | None, kind: str) -> Terms:
+        found = terms_of(contract, kind)
+        return found._replace(policy=replace(found.policy, attempts=None))
+
+    return terms
+
+
+def link_no_dead(connection: Any, chain: str, at_ms: int, actor: str, transitions: Sequence[Leaf]) -> None:
+    write_link(connection, chain, at_ms, actor, [leaf for leaf in transitions if leaf[3] != State.DEAD])
+
+
+def without(name: str, *parts: tuple[str, str]) -> dict[str, str]:
+    """A statement with parts of it exchanged; each must be there."""
+    text = getattr(sql, name)
+    for old, new in parts:
+        if old not in text:
+            raise ValueError(f"the statement {name} has no part {old!r} that could be made faulty")
+        text = text.replace(old, new)
+    return {name: text}
+
+
+UNFENCED = ("AND token = ?", "AND ? IS NOT NULL")
+UNCOUNTED = ("starts = starts + 1", "starts = starts")
+OLDEST = (
+    "pos = (SELECT min(pos) FROM holdfast_deliveries WHERE lane = ?1 AND state = 'pending')",
+    "id = (SELECT id FROM holdfast_deliveries WHERE lane = ?1 AND state = 'pending' ORDER BY created_at, id LIMIT 1)",
+)
+
+
+class Stingy:
+    """Refuses what the receiver only asked to be given later."""
+
+    def __init__(self, inner: Deliverer) -> None:
+        self.kind, self._inner = inner.kind, inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def deliver(self, claim: Claim) -> Outcome:
+        outcome = await self._inner.deliver(claim)
+        asked = isinstance(outcome, Retry) and outcome.after_s is not None
+        return Dead(Reason.REJECTED, "answered 429") if asked else outcome
+
+
+class FireAndForget:
+    """Starts a handler and takes that for its success."""
+
+    def __init__(self, inner: Deliverer) -> None:
+        self.kind, self._inner = inner.kind, inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def deliver(self, claim: Claim) -> Outcome:
+        if self.kind != "handler":
+            return await self._inner.deliver(claim)
+        asyncio.get_running_loop().create_task(self._inner.deliver(claim))
+        return Delivered()
+
+
+class _Intake:
+    def __init__(self, store: SqliteStore) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store.events, name)
+
+
+class Hasty(_Intake):
+    """Answers before the commit."""
+
+    async def append(self, events: Sequence[NewEvent]) -> list[Appended]:
+        now_ms, store = 0, self._store
+        named = [
+            replace(event, id=make_id("evt", now_ms, store.events._chance.entropy(ENTROPY_BYTES))) for event in events
+        ]
+        answers = []
+        for offset, event in enumerate(named):
+            known = await store._reader.run(partial(_first_of, event))
+            if known:
+                answers.append(Appended(known[0], known[1] or known[0], known[2], True))
+                continue
+            head = await store.events.stream(event.stream) if event.stream else None
+            before = sum(other.stream == event.stream for other in named[:offset]) if event.stream else 0
+            answers.append(
+                Appended(event.id or "", event.stream or event.id or "", 1 + before + (head.head if head else 0), False)
+            )
+        asyncio.get_running_loop().create_task(store.events.append(named))
+        return answers
+
+
+def _first_of(event: NewEvent, connection: Connection) -> tuple[Any, ...] | None:
+    rows = connection.rows(sql.event_first, (event.source, event.dedup_key))
+    return rows[0] if rows else None
+
+
+class Coalescing(_Intake):
+    """Keeps the last of a burst, and answers as if it had kept them all."""
+
+    async def append(self, events: Sequence[NewEvent]) -> list[Appended]:
+        return await self._store.events.append(events[-1:]) * len(events)
+
+
+class Amnesiac(_Intake):
+    """Takes a key that it knows for a new one."""
+
+    async def append(self, events: Sequence[NewEvent]) -> list[Appended]:
+        fresh = []
+        for event in events:
+            known = await self._store._reader.run(partial(_first_of, event))
+            fresh.append(_renamed(event) if known else event)
+        return await self._store.events.append(fresh)
+
+
+class Clearing(_Intake):
+    """Events for the spool: the records are removed before they are stored."""
+
+    def __init__(self, store: SqliteStore, spool: Path) -> None:
+        super().__init__(store)
+        self._spool = spool
+
+    async def append(self, events: Sequence[NewEvent]) -> list[Appended]:
+        for record in self._spool.glob("*.evt"):
+            record.unlink()
+        return await self._store.events.append(events)
+
+
+class Keeping:
+    """Gives nothing back when it stops."""
+
+    def __init__(self, inner: Any, store: SqliteStore) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def release(self, claims: Sequence[Claim]) -> None:
+        pass
+
+
+class WallClock:
+    """A clock whose leases run on the wall clock."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    @property
+    def boot_id(self) -> str:
+        return self._clock.boot_id
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms()
+
+    boot_ms = now_ms
+
+
+def cutting_off_twice(engine: Engine) -> Engine:
+    """Work that is both too late and lost is told to stop twice, and its worker dies of it."""
+
+    def lose(held: Held) -> None:
+        held.lost = True
+        if held.worker is not None:
+            held.worker.cancel()
+
+    async def expire() -> float | None:
+        for held in engine._held.values():
+            if held.worker is not None and not held.late and engine._clock.boot_ms() >= held.deadline_ms:
+                held.late = True
+                held.worker.cancel()
+        return 1.0
+
+    engine._lose = lose  # type: ignore[method-assign]
+    engine.expire = expire  # type: ignore[method-assign]
+    return engine
+
+
+def losing_by_id(engine: Engine) -> Engine:
+    """A renewal that fails takes away whatever is held under that id by now."""
+
+    async def renew() -> float | None:
+        for kind, lease_ms in LEASE_MS.items():
+            held = [item for item in engine._held.values() if item.kind == kind and not item.lost]
+            for id in await engine._deliveries.renew([item.claim for item in held], lease_ms) if held else ():
+                if id in engine._held:
+                    engine._lose(engine._held[id])
+        return min(LEASE_MS.values()) / 4000
+
+    engine.renew = renew  # type: ignore[method-assign]
+    return engine
+
+
+def link_over_tail(connection: Connection, chain: str, at_ms: int, actor: str, transitions: Sequence[Leaf]) -> None:
+    """Each link takes the place of the last one. The chain still verifies."""
+    rows = connection.rows(
+        "SELECT seq, prev FROM holdfast_receipts WHERE chain = ? ORDER BY seq DESC LIMIT 1", (chain,)
+    )
+    if transitions and rows and rows[0][0] > 1:
+        connection.run("DELETE FROM holdfast_receipts WHERE chain = ? AND seq = ?", (chain, rows[0][0]))
+        connection.run(
+            "UPDATE holdfast_nodes SET seq = ?, head = ? WHERE chain = ?", (rows[0][0] - 1, rows[0][1], chain)
+        )
+    write_link(connection, chain, at_ms, actor, transitions)
+
+
+def apply_in_pieces(connection: Connection, found: int) -> None:
+    """A migration that commits each of its statements."""
+    for number, script in scripts():
+        for statement in split(script) if number > found else ():
+            connection.run(statement)
+            connection.run("COMMIT")
+            connection.run("BEGIN IMMEDIATE")
+
+
+FIRST_QUEUE = """
+SELECT q.id, q.contract, q.address, q.kind,
+       (SELECT min(due_at) FROM holdfast_ready WHERE token IS NULL AND queue = q.id)
+FROM holdfast_queues q WHERE q.id > ?1 AND ?2 > 0 ORDER BY q.id LIMIT 1"""
