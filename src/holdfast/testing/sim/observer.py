@@ -8,6 +8,7 @@ from pathlib import Path
 
 from holdfast.store.sqlite.connection import Connection
 from holdfast.store.sqlite.store import DRIVERS
+from holdfast.testing.disk.contents import stray_rows
 from holdfast.testing.sim.ledger import Change, Ledger, Seen
 
 _ROWS = """
@@ -47,6 +48,10 @@ class Observer:
         """Deliveries that are not as they were last seen: somebody changed them behind the observer's back."""
         rows = [Seen._make(row) for row in self._connection.rows(_ROWS)] if self.began else []
         return [row.id for row in rows if self.seen.get(row.id) != row]
+
+    def stray(self) -> list[str]:
+        """Rows that no commit may leave behind."""
+        return list(stray_rows(self._connection)) if self.began else []
 
     def overtaken(self, delivery: int) -> int | None:
         """Who waits before this one in its lane, if anybody does."""

@@ -89,6 +89,7 @@ class Process:
         self._writer = writer
         writer.watch()
         self.intake = world.mutant.intake(self.store)
+        world.errors += [f"{self.name} finds {what}" for what in world.observer.stray()]
         self.log("opens the store")
 
     async def start(self) -> None:

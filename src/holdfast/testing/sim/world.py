@@ -64,6 +64,7 @@ class World:
             for process in self.processes.values():
                 process.abandon()
             self.errors += [f"delivery {id} changed unseen" for id in self.observer.missed()]
+            self.errors += [f"in the end there is {what}" for what in self.observer.stray()]
             self.observer.close()
         self.errors += self.loop.errors + self._leaks
         self.ledger.log(self.loop.time(), f"end after {self.loop.steps} steps")
