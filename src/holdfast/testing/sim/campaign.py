@@ -10,6 +10,7 @@ from itertools import count
 from multiprocessing import get_context
 from typing import Any
 
+from holdfast.testing.sim.mutants import MUTANTS
 from holdfast.testing.sim.runner import Runner, Totals
 
 CHUNK = 200
@@ -77,6 +78,13 @@ def campaign(
         counts.seconds = time.perf_counter() - began_s
         progress(counts)
     return counts
+
+
+def kill_mutants() -> dict[str, int | None]:
+    """Every known bug, and the recorded seed that saw it; None: it survived all of them."""
+    with Runner() as runner:
+        killed = {name: runner.kill(name) for name in MUTANTS}
+    return {name: outcome.seed if outcome is not None else None for name, outcome in killed.items()}
 
 
 def run_chunk(first: int, seeds: int, seconds: float | None) -> Totals:

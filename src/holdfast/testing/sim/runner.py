@@ -13,7 +13,7 @@ from random import Random
 
 from holdfast.testing.prove.evidence import Violation
 from holdfast.testing.sim.checks import check_case
-from holdfast.testing.sim.mutants import NONE, Mutant
+from holdfast.testing.sim.mutants import MUTANTS, NONE, Mutant, recorded_seeds
 from holdfast.testing.sim.stage import Theatre
 from holdfast.testing.sim.swarm import draw_swarm
 from holdfast.testing.sim.world import World
@@ -108,6 +108,13 @@ class Runner:
             seed += 1
         totals.seconds = time.perf_counter() - began_s
         return totals
+
+    def kill(self, name: str) -> Outcome | None:
+        """A mutant by one of its recorded seeds: what saw it, if they still do."""
+        for seed in recorded_seeds().get(name, ()):
+            if (outcome := self.run(seed, MUTANTS[name])).violations:
+                return outcome
+        return None
 
     def first_kill(self, mutant: Mutant, first: int, count: int) -> Outcome | None:
         """The first seed that sees a mutant."""

@@ -24,7 +24,7 @@ from holdfast.testing.sim.stage import VERSIONS, Stage
 from holdfast.testing.sim.swarm import Swarm
 from holdfast.testing.sim.trouble import Trouble
 
-QUIET_MAX_S = 400.0
+QUIET_MAX_S = 200.0
 LEAK_LOOKS = 12
 OTHERS_MAX = 2
 NOTHING = StoreRows([], [], [], frozenset(), frozenset(), {}, [])
