@@ -135,7 +135,7 @@ MUTANTS: dict[str, Mutant] = {
         Mutant("engine-count-leaks", "found here: what was lost and claimed anew is counted twice, forgotten once",
                engine=wrong.leaking),
         Mutant("finished-worker-counts", "found here: work is left to a worker that has just finished",
-               engine=wrong.counting_the_finished),
+               engine=wrong.counting_the_finished, terms=wrong.one_at_a_time),
         Mutant("cut-off-twice", "found here: a worker told twice to stop its work ends itself",
                engine=wrong.cutting_off_twice),
         Mutant("renewal-loses-new-claim", "found here: a failed renewal takes away what was claimed meanwhile",

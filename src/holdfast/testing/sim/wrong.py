@@ -155,6 +155,11 @@ def endless(terms_of: TermsOf) -> TermsOf:
     return terms
 
 
+def one_at_a_time(terms_of: TermsOf) -> TermsOf:
+    """No fault in itself: one worker to a queue, so that what goes wrong with one is felt."""
+    return lambda contract, kind: terms_of(contract, kind)._replace(concurrency=1)
+
+
 def link_no_dead(connection: Any, chain: str, at_ms: int, actor: str, transitions: Sequence[Leaf]) -> None:
     write_link(connection, chain, at_ms, actor, [leaf for leaf in transitions if leaf[3] != State.DEAD])
 
