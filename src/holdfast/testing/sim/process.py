@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Coroutine
 from contextvars import Context
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.daemon.loop import Duty, Loop
-from holdfast.domain.delivery import Settlement
 from holdfast.domain.errors import HoldfastError, StoreBusy
-from holdfast.domain.event import Appended, NewEvent
 from holdfast.egress.engine import Deadlines, Deliverer, Engine, Renewal
 from holdfast.ingress.importer import SpoolImport
 from holdfast.operations.sweeper import Sweeper
 from holdfast.routing.registry import Registry
 from holdfast.routing.router import Router
-from holdfast.store.base import Deliveries, Events, Owner, Routing, RoutingBatch
+from holdfast.store.base import Deliveries, Owner, Routing
 from holdfast.store.sqlite.disk import Room
 from holdfast.store.sqlite.store import SqliteStore, inline_executor
 from holdfast.testing.clock import SeededChance
+from holdfast.testing.sim.between import Interrupted, OneByOne, Seldom, Witness
 from holdfast.testing.sim.clock import SkewedClock
 from holdfast.testing.sim.driver import SimConnection
-from holdfast.testing.sim.ledger import LifeNote, Settled
+from holdfast.testing.sim.ledger import LifeNote
 from holdfast.testing.sim.loop import Crash, Life
 from holdfast.testing.sim.receiver import SimHandler, SimWebhook
 from holdfast.testing.sim.scene import CONTRACTS, POLICIES
@@ -233,68 +231,6 @@ class Process:
             return
         duties = {"events": ("router",), "deliveries": ("engine",)}.get(topic, ("router", "sweeper"))
         self.loop.wake(*duties)
-
-
-class Witness:
-    """Between an engine and the store: writes down what the store answered to each settlement."""
-
-    def __init__(self, process: Process, inner: Deliveries) -> None:
-        self._process, self._inner = process, inner
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
-    async def settle(self, owner: Owner, settlements: Sequence[Settlement]) -> set[int]:
-        lost = await self._inner.settle(owner, settlements)
-        ledger = self._process.world.ledger
-        for item in settlements:
-            id, token = item.claim.delivery.id, item.claim.token
-            ledger.settled.append(Settled(ledger.next_n(), self._process.name, id, token, id in lost))
-            if id in lost:
-                ledger.fault("settlement refused: lease lost")
-                self._process.log(f"lost its lease of {id}")
-        return lost
-
-
-class Interrupted:
-    """Events for the spool import: between the commit and the removal of the records a process may die."""
-
-    def __init__(self, process: Process, inner: Events) -> None:
-        self._process, self._inner = process, inner
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
-    async def append(self, events: Sequence[NewEvent]) -> list[Appended]:
-        answers = await self._inner.append(events)
-        self._process.world.trouble.imported(self._process)
-        return answers
-
-
-class Seldom:
-    """A duty once a second. Twenty looks a second at the same deadlines would be most of a schedule's steps."""
-
-    def __init__(self, inner: Duty) -> None:
-        self._inner, self.name = inner, inner.name
-
-    async def tick(self) -> float | None:
-        await self._inner.tick()
-        return 1.0
-
-
-class OneByOne:
-    """Routing in batches of one."""
-
-    def __init__(self, inner: Routing) -> None:
-        self._inner = inner
-
-    @asynccontextmanager
-    async def batch(self, limit: int) -> AsyncIterator[RoutingBatch]:
-        async with self._inner.batch(1) as batch:
-            yield batch
-
-    async def backlog(self) -> int:
-        return await self._inner.backlog()
 
 
 def _pass_on(done: asyncio.Task[T], answer: asyncio.Future[T]) -> None:
