@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
 
 import pytest
 
+from holdfast.domain.address import parse_address
+from holdfast.domain.contract import Contract
+from holdfast.domain.event import new_event
+from holdfast.store.base import Retention
+from holdfast.store.sqlite.store import SqliteStore, inline_executor
 from holdfast.testing.disk.campaign import cut_power
 from holdfast.testing.disk.images import SECTOR, WAYS, counts, images
-from holdfast.testing.disk.recorder import Op
+from holdfast.testing.disk.recorder import Op, TestDisk
+from holdfast.testing.disk.workload import NO_BALLAST
 
 LIFE = [
     Op("write", "", 0, b"a" * SECTOR * 4),
@@ -45,6 +52,23 @@ def test_what_was_not_synced_may_be_kept_dropped_or_torn() -> None:
 
 def test_the_number_of_images_at_a_point_is_known_beforehand() -> None:
     assert counts(LIFE) == [len(left(point)) for point in range(len(LIFE) + 1)]
+
+
+async def test_a_commit_that_changes_nothing_writes_nothing_and_takes_no_loose_commit_along(tmp_path: Path) -> None:
+    with TestDisk("telling", recording=True) as disk:
+        store = SqliteStore.open(
+            tmp_path / "h.db", driver=disk.name, keep=True, executor=inline_executor, room=NO_BALLAST
+        )
+        await store.contracts.put(Contract("plain", parse_address("handler:a")), None)
+        disk.ops.clear()
+        await store.deliveries.serve(["handler:a"])
+        assert {(op.kind, op.file) for op in disk.ops} == {("write", "-wal")}  # committed, not synced
+        disk.ops.clear()
+        await store.care.prune(Retention(1, 1, 1, 1), 50)
+        assert disk.ops == []
+        await store.events.append([new_event("t.x")])
+        assert disk.ops[-1][:2] == ("sync", "-wal")  # and with it what was loose
+        await store.close()
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -193,6 +194,51 @@ async def test_renewal_keeps_a_long_delivery_ours_and_stops_one_that_is_not(benc
     await asyncio.sleep(0.01)
     await bench.engine.tick()
     assert bench.engine.leases_lost == 1
+
+
+async def test_work_that_is_late_and_lost_at_once_ends_and_its_place_is_free_again(bench: Bench) -> None:
+    """After standing still: the deadline has passed, and so has the lease."""
+    await bench.contract(concurrency=1, timeout_s=5)
+    await bench.stream(1)
+    never = asyncio.Event()
+    bench.script.answer = lambda claim: never.wait()
+    await bench.step()
+    bench.clock.advance(31)
+    await bench.store.deliveries.reclaim()
+    await bench.engine.expire()
+    for held in bench.engine._held.values():
+        bench.engine._lose(held)
+    bench.script.answer = lambda claim: Delivered()
+    await asyncio.sleep(0.01)
+    await bench.drain()
+    assert await bench.states() == ["delivered"]
+    assert bench.engine.in_flight == 0
+    assert [line.held for line in bench.engine._lines.values()] == [0]
+
+
+async def test_a_renewal_that_fails_takes_nothing_from_a_claim_made_meanwhile(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await bench.contract()
+    await bench.stream(1)
+    gate = asyncio.Event()
+    bench.script.answer = lambda claim: gate.wait()
+    await bench.step()
+    bench.clock.advance(31)
+    await bench.store.deliveries.reclaim()
+    bench.script.answer = lambda claim: Delivered()
+    renew = bench.store.deliveries.renew
+
+    async def renew_late(claims: Sequence[Claim], lease_ms: int) -> set[int]:
+        lost = await renew(claims, lease_ms)
+        await bench.engine.tick()
+        return lost
+
+    monkeypatch.setattr(bench.store.deliveries, "renew", renew_late)
+    await bench.engine.renew()
+    await bench.drain()
+    assert await bench.states() == ["delivered"]
+    gate.set()
 
 
 async def test_a_stop_gives_back_what_has_not_begun_and_settles_what_has(bench: Bench) -> None:

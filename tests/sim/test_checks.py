@@ -13,6 +13,8 @@ from holdfast.testing.sim.checks import (
     check_lanes,
     check_leases,
     check_quiet,
+    check_refusals,
+    check_stale,
     check_starts,
     check_success,
 )
@@ -24,7 +26,7 @@ DONE = HELD._replace(state="delivered", attempts=1, token=None, owner=None, star
 
 
 def attempt(n: int, **more: object) -> Attempt:
-    made = Attempt(n, "one", 1, 1, "ordered", "evt1", "s", 1, "k", "d", "b", 7, False, None, "ok", n + 1)
+    made = Attempt(n, "one", 1, 1, "ordered", "evt1", "s", 1, "k", "d", "b", 7, False, None, 0.0, "ok", n + 1)
     return replace(made, **more)  # type: ignore[arg-type]
 
 
@@ -61,8 +63,34 @@ def test_a_settlement_with_another_lease_is_seen() -> None:
 def test_a_lease_lost_without_a_cause_is_seen() -> None:
     lost = case((HELD, WAITING))
     assert list(check_leases(lost))
-    lost.ledger.lives["one"].suspended = True
+    lost.ledger.lives["one"].still_until_s = 0.0
     assert not list(check_leases(lost))
+
+
+def test_standing_still_excuses_only_what_is_lost_soon_after() -> None:
+    lost = case((HELD, WAITING))
+    lost.ledger.lives["one"].still_until_s = 50.0
+    lost.ledger.changes = [change._replace(at_s=51.0) for change in lost.ledger.changes]
+    assert list(check_leases(lost))
+
+
+def test_an_attempt_without_a_lease_is_seen() -> None:
+    stale = case(attempts=(attempt(1, stale=True, at_s=20.0),))
+    assert list(check_stale(stale))
+    stale.ledger.operated[1] = 15.0
+    assert not list(check_stale(stale))
+    stale.ledger.operated[1] = 1.0
+    assert list(check_stale(stale))
+    stale.ledger.lives["one"].still_until_s = 25.0
+    assert not list(check_stale(stale))
+
+
+def test_giving_up_without_a_cause_is_seen() -> None:
+    dead = HELD._replace(state="dead", attempts=1, reason="rejected", token=None, owner=None, starts=None)
+    assert list(check_refusals(case((HELD, dead), attempts=(attempt(1, answer="429"),))))
+    assert not list(check_refusals(case((HELD, dead), attempts=(attempt(1, answer="400"),))))
+    assert list(check_refusals(case((HELD, dead._replace(reason="exhausted")))))
+    assert not list(check_refusals(case((HELD, dead._replace(reason="exhausted", attempts=4)))))
 
 
 def test_a_duplicate_without_a_cause_is_seen() -> None:

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from holdfast.testing.sim.mutants import MUTANTS
+from holdfast.testing.sim import Counts, campaign
+from holdfast.testing.sim.mutants import MUTANTS, recorded_seeds
 from holdfast.testing.sim.runner import Runner
 
-SEEDS = Path(__file__).with_name("seeds.txt")
+SCHEDULES_MIN = 1000
+SECONDS = 120
 NEAR = 150
-
-
-def recorded() -> dict[str, list[int]]:
-    """What seeds.txt says: seeds by the name of the mutant they kill, or `fixed` for bugs they once found."""
-    found: dict[str, list[int]] = {}
-    for line in SEEDS.read_text("utf-8").splitlines():
-        if line and not line.startswith("#"):
-            name, seed = line.split()[:2]
-            found.setdefault(name, []).append(int(seed))
-    return found
+PRINTS = """
+from holdfast.testing.sim.runner import Runner
+with Runner() as runner:
+    print(*[runner.run(seed).fingerprint for seed in (3, 7, 16, 19)])
+"""
 
 
 @pytest.fixture(scope="module")
@@ -31,26 +30,37 @@ def runner() -> Iterator[Runner]:
 
 
 @pytest.mark.slow
-def test_every_promise_is_kept_on_every_schedule(runner: Runner, capsys: pytest.CaptureFixture[str]) -> None:
-    totals = runner.run_many(1_000_000, None, seconds=25)
+def test_every_promise_is_kept_on_every_schedule(capsys: pytest.CaptureFixture[str]) -> None:
+    """Two minutes of seeds, and a thousand of them however long that takes."""
+    first = campaign(1_000_000, seeds=SCHEDULES_MIN, workers=2)
+    left_s = SECONDS - first.seconds
+    rounds = [first] + ([campaign(2_000_000, seconds=left_s, workers=2)] if left_s > 0 else [])
     with capsys.disabled():
-        print(f"\n{totals.seeds} schedules, {totals.rate:.1f}/s, {totals.faults.total()} faults")
-    assert [(outcome.seed, outcome.violations[0]) for outcome in totals.failed] == []
-    assert totals.seeds >= 20
+        print(f"\n{sum(one.schedules for one in rounds)} simulated schedules, {_faults(rounds)} faults")
+    assert [failure for one in rounds for failure in one.failures] == []
+    assert first.schedules == SCHEDULES_MIN
 
 
-@pytest.mark.parametrize("seed", recorded()["fixed"])
+def _faults(rounds: list[Counts]) -> int:
+    return sum(sum(one.faults.values()) for one in rounds)
+
+
+@pytest.mark.parametrize("seed", recorded_seeds()["fixed"])
 def test_a_seed_that_once_found_a_bug_finds_it_no_more(runner: Runner, seed: int) -> None:
     assert runner.run(seed).violations == ()
 
 
 @pytest.mark.parametrize("name", sorted(MUTANTS))
 def test_a_known_bug_is_seen(runner: Runner, name: str) -> None:
-    """By its recorded seed; when the schedules have changed, by one of those that follow it."""
-    [seed] = recorded()[name]
-    killed = runner.first_kill(MUTANTS[name], seed, NEAR)
-    assert killed is not None, f"{name} survived {NEAR} seeds from {seed}; look for another with --mutants"
+    """By a recorded seed; when the schedules have changed, by one of those that follow."""
+    killed = runner.kill(name) or runner.first_kill(MUTANTS[name], recorded_seeds()[name][0], NEAR)
+    assert killed is not None, f"{name} survived; look for other seeds with --mutants"
     assert runner.run(killed.seed).violations == ()
+
+
+def test_every_mutant_is_recorded_and_names_its_fault() -> None:
+    assert recorded_seeds().keys() - {"fixed"} == set(MUTANTS)
+    assert all(mutant.fault for mutant in MUTANTS.values())
 
 
 @pytest.mark.parametrize("seed", [3, 7, 19])
@@ -61,5 +71,30 @@ def test_the_same_seed_gives_the_same_schedule(runner: Runner, seed: int) -> Non
     assert first.fingerprint != runner.run(seed + 1).fingerprint
 
 
-def test_every_recorded_name_is_known() -> None:
-    assert recorded().keys() - {"fixed"} == set(MUTANTS)
+@pytest.mark.parametrize("seed", [3, 7, 19])
+def test_a_file_that_stays_open_makes_no_difference(runner: Runner, seed: int) -> None:
+    assert runner.run(seed, fresh=True).fingerprint == runner.run(seed, fresh=False).fingerprint
+
+
+def test_another_process_and_another_hash_seed_give_the_same_schedules(runner: Runner) -> None:
+    here = " ".join(runner.run(seed).fingerprint for seed in (3, 7, 16, 19))
+    for hash_seed in ("1", "2"):
+        made = subprocess.run(
+            [sys.executable, "-c", PRINTS],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert made.stdout.strip() == here
+
+
+def test_a_campaign_counts_the_same_in_one_process_as_in_two() -> None:
+    alone, beside = campaign(1, seeds=8), campaign(1, seeds=8, workers=2)
+    assert (alone.schedules, alone.steps, alone.faults) == (beside.schedules, beside.steps, beside.faults)
+    assert alone.as_json()["failures"] == []
+
+
+def test_a_campaign_without_an_end_is_refused() -> None:
+    with pytest.raises(ValueError, match="needs an end"):
+        campaign(1)

@@ -75,6 +75,11 @@ class Held:
                 gate.ended(self.claim.delivery.address, outcome)
             gate.leave(self.claim.delivery.address)
 
+    @property
+    def cut_off(self) -> bool:
+        """Told to stop already. Telling it twice would end its worker, which others wait for, and not only the work."""
+        return self.late or self.lost
+
 
 @dataclass(slots=True)
 class Line:
@@ -149,17 +154,17 @@ class Engine:
     async def renew(self) -> float | None:
         """Prolong every lease we hold; let go of what is no longer ours."""
         for kind, lease_ms in LEASE_MS.items():
-            held = [item for item in self._held.values() if item.kind == kind and not item.lost]
-            if held:
-                for id in await self._deliveries.renew([item.claim for item in held], lease_ms):
-                    self._lose(id)
+            asked = {id: item for id, item in self._held.items() if item.kind == kind and not item.lost}
+            if asked:
+                for id in await self._deliveries.renew([item.claim for item in asked.values()], lease_ms):
+                    self._lose(asked[id])  # it, and not what may have been claimed in its place meanwhile
         return min(LEASE_MS.values()) / 4000
 
     async def expire(self) -> float | None:
         """Stop what has taken longer than it may. One look at all of them costs less than a timer for each."""
         now_ms = self._clock.boot_ms()
         for held in self._held.values():
-            if held.worker is not None and not held.late and now_ms >= held.deadline_ms:
+            if held.worker is not None and not held.cut_off and now_ms >= held.deadline_ms:
                 held.late = True
                 held.worker.cancel()
         return EXPIRE_S
@@ -290,7 +295,8 @@ class Engine:
             line = self._lines[claim.queue] = Line(window=terms.concurrency)
         line.waiting.append(held)
         line.held += 1
-        self._lose(claim.delivery.id)  # after standing still for longer than a lease we may claim what we still hold
+        if before := self._held.get(claim.delivery.id):
+            self._lose(before)  # after standing still for longer than a lease we may claim what we still hold
         self._held[claim.delivery.id] = held
         return True
 
@@ -342,14 +348,11 @@ class Engine:
         finally:
             held.worker = None
 
-    def _lose(self, id: int) -> None:
+    def _lose(self, held: Held) -> None:
         """The lease is not ours any more: stop the work if it has begun, and forget its outcome."""
-        held = self._held.get(id)
-        if held is None:
-            return
-        held.lost = True
-        if held.worker is not None:
+        if held.worker is not None and not held.cut_off:
             held.worker.cancel()
+        held.lost = True
 
     def _forget(self, held: Held) -> None:
         held.leave_gate()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from functools import cache
 from importlib.resources import files
 
 from holdfast.domain.errors import StoreMissing, StoreTooNew
@@ -13,9 +14,15 @@ _VIEWS = "views.sql"
 
 
 def scripts() -> list[tuple[int, str]]:
+    return list(_read_scripts())
+
+
+@cache
+def _read_scripts() -> tuple[tuple[int, str], ...]:
+    """Once for a process: every opening asks for the newest version."""
     folder = files("holdfast.store.sqlite").joinpath("migrations")
     names = sorted(entry.name for entry in folder.iterdir() if entry.name[:4].isdigit())
-    return [(int(name[:4]), folder.joinpath(name).read_text(encoding="utf-8")) for name in names]
+    return tuple((int(name[:4]), folder.joinpath(name).read_text(encoding="utf-8")) for name in names)
 
 
 def views() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from holdfast.store.sqlite.connection import Connection
+from holdfast.store.sqlite.connection import Connection, Row
 
 # Each names what must never be found. The schema has no foreign keys; this is what stands in for them.
 NEVER = {
@@ -29,11 +29,16 @@ NEVER = {
           AND d.pos > (SELECT min(pos) FROM holdfast_deliveries m WHERE m.lane = d.lane AND m.state = 'pending')""",
     "a delivery without its event": """
         SELECT id FROM holdfast_deliveries WHERE event NOT IN (SELECT n FROM holdfast_events)""",
+    "a delivery without its queue": """
+        SELECT id FROM holdfast_deliveries WHERE queue NOT IN (SELECT id FROM holdfast_queues)""",
     "an attempt without its delivery": """
         SELECT id FROM holdfast_attempts WHERE delivery NOT IN (SELECT id FROM holdfast_deliveries)""",
     "an unrouted or unmatched row without its event": """
         SELECT event FROM (SELECT event FROM holdfast_unrouted UNION ALL SELECT event FROM holdfast_unmatched)
         WHERE event NOT IN (SELECT n FROM holdfast_events)""",
+    "an event that is both unmatched and on its way": """
+        SELECT event FROM holdfast_unmatched
+        WHERE event IN (SELECT event FROM holdfast_unrouted UNION ALL SELECT event FROM holdfast_deliveries)""",
     "a stream whose head is behind its events": """
         SELECT s.id FROM holdfast_streams s
         WHERE s.head < (SELECT max(seq) FROM holdfast_events e WHERE e.stream = s.id)""",
@@ -55,6 +60,7 @@ def digest(connection: Connection) -> str:
     return found.hexdigest()
 
 
-def stray_rows(connection: Connection) -> list[str]:
+def stray_rows(connection: Connection) -> dict[str, list[Row]]:
     """What is there and must never be."""
-    return [name for name, query in NEVER.items() if connection.rows(query)]
+    found = {name: connection.rows(query) for name, query in NEVER.items()}
+    return {name: rows for name, rows in found.items() if rows}

@@ -98,7 +98,12 @@ class Workload:
         self.recording.digests.append(digest(self._witness))
 
     def _promise(self) -> None:
-        """The caller has its answer: the commit lasts, and all before it. One that changed nothing promises nothing."""
+        """The caller has its answer: the commit lasts, and all before it.
+
+        One that changed nothing promises nothing: SQLite writes no frame for it and so has nothing to sync. In
+        recordings that is a prune which found nothing to prune, five commits without a single operation on the disk.
+        Claims before it may still be loose then, and nobody was told of them: whoever loses one claims it again.
+        """
         digests = self.recording.digests
         last = next((i for i in range(len(digests) - 1, self._promised, -1) if digests[i] != digests[i - 1]), None)
         if last is not None:

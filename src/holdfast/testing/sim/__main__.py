@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 
+from holdfast.testing.sim.campaign import Counts, campaign
 from holdfast.testing.sim.mutants import MUTANTS, NONE, Mutant
-from holdfast.testing.sim.runner import Outcome, Runner, Totals
+from holdfast.testing.sim.runner import Outcome, Runner
 
 SHOWN_MAX = 10
 
 
-def show_totals(totals: Totals) -> None:
+def show_counts(counts: Counts) -> None:
     print(
-        f"{totals.seeds} schedules, {totals.steps} steps, {totals.virtual_s:.0f} s of simulated time "
-        f"in {totals.seconds:.1f} s: {totals.rate:.1f} schedules/s; {totals.repeated} run twice"
+        f"{counts.schedules} schedules, {counts.steps} steps, {counts.simulated_s:.0f} s of simulated time "
+        f"in {counts.seconds:.1f} s: {counts.rate:.1f} schedules/s; {counts.run_twice} run twice"
     )
-    for kind, count in sorted(totals.faults.items()):
-        print(f"  {count:8}  {kind}")
-    print(f"violations: {sum(len(outcome.violations) for outcome in totals.failed)}")
-    for outcome in totals.failed[:SHOWN_MAX]:
-        show_violations(outcome)
+    for kind, times in sorted(counts.faults.items()):
+        print(f"  {times:8}  {kind}")
+    print(f"schedules that broke a promise: {counts.failed}")
+    for failure in counts.failures:
+        print(f"seed {failure['seed']} ({', '.join(failure['switches'])}):")
+        for violation in failure["violations"]:
+            print("  {promise}: {subject}: {detail}".format(**violation))
 
 
 def show_violations(outcome: Outcome) -> None:
@@ -63,15 +67,22 @@ def main() -> int:
     parser.add_argument("--trace", action="store_true", help="with --seed: print what happened, line by line")
     parser.add_argument("--mutant", choices=sorted(MUTANTS), help="with --seed: put a known bug in")
     parser.add_argument("--mutants", action="store_true", help="find the first seed that sees each known bug")
+    parser.add_argument("--workers", type=int, default=1, help="processes at work (default 1)")
+    parser.add_argument("--json", action="store_true", help="print the counts as JSON")
     given = parser.parse_args()
-    with Runner() as runner:
-        if given.mutants:
-            return kill_mutants(runner, given.seeds)
-        if given.seed is not None:
+    if given.seeds < 1 or given.workers < 1:
+        parser.error("--seeds and --workers must be 1 or more")
+    if given.mutants or given.seed is not None:
+        with Runner() as runner:
+            if given.mutants:
+                return kill_mutants(runner, given.seeds)
             return show_one(runner, given.seed, MUTANTS.get(given.mutant or "", NONE), given.trace)
-        totals = runner.run_many(given.first, given.seeds, given.seconds)
-    show_totals(totals)
-    return 1 if totals.failed else 0
+    counts = campaign(given.first, given.seeds, given.seconds, given.workers)
+    if given.json:
+        print(json.dumps(counts.as_json()))
+    else:
+        show_counts(counts)
+    return 1 if counts.failed else 0
 
 
 if __name__ == "__main__":

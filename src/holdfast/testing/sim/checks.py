@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from itertools import chain, pairwise
 
+from holdfast.domain.delivery import STARTS_MAX
 from holdfast.testing.prove.checker import (
     ENDS,
     check_bytes,
@@ -18,6 +19,12 @@ from holdfast.testing.prove.evidence import Evidence, Violation
 from holdfast.testing.prove.records import Answered, Received
 from holdfast.testing.sim.book import check_book
 from holdfast.testing.sim.ledger import Attempt, Case, Change
+from holdfast.testing.sim.scene import POLICIES
+
+ATTEMPTS = POLICIES["sim"].attempts or 0
+FINAL = frozenset({"400", "410"})
+NOTICED_S = 12.0
+"""By then a process knows what an operator took from it: a renewal, and a few tries if the file is busy."""
 
 
 def check_case(case: Case) -> list[Violation]:
@@ -26,9 +33,10 @@ def check_case(case: Case) -> list[Violation]:
     return list(
         chain(
             check_lost(evidence), check_keys(evidence), check_invented(evidence), check_bytes(evidence),
-            check_false_success(evidence), check_success(case), check_lanes(case), check_holders(case),
-            check_leases(case), check_duplicates(case), check_absorbing(case), check_starts(case),
-            check_spool(case), check_conservation(case), check_book(case), check_quiet(case),
+            check_false_success(evidence), check_success(case), check_refusals(case), check_lanes(case),
+            check_stale(case), check_holders(case), check_leases(case), check_duplicates(case),
+            check_absorbing(case), check_starts(case), check_spool(case), check_conservation(case),
+            check_book(case), check_quiet(case),
         )
     )  # fmt: skip
 
@@ -55,6 +63,32 @@ def check_success(case: Case) -> Iterator[Violation]:
             yield Violation("false_success", after.event, f"delivery {after.id} ended without an ok to its holder")
 
 
+def check_refusals(case: Case) -> Iterator[Violation]:
+    """Who gives up on a delivery was refused for good, has tried often enough, or began it too often without an end."""
+    refused = {(item.delivery, item.token) for item in case.ledger.attempts if item.answer in FINAL}
+    for change in case.ledger.changes:
+        before, after = change.before, change.after
+        if before is None or before.state != "pending" or after.state != "dead":
+            continue
+        justified = {
+            "rejected": (after.id, before.token) in refused,
+            "exhausted": after.attempts >= ATTEMPTS,
+            "crash_loop": (before.starts or 0) > STARTS_MAX,
+        }.get(after.reason or "", False)
+        if not justified:
+            yield Violation("given_up", after.event, f"delivery {after.id} ended as dead({after.reason}) without cause")
+
+
+def check_stale(case: Case) -> Iterator[Violation]:
+    """Nobody attempts what it has no lease of, but for those who stood still or were told too late by an operator."""
+    for item in case.ledger.attempts:
+        if not item.stale or case.ledger.lives[item.life].may_lose(item.at_s):
+            continue
+        operated_s = case.ledger.operated.get(item.delivery)
+        if operated_s is None or item.at_s > operated_s + NOTICED_S:
+            yield Violation("stale", item.event, f"{item.life} attempted {item.delivery} without a lease in force")
+
+
 def check_lanes(case: Case) -> Iterator[Violation]:
     """On an ordered lane nobody is attempted while another waits before it; first attempts come in order of `seq`."""
     firsts: defaultdict[tuple[str, str], dict[int, Attempt]] = defaultdict(dict)
@@ -78,16 +112,16 @@ def check_holders(case: Case) -> Iterator[Violation]:
 
 
 def check_leases(case: Case) -> Iterator[Violation]:
-    """A lease is only taken from the dead, from those who stood still too long, and by an operator."""
+    """A lease is taken from the dead, from those who stood still too long and by an operator, or it is given back."""
     lives = {life.owner: life for life in case.ledger.lives.values()}
     for change in case.ledger.changes:
         before = change.before
         if before is None or before.token is None or before.token == change.after.token or _moved(change):
             continue
         life = lives.get(before.owner)
-        if life is None or life.suspended or (life.died_n is not None and life.died_n < change.n):
+        if life is None or life.may_lose(change.at_s) or (life.died_n is not None and life.died_n < change.n):
             continue
-        if before.owner is not None and before.id not in case.ledger.operated:
+        if before.owner is not None and not life.stopping and before.id not in case.ledger.operated:
             yield Violation("lease", before.event, f"{life.name} lost its lease of {before.id} without a cause")
 
 

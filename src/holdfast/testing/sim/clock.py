@@ -41,3 +41,20 @@ class LoopClock:
     def reboot(self) -> None:
         self._boots += 1
         self._booted_ms, self._last_ns = self.elapsed_ms(), 0
+
+
+class SkewedClock:
+    """One process's view of the clocks: its wall clock is off by a while."""
+
+    def __init__(self, clock: LoopClock, skew_ms: int) -> None:
+        self._clock, self.skew_ms = clock, skew_ms
+
+    @property
+    def boot_id(self) -> str:
+        return self._clock.boot_id
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms() + self.skew_ms
+
+    def boot_ms(self) -> int:
+        return self._clock.boot_ms()

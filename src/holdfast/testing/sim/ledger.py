@@ -35,6 +35,7 @@ class Change(NamedTuple):
     n: int
     before: Seen | None
     after: Seen
+    at_s: float = 0.0
 
 
 @dataclass(slots=True)
@@ -55,6 +56,7 @@ class Attempt:
     token: int
     stale: bool
     overtakes: int | None
+    at_s: float = 0.0
     answer: str = "none"
     answered_n: int = 0
 
@@ -71,12 +73,20 @@ class Settled(NamedTuple):
 
 @dataclass
 class LifeNote:
-    """The outside facts about one process: when it died, froze, or was declared dead by its successor."""
+    """The outside facts about one process: when it died, stood still, or was declared dead by a new keeper.
+
+    `still_until_s`: till then its leases may end under it, since it stood still for too long to renew them.
+    """
 
     name: str
     owner: int | None = None
     died_n: int | None = None
-    suspended: bool = False
+    declared_dead: bool = False
+    still_until_s: float = -1.0
+    stopping: bool = False
+
+    def may_lose(self, at_s: float) -> bool:
+        return self.declared_dead or at_s <= self.still_until_s
 
 
 @dataclass
@@ -88,7 +98,7 @@ class Ledger:
     changes: list[Change] = field(default_factory=list)
     settled: list[Settled] = field(default_factory=list)
     lives: dict[str, LifeNote] = field(default_factory=dict)
-    operated: set[int] = field(default_factory=set)
+    operated: dict[int, float] = field(default_factory=dict)
     faults: Counter[str] = field(default_factory=Counter)
     n: int = 0
     trace: list[str] | None = None

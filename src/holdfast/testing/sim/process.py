@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Coroutine
 from contextvars import Context
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.daemon.loop import Duty, Loop
-from holdfast.domain.delivery import Settlement
-from holdfast.domain.errors import StoreBusy
+from holdfast.domain.errors import HoldfastError, StoreBusy
 from holdfast.egress.engine import Deadlines, Deliverer, Engine, Renewal
 from holdfast.ingress.importer import SpoolImport
 from holdfast.operations.sweeper import Sweeper
 from holdfast.routing.registry import Registry
 from holdfast.routing.router import Router
-from holdfast.store.base import Deliveries, Owner, Routing, RoutingBatch
+from holdfast.store.base import Deliveries, Owner, Routing
+from holdfast.store.sqlite.disk import Room
 from holdfast.store.sqlite.store import SqliteStore, inline_executor
 from holdfast.testing.clock import SeededChance
-from holdfast.testing.sim.driver import DRIVER, SimConnection
-from holdfast.testing.sim.ledger import LifeNote, Settled
+from holdfast.testing.sim.between import Interrupted, OneByOne, Seldom, Witness
+from holdfast.testing.sim.clock import SkewedClock
+from holdfast.testing.sim.driver import SimConnection
+from holdfast.testing.sim.ledger import LifeNote
 from holdfast.testing.sim.loop import Crash, Life
 from holdfast.testing.sim.receiver import SimHandler, SimWebhook
 from holdfast.testing.sim.scene import CONTRACTS, POLICIES
@@ -30,9 +31,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+ROOM = Room(0, 0, lambda folder: 1 << 40)
+"""A disk that is never full: that is tested elsewhere."""
+
 
 class Died(Exception):
     """The process ended before it answered."""
+
+
+class CannotOpen(Exception):
+    """The store refuses to be opened by an honest process."""
 
 
 class Process:
@@ -42,18 +50,44 @@ class Process:
         self.note = world.ledger.lives[name] = LifeNote(name)
         self.owner: Owner
         self.engine: Engine
+        self.store: SqliteStore
         self.started = False
         self.crash_point: tuple[str, int] | None = None
         self.crash_in: int | None = None
         self.died: asyncio.Future[None] = world.loop.create_future()
+        self.clock = SkewedClock(world.clock, world.trouble.draw_skew_ms())
         self._chance = SeededChance(world.chance.getrandbits(64))
         self._context = self.life.context()
         self._calls: set[asyncio.Future[Any]] = set()
-        self._changes = -1
-        self.store = SqliteStore.open(
-            world.path, driver=DRIVER, keep=keep, clock=world.clock, chance=self._chance,
-            executor=inline_executor, probe=self._probe,
-        )  # fmt: skip
+        self._writer: SimConnection | None = None
+
+    def open(self, fuse_length: int | None) -> None:
+        """Open the store, making or migrating it where needed; die after so many statements, if so told."""
+        world, fuse = self.world, self.world.stage.fuse
+        if fuse_length is not None:
+            fuse.light(fuse_length)
+        try:
+            self.store = SqliteStore.open(
+                world.stage.path, driver=world.stage.driver, keep=self.keep,
+                clock=world.mutant.clock(self.clock), chance=self._chance, executor=inline_executor, probe=self._probe,
+                room=ROOM,
+            )  # fmt: skip
+        except Crash as crash:
+            for connection in fuse.connections:
+                connection.close()
+            world.ledger.fault("crash while opening")
+            self.kill(str(crash))
+            return
+        except HoldfastError as error:
+            raise CannotOpen(f"{self.name} cannot open the store: {error}") from error
+        finally:
+            fuse.put_out()
+        writer = self.store._writer._connection
+        assert isinstance(writer, SimConnection)
+        self._writer = writer
+        writer.watch()
+        self.intake = world.mutant.intake(self.store)
+        world.errors += [f"{self.name} finds {what}" for what in world.observer.stray()]
         self.log("opens the store")
 
     async def start(self) -> None:
@@ -74,7 +108,7 @@ class Process:
             deliverer.kind: mutant.deliverer(deliverer) for deliverer in (handlers, SimWebhook(self))
         }
         self.engine = engine = Engine(
-            deliveries, self.owner, deliverers, mutant.terms(registry.terms_of), world.clock, self._chance,
+            deliveries, self.owner, deliverers, mutant.terms(registry.terms_of), self.clock, self._chance,
             capacity=1 if world.swarm.batch_of_one else 1000,
         )  # fmt: skip
         wake = loop.add(mutant.engine(engine), poll_s=mutant.poll_s)
@@ -87,13 +121,16 @@ class Process:
 
     def _duties(self, engine: Engine, deliveries: Deliveries, handlers: SimHandler, registry: Registry) -> list[Duty]:
         world, mutant = self.world, self.world.mutant
-        duties: list[Duty] = [Seldom(Deadlines(engine)), Renewal(engine)]
+        duties: list[Duty] = [Seldom(Deadlines(engine))]
+        if mutant.renews:
+            duties.append(Renewal(engine))
         if mutant.sweeps:
-            duties.append(Sweeper(deliveries, self.owner, lambda: handlers.serves() or frozenset(), world.clock))
+            duties.append(Sweeper(deliveries, self.owner, lambda: handlers.serves() or frozenset(), self.clock))
         if self.keep:
             routing: Routing = OneByOne(self.store.routing) if world.swarm.batch_of_one else self.store.routing
             duties.append(mutant.router(Router(routing, registry), registry, self.store))
-            duties.append(SpoolImport(world.spool, mutant.events(self.store), world.clock))
+            events = Interrupted(self, mutant.events(self.store, world.stage.spool))
+            duties.append(SpoolImport(world.stage.spool, events, world.clock))
         return duties
 
     async def call(self, work: Coroutine[Any, Any, T]) -> T:
@@ -110,6 +147,16 @@ class Process:
         finally:
             self._calls.discard(answer)
 
+    async def stop(self) -> None:
+        """End in order, as a daemon does that is told to: nothing may be left in its hands."""
+        self.note.stopping = True
+        others = [name for name in self.loop.health() if name not in ("engine", "renewal", "deadlines")]
+        await self.loop.stop(others)
+        await self.engine.stop(self.world.chance.choice((0.0, 0.5, 5.0)))
+        await self.loop.stop()
+        await self.store.owners.retire(self.owner)
+        await self.store.close()
+
     def kill(self, why: str) -> None:
         """End it from outside: nothing of it runs again, and its open transaction is lost."""
         if self.life.dead:
@@ -124,11 +171,19 @@ class Process:
 
     def let_go(self) -> None:
         """What the operating system does for the dead: files are closed, locks fall free, nothing is committed."""
+        if self._writer is None:
+            return
         store = self.store
         for connection in (store._writer._connection, store._reader._connection, store._care_connection):
             connection.close()
         if store._keeper is not None:
             store._keeper.release()
+
+    def abandon(self) -> None:
+        """The schedule is over: whoever is still alive is dropped where it stands."""
+        if not self.life.dead:
+            self.life.dead = True
+            self.let_go()
 
     def crash(self, why: str) -> None:
         """End it from within."""
@@ -153,12 +208,8 @@ class Process:
 
     def _probe(self, point: str) -> None:
         world = self.world
-        if point == "after_commit":
-            connection = self.store._writer._connection
-            assert isinstance(connection, SimConnection)
-            if connection.changes != self._changes:
-                self._changes = connection.changes
-                world.observer.look(world.loop.time())
+        if point == "after_commit" and self._writer is not None and (touched := self._writer.touched()):
+            world.observer.look(world.loop.time(), touched)
         if self.crash_point is not None and self.crash_point[0] == point:
             left = self.crash_point[1] - 1
             self.crash_point = (point, left)
@@ -180,53 +231,6 @@ class Process:
             return
         duties = {"events": ("router",), "deliveries": ("engine",)}.get(topic, ("router", "sweeper"))
         self.loop.wake(*duties)
-
-
-class Witness:
-    """Between an engine and the store: writes down what the store answered to each settlement."""
-
-    def __init__(self, process: Process, inner: Deliveries) -> None:
-        self._process, self._inner = process, inner
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
-    async def settle(self, owner: Owner, settlements: Sequence[Settlement]) -> set[int]:
-        lost = await self._inner.settle(owner, settlements)
-        ledger = self._process.world.ledger
-        for item in settlements:
-            id, token = item.claim.delivery.id, item.claim.token
-            ledger.settled.append(Settled(ledger.next_n(), self._process.name, id, token, id in lost))
-            if id in lost:
-                ledger.fault("settlement refused: lease lost")
-                self._process.log(f"lost its lease of {id}")
-        return lost
-
-
-class Seldom:
-    """A duty once a second. Twenty looks a second at the same deadlines would be most of a schedule's steps."""
-
-    def __init__(self, inner: Duty) -> None:
-        self._inner, self.name = inner, inner.name
-
-    async def tick(self) -> float | None:
-        await self._inner.tick()
-        return 1.0
-
-
-class OneByOne:
-    """Routing in batches of one."""
-
-    def __init__(self, inner: Routing) -> None:
-        self._inner = inner
-
-    @asynccontextmanager
-    async def batch(self, limit: int) -> AsyncIterator[RoutingBatch]:
-        async with self._inner.batch(1) as batch:
-            yield batch
-
-    async def backlog(self) -> int:
-        return await self._inner.backlog()
 
 
 def _pass_on(done: asyncio.Task[T], answer: asyncio.Future[T]) -> None:

@@ -9,7 +9,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from holdfast.domain.delivery import Claim, Delivered, Outcome
-from holdfast.domain.errors import Reject
+from holdfast.domain.errors import Reject, RetryAfter
 from holdfast.domain.event import Event, NewEvent, new_event
 from holdfast.egress.deliverers.handler import HandlerDeliverer
 from holdfast.egress.deliverers.webhook import judge
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from holdfast.testing.sim.process import Process
 
 SLOW_S = (31.0, 75.0)
+AFTER_S = 2.0
 _FATE: ContextVar[Callable[[], object]] = ContextVar("fate")
 
 
@@ -44,9 +45,12 @@ class Receivers:
             return delay, {"poison": "503", "reject": "400", "killer": "kill"}[kind]
         troubles = [
             name
-            for name, on in (("503", swarm.server_errors), ("307", swarm.redirects), ("lost", swarm.lost_replies))
+            for name, on in (
+                ("503", swarm.server_errors), ("307", swarm.redirects), ("lost", swarm.lost_replies),
+                ("lied", swarm.lying), ("429", swarm.throttles),
+            )
             if on
-        ]
+        ]  # fmt: skip
         if swarm.rejects and chance.random() < 0.05:
             return delay, "400"
         if troubles and chance.random() < 0.3:
@@ -69,7 +73,8 @@ class SimWebhook:
         answer = await take(self._process, claim)
         if answer == "lost":
             raise ConnectionResetError("the answer was lost")
-        outcome = judge(200 if answer == "ok" else int(answer), None, {})
+        status = {"ok": 200, "lied": 500}.get(answer) or int(answer)
+        outcome = judge(status, AFTER_S if status == 429 else None, {})
         if isinstance(outcome, Delivered) and claim.event.type == "sim.fact" and claim.event.seq % 4 == 0:
             return Delivered(effects=[_effect(self._process, claim.event)])
         return outcome
@@ -102,6 +107,8 @@ async def _plain(event: Event) -> None:
     answer = await _FATE.get()()  # type: ignore[misc]
     if answer == "400":
         raise Reject("refused")
+    if answer == "429":
+        raise RetryAfter(AFTER_S)
     if answer != "ok":
         raise ConnectionError(answer)
 
@@ -116,7 +123,7 @@ async def take(process: Process, claim: Claim) -> str:
         ledger.next_n(), process.name, claim.delivery.id, claim.delivery.generation,
         claim.delivery.contract_id or "", event.id, event.stream, event.seq, world.key_of(event),
         digest_json(event.payload), event.payload_json, claim.token, stale,
-        None if stale else observer.overtaken(row.id),
+        None if stale else observer.overtaken(row.id), world.loop.time(),
     )  # fmt: skip
     ledger.attempts.append(attempt)
     process.log(f"attempt {attempt.delivery} seq {event.seq} of {event.stream}{' (stale)' if stale else ''}")

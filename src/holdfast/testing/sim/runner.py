@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import gc
 import logging
-import shutil
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
+from random import Random
 
-from holdfast.store.sqlite.store import prepare_file
 from holdfast.testing.prove.evidence import Violation
 from holdfast.testing.sim.checks import check_case
-from holdfast.testing.sim.driver import DRIVER
-from holdfast.testing.sim.mutants import NONE, Mutant
+from holdfast.testing.sim.mutants import MUTANTS, NONE, Mutant, recorded_seeds
+from holdfast.testing.sim.stage import Theatre
+from holdfast.testing.sim.swarm import draw_swarm
 from holdfast.testing.sim.world import World
 
 COLLECT_EVERY = 50
-_MEMORY = Path("/dev/shm")
+FRESH_EVERY = 8
 
 
 @dataclass(frozen=True)
@@ -67,29 +65,26 @@ class Runner:
     """Use as a context. Its folder lies in memory where the system has such a place."""
 
     def __enter__(self) -> Runner:
-        place = _MEMORY if _MEMORY.is_dir() else None
-        self._root = Path(tempfile.mkdtemp(prefix="holdfast-sim-", dir=place))
-        self._template = self._root / "template.db"
-        prepare_file(self._template, DRIVER, own=True, create=True)
+        self._theatre = Theatre().__enter__()
         self._count = 0
         gc.disable()  # what a schedule leaves behind is looked through now and then, not all the time
         return self
 
     def __exit__(self, *exception: object) -> None:
         gc.enable()
-        shutil.rmtree(self._root, ignore_errors=True)
+        self._theatre.__exit__(*exception)
 
-    def run(self, seed: int, mutant: Mutant = NONE, *, trace: bool = False) -> Outcome:
-        """One seed, from its first event to the verdict."""
-        folder = self._root / f"seed{seed}"
-        folder.mkdir()
+    def run(self, seed: int, mutant: Mutant = NONE, *, trace: bool = False, fresh: bool | None = None) -> Outcome:
+        """One seed, from its first event to the verdict. `fresh`: on a file of its own, as every eighth is."""
+        chance, theatre = Random(seed), self._theatre
+        swarm = draw_swarm(chance)
+        fresh = swarm.needs_own_file or (seed % FRESH_EVERY == 0 if fresh is None else fresh)
         try:
-            with mutant.at_large(), _without_noise() as noise:
-                world = World(seed, folder, self._template, mutant, trace)
+            with mutant.at_large(), _without_noise() as noise, theatre.fresh() if fresh else theatre.warm() as stage:
+                world = World(chance, swarm, stage, mutant, trace)
                 case = world.run()
                 violations = check_case(case)
         finally:
-            shutil.rmtree(folder)
             self._count += 1
             if self._count % COLLECT_EVERY == 0:
                 gc.collect()
@@ -107,12 +102,19 @@ class Runner:
             totals.add(outcome)
             if twice_every and totals.seeds % twice_every == 1:
                 totals.repeated += 1
-                if self.run(seed).fingerprint != outcome.fingerprint:
+                if self.run(seed, fresh=seed % FRESH_EVERY != 0).fingerprint != outcome.fingerprint:
                     fault = Violation("determinism", str(seed), "two runs of this seed took different ways")
                     totals.failed.append(Outcome(seed, (fault,), outcome.fingerprint, Counter(), outcome.switches))
             seed += 1
         totals.seconds = time.perf_counter() - began_s
         return totals
+
+    def kill(self, name: str) -> Outcome | None:
+        """A mutant by one of its recorded seeds: what saw it, if they still do."""
+        for seed in recorded_seeds().get(name, ()):
+            if (outcome := self.run(seed, MUTANTS[name])).violations:
+                return outcome
+        return None
 
     def first_kill(self, mutant: Mutant, first: int, count: int) -> Outcome | None:
         """The first seed that sees a mutant."""

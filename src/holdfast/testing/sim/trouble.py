@@ -27,6 +27,11 @@ PAUSES = [
     ],
 ]
 FREEZE_S = (0.5, 8.0, 33.0, 45.0)
+FUSES = (8, 30, 90)
+"""Statements until a process that opens its store dies: most of them fall into opening, migrating, or making it."""
+SKEWS_MS = (-90_000, -4_000, 0, 4_000, 90_000)
+NOTICED_S = 9.0
+"""After standing still: till then a process may not have noticed what it lost. It renews every 7.5 s."""
 
 
 class Trouble:
@@ -44,7 +49,8 @@ class Trouble:
                 (self._reboot, swarm.reboot),
                 (self._freeze, swarm.freeze),
                 (self._step_wall, swarm.wall_steps),
-                (self._kill_second, swarm.second_owner),
+                (self._kill_other, swarm.second_owner),
+                (self._stop, swarm.stops),
                 (self._operate, swarm.operator),
                 (self._change_contracts, swarm.contract_changes),
                 (self._pause, swarm.pauses),
@@ -70,10 +76,22 @@ class Trouble:
             else:
                 keeper.crash_point = (self._chance.choice(POINTS), self._chance.randint(0, 4))
 
-    def disturb_import(self, keeper: Process) -> None:
-        """Between the commit of an import and the removal of its record there is but one moment to die."""
-        if self._world.swarm.crash_commit and self._chance.random() < 0.3:
-            keeper.crash_point = ("after_commit", self._chance.randint(0, 6))
+    def fuse_length(self) -> int | None:
+        """A process is about to open the store: when it shall die over it, if it shall."""
+        if self._world.swarm.crash_opening and not self._world.calm and self._chance.random() < 0.5:
+            return self._chance.randint(0, self._chance.choice(FUSES))
+        return None
+
+    def draw_skew_ms(self) -> int:
+        """How far off the wall clock of a new process is."""
+        return self._chance.choice(SKEWS_MS) if self._world.swarm.skew and not self._world.calm else 0
+
+    def imported(self, keeper: Process) -> None:
+        """Between the commit of an import and the removal of its records there is but one moment to die."""
+        swarm, calm = self._world.swarm, self._world.calm
+        if (swarm.crash_commit or swarm.crash_step) and not calm and self._chance.random() < 0.4:
+            self._world.ledger.fault("crash between import and removal")
+            keeper.crash("between import and removal")
 
     def end(self) -> None:
         """Disarm everything, and set the wall clock right: ahead of every time that was ever written down."""
@@ -82,9 +100,11 @@ class Trouble:
             process.crash_in = process.crash_point = None
         self._remember_wall()
         world.clock.step_wall(max(0, self._highest_ms - world.clock.now_ms()))
-        second = world.second
-        if second is not None and (second.note.suspended or self._chance.random() < 0.5):
-            second.kill("the trouble is over")
+        for process in world.alive:
+            process.clock.skew_ms = 0
+        for other in world.others:
+            if other.note.declared_dead or other.note.still_until_s > 0 or self._chance.random() < 0.5:
+                other.kill("the trouble is over")
 
     async def restore(self) -> None:
         """What is switched off or paused keeps waiting: on with it."""
@@ -96,9 +116,7 @@ class Trouble:
                 await asyncio.sleep(0.5)
 
     def _victim(self) -> Process | None:
-        world = self._world
-        alive = [p for p in (world.keeper, world.second) if p is not None and not p.life.dead]
-        return self._chance.choice(alive) if alive else None
+        return self._world.anyone()
 
     def _crash_at_commit(self) -> None:
         if victim := self._victim():
@@ -126,7 +144,8 @@ class Trouble:
         seconds = self._chance.choice(FREEZE_S)
         self._world.ledger.fault("freeze" if seconds < 30 else "freeze beyond the lease")
         again = victim.life.frozen_until > self._world.loop.time()
-        victim.note.suspended = victim.note.suspended or again or seconds >= 15
+        if again or seconds >= 15:
+            victim.note.still_until_s = self._world.loop.time() + seconds + NOTICED_S
         victim.log(f"freezes for {seconds} s")
         self._world.loop.freeze(victim.life, seconds)
 
@@ -139,13 +158,28 @@ class Trouble:
         self._world.ledger.log(self._world.loop.time(), f"the wall clock steps by {ms} ms")
 
     def _remember_wall(self) -> None:
-        self._highest_ms = max(self._highest_ms, self._world.clock.now_ms())
+        most_ms = max((process.clock.skew_ms for process in self._world.processes.values()), default=0)
+        self._highest_ms = max(self._highest_ms, self._world.clock.now_ms() + most_ms)
 
-    def _kill_second(self) -> None:
-        second = self._world.second
-        if second is not None and not second.life.dead:
-            self._world.ledger.fault("second owner killed")
-            second.kill("killed")
+    def _kill_other(self) -> None:
+        if others := self._world.others:
+            self._world.ledger.fault("another owner killed")
+            self._chance.choice(others).kill("killed")
+
+    async def _stop(self) -> None:
+        """Somebody stops a process in order. It may die over it all the same."""
+        process = self._world.anyone()
+        if process is None or not process.started:
+            return
+        self._world.ledger.fault("stopped in order")
+        try:
+            await process.call(process.stop())
+        except (Died, StoreBusy):
+            process.kill("while it stopped")
+            return
+        if held := self._world.observer.held_by(process.owner.id):
+            self._world.errors.append(f"{process.name} stopped in order, and still has a lease of {held}")
+        process.kill("stopped in order")
 
     async def _operate(self) -> None:
         """An operator takes up ended deliveries again, or cancels one that waits."""
@@ -153,7 +187,7 @@ class Trouble:
         if not seen:
             return
         chosen = self._chance.choice(seen)
-        self._world.ledger.operated.add(chosen.id)
+        self._world.ledger.operated[chosen.id] = self._world.loop.time()
         self._world.ledger.fault("operator")
         if chosen.state == "pending":
             await self._ask(lambda process: process.store.operator.cancel(process.owner, [chosen.id], "operator"))

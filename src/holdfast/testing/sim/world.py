@@ -4,77 +4,86 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 from collections.abc import Awaitable
-from pathlib import Path
 from random import Random
 
 from holdfast.domain.errors import StoreBusy
-from holdfast.domain.event import Event, NewEvent
-from holdfast.testing.prove.records import Accepted, Sent, digest_json
+from holdfast.domain.event import Event
+from holdfast.testing.prove.evidence import StoreRows
 from holdfast.testing.prove.snapshot import read_store
+from holdfast.testing.sim.clients import Clients
 from holdfast.testing.sim.clock import LoopClock
 from holdfast.testing.sim.ledger import Case, Ledger
 from holdfast.testing.sim.loop import Life, SimLoop, Stuck
 from holdfast.testing.sim.mutants import Mutant
 from holdfast.testing.sim.observer import Observer
-from holdfast.testing.sim.process import Died, Process
+from holdfast.testing.sim.process import CannotOpen, Died, Process
 from holdfast.testing.sim.receiver import Receivers
-from holdfast.testing.sim.scene import CONTRACTS, STREAMS, draw_fact, killer_fact, lay_in_spool
-from holdfast.testing.sim.swarm import Swarm, draw_swarm
+from holdfast.testing.sim.scene import CONTRACTS
+from holdfast.testing.sim.stage import VERSIONS, Stage
+from holdfast.testing.sim.swarm import Swarm
 from holdfast.testing.sim.trouble import Trouble
 
-QUIET_MAX_S = 400.0
+QUIET_MAX_S = 200.0
 LEAK_LOOKS = 12
+OTHERS_MAX = 2
+NOTHING = StoreRows([], [], [], frozenset(), frozenset(), {}, [])
 
 
 class World:
     """Everything of one schedule. All of its chance comes from the seed."""
 
-    def __init__(self, seed: int, folder: Path, template: Path, mutant: Mutant, trace: bool = False) -> None:
-        self.seed, self.mutant = seed, mutant
-        self.chance = Random(seed)
-        self.swarm: Swarm = draw_swarm(self.chance)
-        self.loop = SimLoop(Random(self.chance.getrandbits(64)), shuffled=not self.swarm.unshuffled)
+    def __init__(self, chance: Random, swarm: Swarm, stage: Stage, mutant: Mutant, trace: bool = False) -> None:
+        self.chance, self.swarm, self.stage, self.mutant = chance, swarm, stage, mutant
+        self.loop = SimLoop(Random(chance.getrandbits(64)), shuffled=not swarm.unshuffled)
         self.loop.before_step = self._before_step
         self.clock = LoopClock(self.loop)
         self.ledger = Ledger(trace=[] if trace else None)
-        self.receivers = Receivers(self.chance, self.swarm)
-        self.path, self.spool = folder / "sim.db", folder / "spool"
-        self.spool.mkdir()
-        shutil.copyfile(template, self.path)
-        self.observer = Observer(self.path, self.ledger)
+        self.receivers = Receivers(chance, swarm)
+        self.observer = Observer(stage.path, stage.driver, self.ledger)
         self.calm = False
         self.processes: dict[Life, Process] = {}
         self.keeper: Process | None = None
-        self.second: Process | None = None
         self.trouble = Trouble(self)
+        self.errors: list[str] = []
+        self._clients = Clients(self)
+        self._story: asyncio.Task[None] | None = None
         self._quiet = False
         self._leaks: list[str] = []
 
     def run(self) -> Case:
-        errors: list[str] = []
+        if self.swarm.old_file and VERSIONS:
+            self.stage.make_old(self.chance.choice(VERSIONS), self._clients.old_facts())
+        elif self.swarm.no_file:
+            self.stage.path.unlink()
         try:
             self.loop.run(self._main())
         except Stuck as error:
-            errors.append(str(error))
+            self.errors.append(str(error))
         finally:
             for process in self.processes.values():
-                if not process.life.dead:
-                    process.life.dead = True
-                    process.let_go()
+                process.abandon()
+            self.errors += [f"delivery {id} changed unseen" for id in self.observer.missed()]
+            self.errors += [f"in the end there is {what}" for what in self.observer.stray()]
             self.observer.close()
-        errors += self.loop.errors + self._leaks
+        self.errors += self.loop.errors + self._leaks
         self.ledger.log(self.loop.time(), f"end after {self.loop.steps} steps")
         contracts = frozenset(contract.id for contract in CONTRACTS)
         ordered = frozenset(contract.id for contract in CONTRACTS if contract.is_ordered)
-        return Case(self.ledger, read_store(self.path), contracts, ordered, self._quiet, tuple(errors))
+        rows = read_store(self.stage.path) if self.observer.began else NOTHING
+        return Case(self.ledger, rows, contracts, ordered, self._quiet, tuple(self.errors))
 
     async def _main(self) -> None:
+        self._story = self._begin(self._tell())
+        await asyncio.wait([self._story])
+        if not self._story.cancelled():
+            self._story.result()
+
+    async def _tell(self) -> None:
         self._begin(self._keep_keeper())
-        if self.swarm.second_owner:
-            self._begin(self._keep_second())
-        clients = [self._begin(self._client(number)) for number in range(self.chance.randint(1, 3))]
+        for index in range(self.chance.randint(1, OTHERS_MAX) if self.swarm.second_owner else 0):
+            self._begin(self._keep_other(index))
+        clients = [self._begin(self._clients.run(number)) for number in range(self._clients.count)]
         trouble = self._begin(self.trouble.run())
         await asyncio.gather(*clients)
         await trouble
@@ -83,84 +92,57 @@ class World:
     def _begin(self, work: Awaitable[None]) -> asyncio.Task[None]:
         return self.loop.create_task(work)  # type: ignore[arg-type]
 
-    async def _client(self, number: int) -> None:
-        """Publishes facts, and asks again with the same key until it has an answer."""
-        for i in range(self.chance.randint(2, 6)):
-            await asyncio.sleep(self.chance.choice((0.0, 0.0, 0.05, 0.4, 1.5)))
-            if self.swarm.spool and self.chance.random() < 0.4:
-                self._spool(f"spool:{number}:{i}", number)
-                continue
-            facts = [self._fact(f"{number}:{i}:{j}") for j in range(self.chance.choice((1, 1, 3)))]
-            await self._publish(facts)
+    @property
+    def others(self) -> list[Process]:
+        """Who works on the file without being its keeper."""
+        return [process for process in self.processes.values() if not process.keep and not process.life.dead]
 
-    def _fact(self, key: str) -> NewEvent:
-        stream = self.chance.choice((*STREAMS, None))
-        if self.swarm.killer and not any(name.startswith("killer") for name in self.ledger.sent):
-            key = f"killer:{key}"
-            fact = killer_fact(key, stream)
-        else:
-            fact = draw_fact(self.chance, self.swarm, key, stream)
-        self.ledger.sent[key] = Sent(key, stream, digest_json({"key": key, "kind": _kind(fact)}), self.ledger.next_n())
-        return fact
+    @property
+    def alive(self) -> list[Process]:
+        return [process for process in self.processes.values() if not process.life.dead]
 
-    def _spool(self, key: str, number: int) -> None:
-        stream, id = f"spool:{number}", f"evt_{self.chance.getrandbits(96):024x}"
-        fact = draw_fact(self.chance, Swarm(), key, stream)
-        self.ledger.sent[key] = Sent(key, stream, digest_json({"key": key, "kind": "good"}), self.ledger.next_n())
-        lay_in_spool(self.spool, fact, id, self.clock, self.chance)
-        self.ledger.spooled.append((id, key, stream))
-        if self.keeper is not None:
-            self.trouble.disturb_import(self.keeper)
-
-    async def _publish(self, facts: list[NewEvent]) -> None:
-        while True:
-            process = self._anyone()
-            if process is not None:
-                try:
-                    answers = await process.call(process.store.events.append(facts))
-                    break
-                except (Died, StoreBusy):
-                    self.ledger.fault("client without an answer")
-            await asyncio.sleep(0.05)
-        for fact, answer in zip(facts, answers, strict=True):
-            key = fact.dedup_key or ""
-            line = Accepted(key, answer.id, answer.stream, answer.seq, answer.duplicate, self.ledger.next_n())
-            self.ledger.accepted.append(line)
-            self.ledger.log(self.loop.time(), f"accepted {key} as {answer.id} {answer.stream} {answer.seq}")
-
-    def _anyone(self) -> Process | None:
-        alive = [process for process in (self.keeper, self.second) if process is not None and not process.life.dead]
+    def anyone(self) -> Process | None:
+        alive = self.alive
         return self.chance.choice(alive) if alive else None
-
-    def _at_work(self) -> list[Process]:
-        return [process for process in self.processes.values() if process.started and not process.life.dead]
 
     async def _keep_keeper(self) -> None:
         """Start a keeper, and another one whenever it dies."""
         for number in range(1, 1000):
-            if self.second is not None and not self.second.life.dead:
-                self.second.note.suspended = True  # a fresh keeper takes everybody before it for dead
-            keeper = self.keeper = self._open(f"keeper{number}", keep=True)
+            for other in self.others:
+                other.note.declared_dead = True  # a fresh keeper takes everybody before it for dead
+            keeper = self.keeper = self._make(f"keeper{number}", keep=True)
+            if keeper.life.dead:  # it did not even come to open the store
+                await asyncio.sleep(0.02)
+                continue
             if number > 1:
                 self.trouble.disturb_recovery(keeper)
             await self._start(keeper)
             await keeper.died
             await asyncio.sleep(self.chance.choice((0.0, 0.02, 0.5)))
 
-    async def _keep_second(self) -> None:
-        """A second engine on the same file. Its death is noticed by nobody: only its leases end."""
+    async def _keep_other(self, index: int) -> None:
+        """Another engine on the same file. Its death is noticed by nobody: only its leases end."""
         for number in range(1, 1000):
             await asyncio.sleep(self.chance.choice((0.1, 1.0, 5.0)))
             if self.calm:
                 return
-            second = self.second = self._open(f"second{number}", keep=False)
-            second.note.suspended = self.keeper is not None and not self.keeper.started  # who may yet take it for dead
-            await self._start(second)
-            await second.died
+            other = self._make(f"other{index}.{number}", keep=False)
+            # the keeper that has not started yet may take this one for dead, too
+            other.note.declared_dead = self.keeper is not None and not self.keeper.started
+            if not other.life.dead:
+                await self._start(other)
+                await other.died
 
-    def _open(self, name: str, keep: bool) -> Process:
+    def _make(self, name: str, keep: bool) -> Process:
         process = Process(self, name, keep)
         self.processes[process.life] = process
+        try:
+            process.open(self.trouble.fuse_length())
+        except CannotOpen as error:
+            self.errors.append(str(error))
+            process.kill("it cannot open the store")
+            if self._story is not None:
+                self._story.cancel()
         return process
 
     async def _start(self, process: Process) -> None:
@@ -179,16 +161,20 @@ class World:
         began_s = self.loop.time()
         await self.trouble.restore()
         while self.loop.time() < began_s + QUIET_MAX_S:
-            if self.observer.waiting() == (0, 0) and not any(name.endswith(".evt") for name in os.listdir(self.spool)):
+            if self.observer.waiting() == (0, 0) and not self._spooled():
                 self._quiet = True
                 await self._look_for_leaks()
                 return
             await asyncio.sleep(0.5)
 
+    def _spooled(self) -> bool:
+        return any(name.endswith(".evt") for name in os.listdir(self.stage.spool))
+
     async def _look_for_leaks(self) -> None:
         """With its next renewal at the latest an engine learns what an operator took out of its hands."""
         for _ in range(LEAK_LOOKS):
-            self._leaks = [leak for process in self._at_work() if (leak := process.leaked()) is not None]
+            at_work = [process for process in self.alive if process.started]
+            self._leaks = [leak for process in at_work if (leak := process.leaked()) is not None]
             if not self._leaks:
                 return
             await asyncio.sleep(1.0)
@@ -204,7 +190,3 @@ class World:
 
     def _before_step(self, life: Life) -> None:
         self.processes[life].before_step()
-
-
-def _kind(fact: NewEvent) -> str:
-    return next(kind for kind in ("killer", "poison", "reject", "good") if f'"{kind}"'.encode() in fact.payload)
