@@ -18,6 +18,7 @@ class PostgresContracts:
         self._pool, self._clock, self._changed = pool, clock, changed
 
     async def put(self, contract: Contract, secret: str | None, *, keep: bool = False) -> None:
+        await self._pool.opened()
         now_ms = self._clock.now_ms()
 
         async def work(session: Session) -> None:
