@@ -8,37 +8,14 @@ from typing import Any
 
 import pytest
 
-from holdfast.domain.address import KINDS, parse_address
-from holdfast.domain.contract import Contract
-from holdfast.domain.delivery import Claim, Delivered, Settlement, settle
 from holdfast.domain.event import new_event
-from holdfast.domain.retry import POLICIES
-from holdfast.store.base import ClaimRequest, Owner, Plan, Served, Store, Target
+from holdfast.store.base import Plan, Store
 from holdfast.store.postgres import wire
 from holdfast.store.postgres.store import PostgresStore
+from pg_work import claim, end, send
 from postgres import Server, opened
 
 pytest_plugins = ("postgres",)
-
-
-async def send(store: Store, count: int = 1) -> None:
-    await store.contracts.put(Contract("c", parse_address("handler:h")), None)
-    (queue,) = await store.contracts.queues()
-    await store.events.append([new_event("t") for _ in range(count)])
-    async with store.routing.batch(500) as batch:
-        target = Target(queue.id, "handler:h", "handler", None)
-        assert await batch.commit([Plan(event.n, (target,), 0) for event in batch.events])
-
-
-async def claim(store: Store, owner: Owner, lease_s: float = 3600) -> list[Claim]:
-    leases, room = dict.fromkeys(KINDS, round(lease_s * 1000)), dict.fromkeys(KINDS, 1000)
-    request = ClaimRequest(owner.id, Served(frozenset(KINDS), frozenset()), 100, leases, {}, room)
-    return (await store.deliveries.claim(request)).claims
-
-
-async def end(store: Store, owner: Owner, claims: list[Claim]) -> set[int]:
-    after = settle(0, Delivered(), POLICIES["webhook"], 1_700_000_000_000, 0.0)
-    return await store.deliveries.settle(owner, [Settlement(one, after, outcome="delivered") for one in claims])
 
 
 async def until(condition: Any, seconds: float = 10.0) -> None:
@@ -157,7 +134,7 @@ async def test_where_listen_does_not_work_it_is_said_once_and_polling_does_the_w
             assert len(await claim(store, owner)) == 1
             assert store.care.changed_elsewhere() is False
     assert [record.message for record in caplog.records if "LISTEN" in record.message] == [
-        "LISTEN does not work on this connection (a pooler?): new events are found by polling"
+        "LISTEN does not work on this connection: new events are found by polling"
     ]
 
 

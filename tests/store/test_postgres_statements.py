@@ -19,6 +19,8 @@ ONLY_HERE = {
     "owner_lock": "on SQLite a file lock proves the keeper's life",
     "owner_unlock": "as owner_lock",
     "owner_back": "a broken connection may come back; a file lock does not break",
+    "owner_seen": "behind a pooler there is no lock to hold, so it says that it lives",
+    "lease_prolong": "another process may claim here; on SQLite the keeper is alone",
     "delivery_events": "ends are fenced by state in the same statement, so only the event's id is missing",
     "burst_new": "deliveries are numbered by the database here, so the new ones are asked for",
     "burst_ready": "who waits behind a head has no row in ready",

@@ -49,6 +49,23 @@ class Server:
     def url(self, schema: str) -> str:
         return f"postgresql://postgres@/postgres?host={self.folder}&schema={schema}"
 
+    def run(self) -> None:
+        options = f"-c listen_addresses='' -c unix_socket_directories={self.folder} -c max_connections=200"
+        _run(self._control, "-D", self._data, "-o", options, "-l", self.folder / "log", "-w", "-s", "start")
+
+    def stop(self) -> None:
+        """At once, as in a crash: nothing is written down, and the next start recovers from the log."""
+        if (self._data / "postmaster.pid").exists():
+            _run(self._control, "-D", self._data, "-m", "immediate", "-s", "stop")
+
+    @property
+    def _control(self) -> Path:
+        return self.programs / "pg_ctl"
+
+    @property
+    def _data(self) -> Path:
+        return self.folder / "data"
+
     def psql(self, sql: str, role: str = "postgres") -> subprocess.CompletedProcess[str]:
         """Statements as a person would type them, stopping at the first error."""
         command = [str(_psql(self.programs)), "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1"]
@@ -88,25 +105,29 @@ def oldest_and_newest() -> list[ParameterSet]:
 
 @lru_cache
 def start(version: str) -> Server:
+    """The one server of a version that all tests share."""
+    return own_server(version)
+
+
+def own_server(version: str) -> Server:
+    """A server that a test may stop, kill and start again."""
     programs = versions()[version]
     folder = Path(tempfile.mkdtemp(prefix=f"hf-pg{version}-", dir=_fast_folder()))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    server = Server(version, programs, folder)
     try:
-        _give(folder)
+        give_to_nobody(folder)
         _run(programs / "initdb", "-D", folder / "data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
-        options = f"-c listen_addresses='' -c unix_socket_directories={folder} -c max_connections=200"
-        _run(programs / "pg_ctl", "-D", folder / "data", "-o", options, "-l", folder / "log", "-w", "-s", "start")
+        server.run()
     except (OSError, subprocess.SubprocessError) as error:
         told = getattr(error, "stderr", None) or error
         pytest.fail(f"PostgreSQL {version} from {programs} did not start: {told}", pytrace=False)
-    atexit.register(_run, programs / "pg_ctl", "-D", folder / "data", "-m", "immediate", "-s", "stop")
+    atexit.register(server.stop)
     _tried.add(version)
-    return Server(version, programs, folder)
+    return server
 
 
 def _run(program: Path, *arguments: object) -> None:
-    """As somebody other than root: the server insists on that."""
-    user = {"user": "nobody", "group": pwd.getpwnam("nobody").pw_gid, "extra_groups": []} if os.geteuid() == 0 else {}
     subprocess.run(
         [str(program), *map(str, arguments)],
         check=True,
@@ -116,8 +137,13 @@ def _run(program: Path, *arguments: object) -> None:
         cwd="/",
         text=True,
         timeout=60,
-        **user,  # type: ignore[arg-type]
+        **as_nobody(),
     )
+
+
+def as_nobody() -> dict[str, Any]:
+    """For a process that insists on not being root's."""
+    return {"user": "nobody", "group": pwd.getpwnam("nobody").pw_gid, "extra_groups": []} if os.geteuid() == 0 else {}
 
 
 def _fast_folder() -> str | None:
@@ -126,7 +152,7 @@ def _fast_folder() -> str | None:
     return str(memory) if memory.is_dir() and shutil.disk_usage(memory).free > 4 << 30 else None
 
 
-def _give(folder: Path) -> None:
+def give_to_nobody(folder: Path) -> None:
     if os.geteuid() == 0:
         os.chown(folder, pwd.getpwnam("nobody").pw_uid, pwd.getpwnam("nobody").pw_gid)
     folder.chmod(0o755)

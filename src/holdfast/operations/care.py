@@ -53,7 +53,7 @@ class CareVerbs:
             "next_due_at": when(next_due),
             "paused": [{"scope": scope, "name": name} for scope, name, _ in await self._store.operator.pauses()],
             "duties": duties,
-            "warnings": self._warnings(),
+            "notes": [*self._warnings(), *self._store.care.notes()],
         }
 
     async def pause(self, scope: str, name: str) -> dict[str, Any]:

@@ -71,6 +71,8 @@ def _refuse(connection: Any, verb: str, other: str, others: Mapping[str, Any], k
     name = f"{kind.__module__}.{kind.__qualname__}"
     if _find(connection, others) is not None:
         return BadInput(f"{verb} cannot use a {name}; call {other} with it")
+    if (instead := _find(connection, _NOT_IN_A_TRANSACTION)) is not None:
+        return BadInput(f"a {name} runs no transaction; pass {verb} {instead}")
     return BadInput(
         f"{verb} takes the connection your transaction runs on; {name} is not one it knows: "
         f"pass one of {', '.join(sorted(known))}"
@@ -132,6 +134,10 @@ def _django(connection: Any) -> Sync:
             return cursor.fetchall() if cursor.description else []
 
     return Driver(dialect_named(connection.vendor), FORMAT, rows)
+
+
+def _django_cursor(cursor: Any) -> Sync:
+    return _django(cursor.db)
 
 
 async def _aiosqlite(connection: Any) -> Async:
@@ -204,6 +210,7 @@ _SYNC: Mapping[str, Callable[[Any], Sync]] = {
     "sqlalchemy.scoped_session": _sqlalchemy_session,
     "django.BaseDatabaseWrapper": _django,
     "django.ConnectionProxy": _django,
+    "django.CursorWrapper": _django_cursor,
 }
 _ASYNC: Mapping[str, Callable[[Any], Awaitable[Async]]] = {
     "aiosqlite.Connection": _aiosqlite,
@@ -214,4 +221,19 @@ _ASYNC: Mapping[str, Callable[[Any], Awaitable[Async]]] = {
     "sqlalchemy.AsyncConnection": _sqlalchemy_async,
     "sqlalchemy.AsyncSession": _sqlalchemy_async_session,
     "sqlalchemy.async_scoped_session": _sqlalchemy_async_session,
+}
+_NOT_IN_A_TRANSACTION: Mapping[str, str] = {
+    "sqlalchemy.Engine": "the Connection that engine.begin() gives you",
+    "sqlalchemy.AsyncEngine": "the AsyncConnection that engine.begin() gives you",
+    "sqlalchemy.sessionmaker": "a Session of it",
+    "sqlalchemy.async_sessionmaker": "an AsyncSession of it",
+    "sqlalchemy.SessionTransaction": "the Session that it belongs to",
+    "asyncpg.Pool": "the connection that pool.acquire() gives you",
+    "asyncpg.Transaction": "the connection that it belongs to",
+    "psycopg.Transaction": "the Connection that it belongs to",
+    "psycopg.AsyncTransaction": "the AsyncConnection that it belongs to",
+    "psycopg_pool.ConnectionPool": "the Connection that pool.connection() gives you",
+    "psycopg_pool.AsyncConnectionPool": "the AsyncConnection that pool.connection() gives you",
+    "aiosqlite.Cursor": "the Connection that it belongs to",
+    "django.ConnectionHandler": "one of its connections, such as connections['default']",
 }

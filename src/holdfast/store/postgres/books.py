@@ -54,10 +54,11 @@ class PostgresOwners:
         self._pool, self._wire, self._clock = pool, wire, clock
 
     async def enlist(self) -> Owner:
-        now_ms, boot_id = self._clock.now_ms(), self._clock.boot_id
+        await self._wire.lay()
+        now_ms, who = self._clock.now_ms(), (os.getpid(), socket.gethostname(), self._clock.boot_id)
 
         async def work(session: Session) -> Owner:
-            id = int(await session.value(sql.owner_add, os.getpid(), socket.gethostname(), boot_id, now_ms))
+            id = int(await session.value(sql.owner_add, *who, now_ms, self._wire.silent))
             await self._wire.hold(id)  # before anybody can see the row and find its lock free
             unclean = await session.run(sql.owner_end_others, now_ms, id) > 0
             await session.run(sql.owner_forget, now_ms - _FORGET_OWNERS_MS)

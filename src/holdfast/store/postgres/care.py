@@ -63,6 +63,9 @@ class PostgresCare:
         broken = await self._pool.rows(sql.check_indexes)
         return faults + [f"the index {row[0]} is not valid; run: REINDEX INDEX {row[0]}" for row in broken]
 
+    def notes(self) -> list[str]:
+        return self._wire.notes()
+
     def changed_elsewhere(self) -> bool:
         """Whether another process told us of events since we last looked. A hint: polling alone would be right too."""
         return self._wire.take_hint()

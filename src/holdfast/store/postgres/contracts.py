@@ -22,6 +22,7 @@ class PostgresContracts:
     async def put(
         self, contract: Contract, secret: str | None, *, headers: Mapping[str, str] | None = None, keep: bool = False
     ) -> None:
+        await self._pool.opened()
         now_ms = self._clock.now_ms()
 
         async def work(session: Session) -> None:
@@ -32,6 +33,7 @@ class PostgresContracts:
         self._changed("contracts")
 
     async def adopt(self, digest: str, registered: Sequence[Registered]) -> bool:
+        await self._pool.opened()
         now_ms = self._clock.now_ms()
 
         async def work(session: Session) -> bool:
@@ -107,6 +109,7 @@ class PostgresContracts:
         return done
 
     async def rotate(self, id: str, secret: str, overlap_ms: int) -> bool:
+        await self._pool.opened()
         now_ms = self._clock.now_ms()
 
         async def work(session: Session) -> bool:

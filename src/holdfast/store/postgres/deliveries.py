@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from holdfast.domain.delivery import Claim, Settlement
 from holdfast.domain.ids import ENTROPY_BYTES, make_id
 from holdfast.domain.states import Reason, State
-from holdfast.ports import Chance, Clock
+from holdfast.ports import Chance
 from holdfast.store.base import BATCH_MAX, Claimed, ClaimRequest, Owner
 from holdfast.store.postgres.claims import claim
+from holdfast.store.postgres.clock import ServerClock
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.session import Session
 from holdfast.store.postgres.settling import end_unheld, settle
@@ -22,20 +24,25 @@ class PostgresDeliveries:
         self,
         pool: Pool,
         wire: Wire,
-        clock: Clock,
+        clock: ServerClock,
         lease_clock: Callable[[], int | None],
         chance: Chance,
         changed: Callable[[str], None],
     ) -> None:
         self._pool, self._wire, self._clock, self._chance, self._changed = pool, wire, clock, chance, changed
         self._lease_now = lease_clock
+        self._served_since_ms = 0
 
     async def claim(self, request: ClaimRequest) -> Claimed:
         """Repeatable: the token is the same at every try, so that a claim whose answer was lost is found again."""
         now_ms, lease_now, token = self._clock.now_ms(), self._lease_now(), self._chance.token()
-        return await self._pool.run(
+        self._wire.heart.lease_ms = min(request.lease_ms.values())
+        claimed = await self._pool.run(
             lambda session: claim(session, request, now_ms, lease_now, token), durable=False, repeatable=True
         )
+        if claimed.next_due_ms is None:
+            return claimed
+        return replace(claimed, next_due_ms=claimed.next_due_ms - self._clock.shift_ms())
 
     async def renew(self, claims: Sequence[Claim], lease_ms: int) -> set[int]:
         ids, tokens = _fences(claims)
@@ -49,15 +56,20 @@ class PostgresDeliveries:
 
     async def settle(self, owner: Owner, settlements: Sequence[Settlement]) -> set[int]:
         """Not repeated over a lost connection: the second try would find its own tokens gone, and call them lost."""
-        now_ms = self._clock.now_ms()
+        now_ms, shift_ms = self._clock.now_ms(), self._clock.shift_ms()
+        settlements = [_shifted(one, shift_ms) if shift_ms else one for one in settlements]
         effects = [
             [(event, event.id or make_id("evt", now_ms, self._chance.entropy(ENTROPY_BYTES))) for event in s.events]
             for s in settlements
         ]
         ring = not self._wire.working
-        lost = await self._pool.run(lambda session: settle(session, owner.chain, settlements, effects, now_ms, ring))
+        lost, moved = await self._pool.run(
+            lambda session: settle(session, owner.chain, settlements, effects, now_ms, ring)
+        )
         if any(effects):
             self._changed("events")
+        if moved:  # a claim that ran beside this transaction did not see the new heads
+            self._changed("deliveries")
         return lost
 
     async def release(self, claims: Sequence[Claim]) -> None:
@@ -90,6 +102,7 @@ class PostgresDeliveries:
     async def serve(self, addresses: Sequence[str]) -> None:
         """Say which single addresses this process serves, so that nobody buries what waits for them."""
         now_ms = self._clock.now_ms()
+        self._served_since_ms = self._served_since_ms or now_ms
         await self._pool.run(
             lambda session: session.run(sql.queue_serve, now_ms, list(addresses)), durable=False, repeatable=True
         )
@@ -112,7 +125,7 @@ class PostgresDeliveries:
         """End as dead(no_handler) what has waited a grace time for a handler that nobody serves."""
         now_ms = self._clock.now_ms()
         cutoff = now_ms - grace_ms
-        if since_ms > cutoff:
+        if max(since_ms + self._clock.shift_ms(), self._served_since_ms) > cutoff:
             return 0
 
         async def work(session: Session) -> int:
@@ -121,6 +134,18 @@ class PostgresDeliveries:
             return len(await end_unheld(session, owner.chain, events, *end))
 
         return await self._pool.run(work)
+
+
+def _shifted(one: Settlement, shift_ms: int) -> Settlement:
+    """With its times by the database's clock: the engine knows only the clock of its own machine."""
+    due, handed = one.transition.due_at_ms, one.transition.handed_until_ms
+    if due is None and handed is None:
+        return one
+    after = one.transition._replace(
+        due_at_ms=None if due is None else due + shift_ms,
+        handed_until_ms=None if handed is None else handed + shift_ms,
+    )
+    return replace(one, transition=after)
 
 
 def _fences(claims: Sequence[Claim]) -> tuple[list[int], list[int]]:

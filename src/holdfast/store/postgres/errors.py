@@ -25,7 +25,7 @@ FAULTS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientE
 """Everything the driver may throw at us."""
 
 _AGAIN = frozenset({"40001", "40P01", "55P03"})
-_LOST = frozenset({"08000", "08001", "08003", "08004", "08006", "57P01", "57P02", "57P03", "57P05", "53300", "25006"})
+_LOST = frozenset({"25006", "25P03", "53300", "57P01", "57P02", "57P03", "57P05"})
 _MISSING = frozenset({"3F000", "42P01", "42883"})
 
 
@@ -39,7 +39,7 @@ def is_again(error: BaseException) -> bool:
 def is_lost(error: BaseException) -> bool:
     """The connection went. Whether a commit under way happened, nobody knows."""
     if isinstance(error, asyncpg.PostgresError):
-        return error.sqlstate in _LOST
+        return error.sqlstate in _LOST or (error.sqlstate or "").startswith("08")  # 08P01: PgBouncer's own troubles
     return isinstance(error, FAULTS)
 
 

@@ -26,6 +26,7 @@ class PostgresEvents:
         self._gather = Gather(self._append)
 
     async def append(self, events: Sequence[NewEvent]) -> list[Appended]:
+        await self._pool.opened()
         now_ms = self._clock.now_ms()
         answer = await self._gather.append([(event, event.id or self._new_id(now_ms)) for event in events])
         self._changed("events")

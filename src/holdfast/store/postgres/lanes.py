@@ -35,12 +35,13 @@ async def join_lanes(session: Session, keys: Sequence[str]) -> list[Seat]:
     return given
 
 
-async def leave_lanes(session: Session, lanes: Iterable[int | None], now_ms: int) -> None:
-    """After ends: the next of each lane becomes its head, if the lane may go on."""
+async def leave_lanes(session: Session, lanes: Iterable[int | None], now_ms: int) -> bool:
+    """After ends: the next of each lane becomes its head, if the lane may go on. Whether there is one."""
     counts = Counter(lane for lane in lanes if lane is not None)
     if not counts:
-        return
+        return False
     left = await session.rows(sql.lane_leave, list(counts), list(counts.values()))
     going = [lane for lane, waiting, paused in left if waiting and not paused]
     if going:
         await session.run(sql.lane_next, going, now_ms)
+    return bool(going)

@@ -49,15 +49,17 @@ async def check_version(session: Session) -> int:
 
 async def require(session: Session) -> None:
     """For those who only use a store: it must be there and be of this version."""
-    if await check_version(session) < version_known():
+    async with session.raw.transaction(isolation="read_committed"):
+        found = await check_version(session)
+    if found < version_known():
         raise StoreMissing("this database is not set up for this version; run: holdfast db migrate")
 
 
 async def migrate(session: Session, schema: str, made_by: str) -> int:
     """Bring the schema to the newest version. The version found before."""
-    if (found := await check_version(session)) == version_known():
-        return found
-    async with session.raw.transaction():
+    async with session.raw.transaction(isolation="read_committed"):
+        if (found := await check_version(session)) == version_known():
+            return found
         await session.run("SELECT pg_advisory_xact_lock(hashtextextended('holdfast migrate ' || $1, 0))", schema)
         found = await check_version(session)
         if found == version_known():  # somebody else did it while we waited

@@ -7,8 +7,8 @@ from typing import Any
 
 from holdfast.domain.lane import lane_key
 from holdfast.domain.states import Reason, State
-from holdfast.ports import Clock
 from holdfast.store.base import AttemptRow, DeliveryFilter, DeliveryRow, Owner, Page
+from holdfast.store.postgres.clock import ServerClock
 from holdfast.store.postgres.lanes import join_lanes
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.receipts import Leaf, write_link
@@ -23,7 +23,7 @@ _NEWEST = 1 << 62
 
 
 class PostgresOperator:
-    def __init__(self, pool: Pool, clock: Clock, changed: Callable[[str], None]) -> None:
+    def __init__(self, pool: Pool, clock: ServerClock, changed: Callable[[str], None]) -> None:
         self._pool, self._clock, self._changed = pool, clock, changed
 
     async def deliveries(self, wanted: DeliveryFilter, after: str | None, limit: int) -> Page[DeliveryRow]:
@@ -130,6 +130,8 @@ class PostgresOperator:
         return [(row[0], row[1], row[2]) for row in await self._pool.rows(sql.pause_all)]
 
     async def figures(self) -> dict[str, Any]:
+        shift_ms = self._clock.shift_ms()
+
         async def look(session: Session) -> dict[str, Any]:
             ((ready, leased, next_due),) = await session.rows(sql.figures_ready)
             ((lanes, _),) = await session.rows(sql.figures_lanes)
@@ -143,11 +145,16 @@ class PostgresOperator:
                 "in_flight": leased,
                 "lanes": lanes,
                 "dead": await session.value(sql.figures_dead),
-                "next_due_ms": next_due,
-                "oldest_pending_ms": await session.value(sql.figures_oldest),
+                "next_due_ms": _ours(next_due, shift_ms),
+                "oldest_pending_ms": _ours(await session.value(sql.figures_oldest), shift_ms),
             }
 
         return await self._pool.run(look, durable=False, repeatable=True)
+
+
+def _ours(at_ms: int | None, shift_ms: int) -> int | None:
+    """A time of the database's by this process's own clock."""
+    return None if at_ms is None else at_ms - shift_ms
 
 
 async def _revive(session: Session, rows: Sequence[Row], now_ms: int) -> None:

@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import NamedTuple
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
 
 from holdfast.domain.errors import BadConfig
 
 SCHEMA_DEFAULT = "holdfast"
 SCHEMES = ("postgresql", "postgres")
+_HOST_PORT = re.compile(r"([^\s:,@?#]+)(?::(\d{1,5}))?")
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,47}")
 
 
 class Place(NamedTuple):
-    """`dsn` goes to the driver; `shown` is fit to be seen: it has no password."""
+    """`dsn` goes to the driver; `shown` is fit to be seen: it has no password. `direct`: past a pooler, if given."""
 
     dsn: str
     schema: str
     shown: str
+    direct: str | None = None
 
 
 def parse_place(url: str) -> Place:
     """
-    >>> parse_place("postgresql://ann:secret@db/app?schema=jobs")[1:]
+    >>> parse_place("postgresql://ann:secret@db/app?schema=jobs")[1:3]
     ('jobs', 'postgresql://ann@db/app?schema=jobs')
+    >>> parse_place("postgresql://ann@pooler:6432/app?direct=db:5433").direct
+    'postgresql://ann@/app?host=db&port=5433'
     """
     parts = urlsplit(url)
     if parts.scheme not in SCHEMES:
@@ -33,12 +38,24 @@ def parse_place(url: str) -> Place:
     schema = query.pop("schema", SCHEMA_DEFAULT)
     if not _NAME.fullmatch(schema) or schema.startswith("pg_"):
         raise BadConfig(f"schema={schema!r} is not a name this store can use: use a-z, 0-9 and _, at most 48 of them")
+    past = query.pop("direct", None)
     dsn = urlunsplit(parts._replace(query=urlencode(query)))
     user, at, host = parts.netloc.rpartition("@")
     shown = parts._replace(netloc=f"{user.partition(':')[0]}{at}{host}")
     if "password" in query:
         shown = shown._replace(query=urlencode({k: v for k, v in parse_qsl(parts.query) if k != "password"}))
-    return Place(dsn, schema, urlunsplit(shown))
+    return Place(dsn, schema, urlunsplit(shown), None if past is None else _direct(parts, query, past))
+
+
+def _direct(parts: SplitResult, query: Mapping[str, str], past: str) -> str:
+    """The same database and user, reached at another HOST[:PORT], or at the folder of a socket."""
+    found = _HOST_PORT.fullmatch(past)
+    if found is None:
+        raise BadConfig(f"direct={past!r} is not where a server is: use HOST, HOST:PORT or /FOLDER:PORT")
+    user, at, _ = parts.netloc.rpartition("@")
+    where = {"host": found[1], "port": found[2] or "5432"}
+    others = {name: value for name, value in query.items() if name not in where}
+    return urlunsplit(parts._replace(netloc=user + at, query=urlencode({**others, **where}, safe="/")))
 
 
 def in_schema(text: str, schema: str) -> str:

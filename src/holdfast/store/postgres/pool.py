@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from holdfast.domain.errors import StoreError
 from holdfast.ports import Probe
+from holdfast.store.postgres.clock import ServerClock
 from holdfast.store.postgres.errors import FAULTS, is_again, is_lost, translate
 from holdfast.store.postgres.place import Place
 from holdfast.store.postgres.session import Row, Session
@@ -21,7 +22,12 @@ TRIES = 6
 PAUSE_S = 0.02
 
 # A queue's statistics are stale by nature: a plan made while a table was empty must not scan it when it is not.
-_SETTINGS = "SET LOCAL enable_seqscan = off; SET LOCAL jit = off"
+# And whoever stands still in the middle of a transaction loses it: its locks would hold everybody up.
+IDLE_MAX_MS = 10_000
+_SETTINGS = (
+    "SET LOCAL enable_seqscan = off; SET LOCAL jit = off; "
+    f"SET LOCAL idle_in_transaction_session_timeout = {IDLE_MAX_MS}"
+)
 # Claims and routing need no flush of their own: a later settle's flush carries them, and a crash only repeats them.
 _BEGIN = {
     True: f"BEGIN ISOLATION LEVEL READ COMMITTED; {_SETTINGS}; SET LOCAL synchronous_commit = on",
@@ -30,10 +36,15 @@ _BEGIN = {
 
 
 class Pool:
-    """A bounded number of connections, made when they are needed. `prepare` runs once, on the first of them."""
+    """A bounded number of connections, made when they are needed. `prepare` runs once, on the first of them.
 
-    def __init__(self, place: Place, prepare: Work[None], probe: Probe) -> None:
-        self.place, self._prepare, self._probe = place, prepare, probe
+    Behind a pooler, each transaction may run on another server process: then no statement is kept prepared, and even a
+    look is a transaction.
+    """
+
+    def __init__(self, place: Place, prepare: Work[None], probe: Probe, clock: ServerClock) -> None:
+        self.place, self._prepare, self._probe, self.clock = place, prepare, probe, clock
+        self.pooled = False
         self._idle: list[Session] = []
         self._room = asyncio.Semaphore(SIZE_MAX)
         self._first = asyncio.Lock()
@@ -56,14 +67,26 @@ class Pool:
 
     async def alone(self, work: Work[T]) -> T:
         """Run a work of one statement, which is a transaction by itself: one round trip. It must be repeatable."""
-        return await self._try(work, repeatable=True)
+
+        async def whole(session: Session) -> T:
+            if not self.pooled:
+                return await work(session)
+            async with transaction(session, True, self._probe):
+                return await work(session)
+
+        return await self._try(whole, repeatable=True)
+
+    async def opened(self) -> None:
+        """Once it returns there has been a connection: we know the database's clock, and whether a pooler is there."""
+        if not self._prepared:
+            await self._try(_nothing, repeatable=True)
 
     async def rows(self, text: str, *values: Any) -> list[Row]:
         """Look at something."""
-        return await self._try(lambda session: session.rows(text, *values), repeatable=True)
+        return await self.alone(lambda session: session.rows(text, *values))
 
     async def value(self, text: str, *values: Any) -> Any:
-        return await self._try(lambda session: session.value(text, *values), repeatable=True)
+        return await self.alone(lambda session: session.value(text, *values))
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[Session]:
@@ -111,21 +134,31 @@ class Pool:
             if not session.closed:
                 return session
             self.pids.discard(session.pid)
-        session = await Session.connect(self.place)
+        if not self._prepared:
+            await self._prepare_once()
+        session = await Session.connect(self.place.dsn, self.place.schema, cached=not self.pooled)
         self.pids.add(session.pid)
-        try:
-            await self._prepare_once(session)
-        except BaseException:
-            self._discard(session)
-            raise
+        if self.clock.stale:
+            try:
+                self.clock.learn((await session.look()).now_ms)
+            except BaseException:
+                self._discard(session)
+                raise
         return session
 
-    async def _prepare_once(self, session: Session) -> None:
-        if not self._prepared:
-            async with self._first:
-                if not self._prepared:
-                    await self._prepare(session)
-                    self._prepared = True
+    async def _prepare_once(self) -> None:
+        """On a connection that keeps nothing, since what stands between us and the database is not known yet."""
+        async with self._first:
+            if self._prepared:
+                return
+            session = await Session.connect(self.place.dsn, self.place.schema, cached=False)
+            try:
+                facts = await session.look()
+                self.clock.learn(facts.now_ms)
+                await self._prepare(session)
+                self.pooled, self._prepared = facts.pooled, True
+            finally:
+                session.drop()
 
     def _give(self, session: Session) -> None:
         if session.closed or self._closed:
@@ -136,6 +169,10 @@ class Pool:
     def _discard(self, session: Session) -> None:
         self.pids.discard(session.pid)
         session.drop()
+
+
+async def _nothing(session: Session) -> None:
+    pass
 
 
 @asynccontextmanager

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import asyncpg
 
-from holdfast.store.postgres.place import Place, in_schema
+from holdfast.store.postgres.place import in_schema
 
 Row = Any
 """A record: it unpacks and indexes as a tuple does."""
 
 CONNECT_TIMEOUT_S = 10.0
 STATEMENTS_CACHED = 400
+
+
+_LOOK = "SELECT pg_backend_pid(), (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+
+
+class Facts(NamedTuple):
+    """`pooled`: who greeted us is not who answers, so a pooler stands between. `now_ms`: the database's clock."""
+
+    pooled: bool
+    now_ms: int
 
 
 class Session:
@@ -24,14 +34,21 @@ class Session:
         self._texts: dict[str, str] = {}
 
     @classmethod
-    async def connect(cls, place: Place, **settings: str) -> Session:
+    async def connect(cls, dsn: str, schema: str, *, cached: bool = True) -> Session:
+        """`cached`: statements are prepared once and kept, which needs a session that is really ours."""
         raw = await asyncpg.connect(
-            place.dsn,
+            dsn,
             timeout=CONNECT_TIMEOUT_S,
-            statement_cache_size=STATEMENTS_CACHED,
-            server_settings={"application_name": "holdfast", **settings},
+            statement_cache_size=STATEMENTS_CACHED if cached else 0,
+            server_settings={"application_name": "holdfast"},
         )
-        return cls(raw, place.schema)
+        return cls(raw, schema)
+
+    async def look(self) -> Facts:
+        """In one transaction, which even a pooler leaves in the hands of one server process."""
+        async with self.raw.transaction():
+            pid, now_ms = await self.raw.fetchrow(_LOOK)
+        return Facts(pid != self.pid, now_ms)
 
     @property
     def closed(self) -> bool:

@@ -27,8 +27,8 @@ async def settle(
     effects: Sequence[Prepared],
     now_ms: int,
     ring: bool,
-) -> set[int]:
-    """Apply what is still ours; the ids whose lease was lost."""
+) -> tuple[set[int], bool]:
+    """Apply what is still ours; the ids whose lease was lost, and whether there are new heads to claim."""
     held = await _take_out(session, settlements)
     applied: list[Settlement] = []
     for settlement, events in zip(settlements, effects, strict=True):
@@ -36,10 +36,10 @@ async def settle(
             some = bool(settlement.effects)
             applied.append(await _with_effects(session, settlement, events, now_ms, ring) if some else settlement)
     await _wait(session, [one for one in applied if one.transition.state is State.PENDING])
-    await _end(session, [one for one in applied if one.transition.state is not State.PENDING], now_ms)
+    moved = await _end(session, [one for one in applied if one.transition.state is not State.PENDING], now_ms)
     await _record(session, applied, now_ms)
     await write_link(session, chain, now_ms, "engine", [_leaf(one) for one in applied])
-    return {one.claim.delivery.id for one in settlements} - held
+    return {one.claim.delivery.id for one in settlements} - held, moved
 
 
 async def _take_out(session: Session, settlements: Sequence[Settlement]) -> set[int]:
@@ -93,7 +93,7 @@ async def _wait(session: Session, settlements: Sequence[Settlement]) -> None:
         )
 
 
-async def _end(session: Session, settlements: Sequence[Settlement], now_ms: int) -> None:
+async def _end(session: Session, settlements: Sequence[Settlement], now_ms: int) -> bool:
     if settlements:
         after = [one.transition for one in settlements]
         ended = await session.rows(
@@ -107,7 +107,8 @@ async def _end(session: Session, settlements: Sequence[Settlement], now_ms: int)
             [one.survivor for one in after],
             State.PENDING,
         )
-        await leave_lanes(session, [row[1] for row in ended], now_ms)
+        return await leave_lanes(session, [row[1] for row in ended], now_ms)
+    return False
 
 
 async def _record(session: Session, settlements: Sequence[Settlement], now_ms: int) -> None:

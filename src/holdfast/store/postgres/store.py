@@ -11,6 +11,7 @@ from holdfast.ports import Chance, Clock, Probe, SystemChance, SystemClock, no_p
 from holdfast.store.base import Feature
 from holdfast.store.postgres.books import PostgresCursors, PostgresOwners, PostgresTokens
 from holdfast.store.postgres.care import PostgresCare
+from holdfast.store.postgres.clock import ServerClock
 from holdfast.store.postgres.contracts import PostgresContracts
 from holdfast.store.postgres.deliveries import PostgresDeliveries
 from holdfast.store.postgres.events import PostgresEvents
@@ -35,7 +36,7 @@ class PostgresStore:
     features = frozenset({Feature.MANY_OWNERS, Feature.SEED_VIEWS})
 
     def __init__(
-        self, place: Place, clock: Clock, lease_clock: LeaseClock, chance: Chance, create: bool, probe: Probe
+        self, place: Place, clock: ServerClock, lease_clock: LeaseClock, chance: Chance, create: bool, probe: Probe
     ) -> None:
         self.url = place.shown
         self._listeners: list[Callable[[str], None]] = []
@@ -46,8 +47,8 @@ class PostgresStore:
             else:
                 await require(session)
 
-        pool = self._pool = Pool(place, prepare, probe)
-        wire = self._wire = Wire(pool)
+        pool = self._pool = Pool(place, prepare, probe, clock)
+        wire = self._wire = Wire(pool, chance)
         changed = self._changed
         self.events = PostgresEvents(pool, wire, clock, chance, changed)
         self.contracts = PostgresContracts(pool, clock, changed)
@@ -76,11 +77,12 @@ class PostgresStore:
     ) -> PostgresStore:
         """Name the store; nothing is connected yet. `create`: make and migrate the tables where needed.
 
-        Leases run on the database's clock. Whoever brings a clock of his own, which only tests do, owns that time too:
+        All times are the database's. Whoever brings a clock of his own, which only tests do, owns that time too:
         leases then run on its boot clock, so that a test can let them end without waiting.
         """
         lease_clock: LeaseClock = _database_clock if clock is None else clock.boot_ms
-        return cls(parse_place(url), clock or SystemClock(), lease_clock, chance or SystemChance(), create, probe)
+        server_clock = ServerClock(clock or SystemClock(), own=clock is not None)
+        return cls(parse_place(url), server_clock, lease_clock, chance or SystemChance(), create, probe)
 
     def on_change(self, listener: Callable[[str], None]) -> None:
         self._listeners.append(listener)
@@ -104,7 +106,7 @@ async def prepare_database(url: str) -> int:
         nonlocal found
         found = await migrate(session, place.schema, __version__)
 
-    pool = Pool(place, prepare, no_probe)
+    pool = Pool(place, prepare, no_probe, ServerClock(SystemClock(), own=False))
     try:
         await pool.rows("SELECT 1")
     finally:

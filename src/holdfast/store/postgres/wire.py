@@ -2,8 +2,8 @@
 
 An owner's life is a session advisory lock: the server frees it the moment the connection ends, however that came
 about. On the same connection we LISTEN for hints that others appended events. Both need a session that is really
-ours; behind a pooler in transaction mode neither works, which the probe finds out: then leases end by their time and
-work is found by polling, only later.
+ours. Behind a pooler such as PgBouncer there is none, unless the store's URL says how to get past it (`direct=`): then
+this process is silent. It notes in its owner's row now and then that it lives, and work is found by polling.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ import contextlib
 import logging
 from typing import Any
 
-from holdfast.domain.errors import StoreError
+from holdfast.domain.errors import BadConfig, HoldfastError, StoreError
+from holdfast.ports import Chance
 from holdfast.store.postgres.errors import FAULTS, translate
-from holdfast.store.postgres.pool import Pool
+from holdfast.store.postgres.heart import Heart
+from holdfast.store.postgres.pool import Pool, translated
 from holdfast.store.postgres.session import Session
 from holdfast.store.postgres.statements import sql
 
@@ -24,14 +26,26 @@ PROBE_EVERY_S = 10.0
 PROBE_WAIT_S = 5.0
 STOP_WAIT_S = 3.0
 BACKOFF_S = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
-_KEEPALIVES = {"tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "3"}
+_KEEPALIVES = "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3"
+DEAF = "LISTEN does not work on this connection: new events are found by polling"
+SILENT = (
+    "a pooler such as PgBouncer stands before this database: LISTEN and session locks do not work through it, so new "
+    "events are found by polling, and the work of a process that dies is taken over when its lease ends; give the "
+    "store's URL direct=HOST:PORT of the server itself to have both"
+)
+_POOLED_TOO = "direct= in the store's URL leads to a pooler too, not to the server itself"
 
 log = logging.getLogger("holdfast.store")
 
 
 class Wire:
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
+    def __init__(self, pool: Pool, chance: Chance) -> None:
+        self._pool, self._chance = pool, chance
+        place = pool.place
+        self._dsn = place.direct or place.dsn
+        self.heart = Heart(self._dsn, place.schema, lambda: sorted(self._owners))
+        self.silent = False
+        """Whether there is no session of our own: a pooler is in the way."""
         self._session: Session | None = None
         self._owners: set[int] = set()
         self._busy = asyncio.Lock()
@@ -43,6 +57,12 @@ class Wire:
         self._probes = 0
         self.listens: bool | None = None
         """Whether hints arrive; None until the first probe has come back, or has not."""
+
+    def notes(self) -> list[str]:
+        """What an operator should know about this connection."""
+        if self.silent:
+            return [SILENT]
+        return [DEAF] if self.listens is False else []
 
     @property
     def working(self) -> bool:
@@ -57,16 +77,30 @@ class Wire:
         rang, self._rang = self._rang, False
         return rang
 
+    async def lay(self) -> None:
+        """Connect, or find that there is no way past a pooler and say so once."""
+        await self._pool.opened()
+        if self._pool.pooled and self._pool.place.direct is None and not self.silent:
+            self.silent, self.listens = True, False
+            log.warning("%s", SILENT)
+        async with self._busy:
+            if not self.silent and (self._session is None or self._session.closed):
+                with translated():
+                    await self._connect()
+
     async def hold(self, owner: int) -> None:
         """Lock an owner's id for as long as this process lives."""
         async with self._busy:
-            session = self._session
-            if session is None or session.closed:
-                session = await self._connect()
-            await session.value(sql.owner_lock, owner)
+            if not self.silent:
+                session = self._session
+                if session is None or session.closed:
+                    session = await self._connect()
+                await session.value(sql.owner_lock, owner)
             self._owners.add(owner)
+        self.heart.start()
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._watch(), name="holdfast:wire")
+            watch = self._tell() if self.silent else self._watch()
+            self._task = asyncio.get_running_loop().create_task(watch, name="holdfast:wire")
 
     async def free(self, owner: int) -> None:
         self._owners.discard(owner)
@@ -76,6 +110,7 @@ class Wire:
 
     async def close(self) -> None:
         """Give the locks back before the connection, so that whoever looks next sees them free."""
+        await self.heart.stop()
         await self._stop()
         session, self._session = self._session, None
         if session is not None and not session.closed:
@@ -99,7 +134,11 @@ class Wire:
                 self._task.cancel()
 
     async def _connect(self) -> Session:
-        session = await Session.connect(self._pool.place, **_KEEPALIVES)
+        session = await Session.connect(self._dsn, self._pool.place.schema)
+        if self._pool.place.direct is not None and (await session.look()).pooled:
+            session.drop()
+            raise BadConfig(_POOLED_TOO)
+        await session.script(_KEEPALIVES)
         self._broken.clear()
         session.raw.add_termination_listener(lambda _: self._broken.set())
         await session.raw.add_listener(CHANNEL, self._on_notify)
@@ -124,17 +163,31 @@ class Wire:
             elif not self._closing:
                 await self._lay_anew()
 
+    async def _tell(self) -> None:
+        """Where no lock can: say now and then that we live."""
+        while not self._closing:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(PROBE_EVERY_S):
+                    await self._broken.wait()
+            try:
+                for owner in sorted(self._owners):
+                    for (now_ms,) in await self._pool.rows(sql.owner_seen, owner):
+                        self._pool.clock.learn(now_ms)
+            except StoreError as error:
+                log.info("this process could not say that it lives: %s", error.message)
+
     async def _probe(self) -> bool:
         """False: it worked once and does not any more. Where it never worked, polling has to do."""
         self._probes += 1
         self._heard = asyncio.get_running_loop().create_future()
         try:
-            await self._pool.rows("SELECT pg_notify($1, $2)", CHANNEL, self._probe_text())
+            told = await self._pool.rows("SELECT pg_notify($1, $2), holdfast.now_ms()", CHANNEL, self._probe_text())
+            self._pool.clock.learn(told[0][1])
             async with asyncio.timeout(PROBE_WAIT_S):
                 await self._heard
         except TimeoutError:
             if self.listens is None:
-                log.warning("LISTEN does not work on this connection (a pooler?): new events are found by polling")
+                log.warning(DEAF)
                 self.listens = False
             return not self.listens
         except (StoreError, *FAULTS):
@@ -145,7 +198,8 @@ class Wire:
     async def _lay_anew(self) -> None:
         """Until it succeeds: connect, lock what is ours, and look once, since hints may have been missed."""
         for attempt in range(1_000_000):
-            await asyncio.sleep(BACKOFF_S[min(attempt, len(BACKOFF_S) - 1)])
+            pause_s = BACKOFF_S[min(attempt, len(BACKOFF_S) - 1)]
+            await asyncio.sleep(pause_s * (1 + self._chance.fraction()))
             if self._closing:
                 return
             try:
@@ -159,7 +213,7 @@ class Wire:
                         await self._pool.rows(sql.owner_back, owner)
                     self._rang = True
                     return
-            except (StoreError, *FAULTS) as error:
+            except (HoldfastError, *FAULTS) as error:
                 log.info("the wire to the database is down: %s", translate(error).message)
 
     def _probe_text(self) -> str:

@@ -113,6 +113,9 @@ class SqliteCare:
             return [error.message]
         return [] if rows == [("ok",)] else [str(row[0]) for row in rows]
 
+    def notes(self) -> list[str]:
+        return []
+
     def changed_elsewhere(self) -> bool:
         """Whether another connection committed since we last looked. Raises if the file was replaced under us."""
         now_ms = self._clock.boot_ms()

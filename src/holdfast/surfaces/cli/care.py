@@ -64,9 +64,9 @@ def _say_hold(answer: dict[str, Any]) -> None:
 
 def _say_status(answer: dict[str, Any]) -> None:
     failing = {name: state for name, state in answer["duties"].items() if state != "ok"}
-    shown = {name: value for name, value in answer.items() if name not in ("duties", "paused", "warnings")}
+    shown = {name: value for name, value in answer.items() if name not in ("duties", "paused", "notes")}
     show_fields({**shown, "paused": [f"{p['scope']} {p['name']}" for p in answer["paused"]]})
     for name, state in failing.items():
         say(f"failing: {visible(name)}: {visible(state)}")
-    for warning in answer["warnings"]:
-        say(f"warning: {visible(warning)}")
+    for note in answer["notes"]:
+        say(f"note: {visible(note)}")

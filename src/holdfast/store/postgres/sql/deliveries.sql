@@ -61,17 +61,18 @@ UPDATE holdfast.ready r SET lease_until = coalesce($1, holdfast.now_ms()) + $2
 FROM unnest($3::bigint[], $4::bigint[]) w(delivery, token)
 WHERE r.delivery = w.delivery AND r.token = w.token RETURNING r.delivery;
 
+-- name: lease_prolong
+-- Everything one owner holds, while its event loop is too busy to renew lease by lease.
+UPDATE holdfast.ready SET lease_until = greatest(lease_until, holdfast.now_ms() + $2) WHERE owner = $1;
+
 -- name: lease_release
 UPDATE holdfast.ready r SET owner = NULL, token = NULL, lease_until = NULL, starts = r.starts - 1
 FROM unnest($1::bigint[], $2::bigint[]) w(delivery, token)
 WHERE r.delivery = w.delivery AND r.token = w.token;
 
 -- name: lease_reclaim
--- An owner lives as long as somebody's session holds its lock: the server frees that with the connection.
 WITH alive AS MATERIALIZED (
-  SELECT l.objid::bigint AS id FROM pg_catalog.pg_locks l
-  WHERE l.locktype = 'advisory' AND l.classid = 'holdfast.owners'::regclass::oid AND l.objsubid = 2 AND l.granted
-    AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())
+  SELECT holdfast.owners_alive() AS id
 ), over AS (
   SELECT r.delivery FROM holdfast.ready r
   WHERE r.token IS NOT NULL

@@ -1,10 +1,7 @@
 -- name: node_free
--- A chain nobody writes on: its owner retired, or the server freed its lock. Taken without waiting for who takes another.
+-- A chain nobody writes on: its owner retired, or gives no sign of life. Taken without waiting for who takes another.
 SELECT n.chain FROM holdfast.nodes n
-WHERE n.chain <> 'substrate' AND (n.owner IS NULL OR n.owner NOT IN (
-  SELECT l.objid::bigint FROM pg_catalog.pg_locks l
-  WHERE l.locktype = 'advisory' AND l.classid = 'holdfast.owners'::regclass::oid AND l.objsubid = 2 AND l.granted
-    AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())))
+WHERE n.chain <> 'substrate' AND (n.owner IS NULL OR n.owner NOT IN (SELECT holdfast.owners_alive()))
 ORDER BY n.chain LIMIT 1 FOR UPDATE SKIP LOCKED;
 
 -- name: node_add
@@ -34,7 +31,11 @@ SELECT chain, seq, at, prev, root, h_self, leaves FROM holdfast.receipts
 WHERE chain = $1 AND seq > $2 ORDER BY seq LIMIT $3;
 
 -- name: owner_add
-INSERT INTO holdfast.owners (pid, host, boot_id, chain, started_at) VALUES ($1, $2, $3, '', $4) RETURNING id;
+INSERT INTO holdfast.owners (pid, host, boot_id, chain, started_at, seen_at)
+VALUES ($1, $2, $3, '', $4, CASE WHEN $5 THEN holdfast.now_ms() END) RETURNING id;
+
+-- name: owner_seen
+UPDATE holdfast.owners SET seen_at = holdfast.now_ms(), ended_at = NULL WHERE id = $1 RETURNING seen_at;
 
 -- name: owner_lock
 -- The owners' table gives the lock its first half, so that schemas of one database do not meet.
@@ -53,11 +54,9 @@ UPDATE holdfast.owners SET ended_at = $1 WHERE id = $2 AND ended_at IS NULL;
 UPDATE holdfast.owners SET ended_at = NULL WHERE id = $1;
 
 -- name: owner_end_others
--- Others may well be alive here: only those whose lock the server has freed did not stop in order.
-UPDATE holdfast.owners o SET ended_at = $1 WHERE o.id <> $2 AND o.ended_at IS NULL AND o.id NOT IN (
-  SELECT l.objid::bigint FROM pg_catalog.pg_locks l
-  WHERE l.locktype = 'advisory' AND l.classid = 'holdfast.owners'::regclass::oid AND l.objsubid = 2 AND l.granted
-    AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database()));
+-- Others may well be alive here: only those without a sign of life did not stop in order.
+UPDATE holdfast.owners o SET ended_at = $1 WHERE o.id <> $2 AND o.ended_at IS NULL
+  AND o.id NOT IN (SELECT holdfast.owners_alive());
 
 -- name: owner_forget
 DELETE FROM holdfast.owners WHERE ended_at < $1

@@ -1,0 +1,60 @@
+"""What people pass by mistake: one sentence each, and nothing is written."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import aiosqlite
+import asyncpg
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
+from sqlalchemy.orm import sessionmaker
+
+from holdfast import BadInput, Outbox
+from holdfast.domain.errors import StoreError
+from postgres import newest, start
+
+ENGINE = sa.create_engine("sqlite://")
+MISTAKES: list[tuple[Callable[[], Any], str]] = [
+    (lambda: ENGINE, r"a sqlalchemy\.engine\.base\.Engine runs no transaction; pass publish\(\) the Connection that"),
+    (lambda: sessionmaker(ENGINE), r"sessionmaker runs no transaction; pass publish\(\) a Session of it"),
+    (
+        lambda: create_async_engine("sqlite+aiosqlite://"),
+        r"AsyncEngine runs no transaction; pass publish\(\) the Async",
+    ),
+    (lambda: async_sessionmaker(), r"async_sessionmaker runs no transaction; pass publish\(\) an AsyncSession of it"),
+    (lambda: None, r"publish\(\) takes the connection your transaction runs on; builtins\.NoneType is not one"),
+    (lambda: "app.db", r"builtins\.str is not one it knows: pass one of apsw\.Connection, "),
+]
+
+
+@pytest.mark.parametrize(("made", "told"), MISTAKES)
+def test_what_runs_no_transaction_is_named_with_what_does(made: Callable[[], Any], told: str) -> None:
+    with pytest.raises(BadInput, match=told):
+        Outbox("sqlite:///nowhere.db").publish(made(), "x")
+
+
+async def test_a_pool_is_told_to_give_a_connection() -> None:
+    server = start(newest())
+    async with asyncpg.create_pool(f"postgresql://postgres@/postgres?host={server.folder}", min_size=1) as pool:
+        with pytest.raises(BadInput, match=r"Pool runs no transaction; pass publish_async\(\) the connection that"):
+            await Outbox(server.url("x")).publish_async(pool, "x")
+
+
+async def test_a_cursor_that_does_not_know_its_connection_is_named(tmp_path: Path) -> None:
+    async with aiosqlite.connect(tmp_path / "app.db") as connection, connection.cursor() as cursor:
+        with pytest.raises(BadInput, match=r"aiosqlite\.cursor\.Cursor runs no transaction; pass publish_async\(\)"):
+            await Outbox(f"sqlite:///{tmp_path}/app.db").publish_async(cursor, "x")
+
+
+def test_a_closed_connection_is_named(tmp_path: Path) -> None:
+    outbox = Outbox(f"sqlite:///{tmp_path}/app.db")
+    outbox.migrate()
+    connection = sqlite3.connect(tmp_path / "app.db")
+    connection.close()
+    with pytest.raises(StoreError, match="closed database"):
+        outbox.publish(connection, "x")

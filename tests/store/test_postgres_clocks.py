@@ -1,0 +1,141 @@
+"""Daemons whose own clocks are wrong, differ or jump: what is due is due by the database's clock."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from holdfast.daemon.config import load_config
+from holdfast.daemon.wiring import House
+from holdfast.domain.address import KINDS, parse_address
+from holdfast.domain.contract import Contract
+from holdfast.domain.event import new_event
+from holdfast.ports import SystemChance, SystemClock, no_probe
+from holdfast.store.base import Claimed, ClaimRequest, Owner, Plan, Retention, Served, Target
+from holdfast.store.postgres.clock import ServerClock
+from holdfast.store.postgres.place import parse_place
+from holdfast.store.postgres.store import PostgresStore
+from postgres import Server, opened
+
+pytest_plugins = ("postgres",)
+
+DAY_S = 24 * 3600
+WRONG = pytest.mark.parametrize("skew_s", [3 * DAY_S, -3 * DAY_S], ids=["3 days ahead", "3 days behind"])
+
+
+class WrongClock(SystemClock):
+    """The machine's clock, set wrong; its boot clock nobody can set."""
+
+    def __init__(self, skew_s: float) -> None:
+        self.skew_s = skew_s
+
+    def now_ms(self) -> int:
+        return super().now_ms() + round(self.skew_s * 1000)
+
+
+@contextlib.asynccontextmanager
+async def opened_by(clock: WrongClock, server: Server, schema: str) -> AsyncIterator[PostgresStore]:
+    """A store as a daemon on such a machine has it."""
+    place = parse_place(server.url(schema))
+    store = PostgresStore(place, ServerClock(clock, own=False), lambda: None, SystemChance(), True, no_probe)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def route(store: PostgresStore) -> None:
+    await store.contracts.put(Contract("c", parse_address("handler:h")), None)
+    (queue,) = await store.contracts.queues()
+    async with store.routing.batch(500) as batch:
+        target = Target(queue.id, "handler:h", "handler", None)
+        due = batch.due_at_ms
+        assert await batch.commit([Plan(event.n, (target,), due.get(event.n, 0)) for event in batch.events])
+
+
+async def claim(store: PostgresStore, owner: Owner) -> Claimed:
+    leases, room = dict.fromkeys(KINDS, 30_000), dict.fromkeys(KINDS, 100)
+    return await store.deliveries.claim(
+        ClaimRequest(owner.id, Served(frozenset(KINDS), frozenset()), 100, leases, {}, room)
+    )
+
+
+@WRONG
+async def test_what_one_with_a_wrong_clock_routed_is_due_for_all(server: Server, schema: str, skew_s: float) -> None:
+    async with opened_by(WrongClock(skew_s), server, schema) as wrong, opened(server, schema) as right:
+        await wrong.events.append([new_event("t")])
+        await route(wrong)
+        assert len((await claim(right, await right.owners.enlist())).claims) == 1
+
+
+@WRONG
+async def test_a_delayed_event_is_neither_early_nor_late(server: Server, schema: str, skew_s: float) -> None:
+    clock = WrongClock(skew_s)
+    async with opened_by(clock, server, schema) as store:
+        now = datetime.now(UTC)
+        await store.events.append([new_event("t", at=now + timedelta(hours=1)), new_event("t", at=now)])
+        await route(store)
+        claimed = await claim(store, await store.owners.enlist())
+        assert len(claimed.claims) == 1
+        claimed = await claim(store, await store.owners.enlist())
+        assert claimed.claims == []
+        assert claimed.next_due_ms is not None
+        assert abs(claimed.next_due_ms - clock.now_ms() - 3_600_000) < 60_000
+
+
+@WRONG
+async def test_a_failed_delivery_comes_again_in_its_time_though_the_clock_jumps(
+    server: Server, schema: str, skew_s: float
+) -> None:
+    """A whole house on such a machine; while the delivery waits for its second try, somebody sets the clock right."""
+    clock, tries = WrongClock(skew_s), list[float]()
+    failed, done = asyncio.Event(), asyncio.Event()
+
+    async def handler(event: object) -> None:
+        tries.append(asyncio.get_running_loop().time())
+        if len(tries) == 1:
+            failed.set()
+            raise RuntimeError("not yet")
+        done.set()
+
+    async with opened_by(clock, server, schema) as store:
+        contract = Contract("h", parse_address("handler:h"), source="programmatic")
+        house = House(store, load_config(None), None, handlers={"h": handler}, contracts=[contract], clock=clock)
+        await house.start()
+        await store.events.append([new_event("t")])
+        async with asyncio.timeout(30):
+            await failed.wait()
+            clock.skew_s = -skew_s
+            await done.wait()
+        assert tries[1] - tries[0] > 0.9  # the schedule's first delay is one second, and jitter only adds
+        await house.stop()
+
+
+async def test_a_clock_far_ahead_removes_nothing_before_its_time(server: Server, schema: str) -> None:
+    async with opened_by(WrongClock(400 * DAY_S), server, schema) as store:
+        await store.events.append([new_event("t", dedup_key="k")])
+        await route(store)
+        month = 30 * DAY_S * 1000
+        assert set((await store.care.prune(Retention(month, month, month, month), 1000)).values()) == {0}
+
+
+async def test_a_handler_served_by_a_clock_far_behind_is_not_buried_by_others(server: Server, schema: str) -> None:
+    async with opened_by(WrongClock(-3 * DAY_S), server, schema) as behind, opened(server, schema) as right:
+        await behind.events.append([new_event("t")])
+        await route(behind)
+        await behind.deliveries.serve(["handler:h"])
+        owner = await right.owners.enlist()
+        assert await right.deliveries.bury_unserved(owner, 3_600_000, 0) == 0
+
+
+async def test_status_counts_by_its_own_clock(server: Server, schema: str) -> None:
+    clock = WrongClock(3 * DAY_S)
+    async with opened_by(clock, server, schema) as store:
+        await store.events.append([new_event("t")])
+        await route(store)
+        figures = await store.operator.figures()
+        assert abs(figures["oldest_pending_ms"] - clock.now_ms()) < 60_000

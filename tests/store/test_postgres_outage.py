@@ -1,0 +1,74 @@
+"""The server goes and comes back: everybody waits, says so, and goes on by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from holdfast.daemon.config import load_config
+from holdfast.daemon.wiring import House
+from holdfast.domain.address import parse_address
+from holdfast.domain.contract import Contract
+from holdfast.domain.errors import StoreBusy
+from holdfast.domain.event import Event, new_event
+from holdfast.store.postgres.store import PostgresStore
+from postgres import Server, newest, own_server
+
+pytest_plugins = ("postgres",)
+
+OUT_S = 4.0
+
+
+@pytest.fixture
+def mortal() -> Iterator[Server]:
+    server = own_server(newest())
+    yield server
+    server.stop()
+
+
+@pytest.mark.slow
+async def test_a_house_outlives_its_server(mortal: Server, caplog: pytest.LogCaptureFixture) -> None:
+    seen: list[int] = []
+
+    async def handler(event: Event) -> None:
+        seen.append(event.payload)
+
+    async def until(count: int) -> None:
+        async with asyncio.timeout(60):
+            while len(set(seen)) < count:
+                await asyncio.sleep(0.02)
+
+    store = PostgresStore.open(mortal.url("holdfast"))
+    contract = Contract("h", parse_address("handler:h"), source="programmatic")
+    house = House(store, load_config(None), None, handlers={"h": handler}, contracts=[contract])
+    await house.start()
+    await store.events.append([new_event("t", i, dedup_key=f"k{i}") for i in range(50)])
+    await until(50)
+    with caplog.at_level(logging.INFO, "holdfast"):
+        await asyncio.to_thread(mortal.stop)
+        with pytest.raises(StoreBusy, match=r"the database cannot be reached .* nothing is lost"):
+            await store.events.append([new_event("t", 50, dedup_key="k50")])
+        await asyncio.sleep(OUT_S)
+        failing = {name: told for name, told in house.loop.health().items() if told != "ok"}
+        assert "engine" in failing
+        assert all("StoreBusy: the database cannot be reached" in told for told in failing.values()), failing
+        await asyncio.to_thread(mortal.run)
+        while True:
+            try:
+                await store.events.append([new_event("t", 50, dedup_key="k50")])
+                break
+            except StoreBusy:
+                await asyncio.sleep(0.1)
+        await until(51)
+        async with asyncio.timeout(60):
+            while set(house.loop.health().values()) != {"ok"} or not store._wire.listens:
+                await asyncio.sleep(0.05)
+    told = [record.message for record in caplog.records]
+    assert any("the wire to the database is down" in line for line in told)
+    assert any(line.startswith("engine recovered after") for line in told)
+    assert len(told) < 200, "an outage must not flood the log"
+    await house.stop()
+    assert sorted(set(seen)) == list(range(51))

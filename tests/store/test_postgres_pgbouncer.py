@@ -1,0 +1,140 @@
+"""Behind a real PgBouncer in transaction mode, which hands each transaction to another server process."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.daemon.config import load_config
+from holdfast.daemon.wiring import House
+from holdfast.domain.address import parse_address
+from holdfast.domain.contract import Contract
+from holdfast.domain.errors import BadConfig
+from holdfast.domain.event import new_event
+from holdfast.store.postgres.store import PostgresStore
+from holdfast.store.postgres.wire import SILENT
+from pgbouncer import pgbouncer
+from postgres import Server
+
+pytest_plugins = ("postgres",)
+
+
+@pytest.fixture
+def pooler(server: Server) -> Iterator[Path]:
+    with pgbouncer(server) as folder:
+        yield folder
+
+
+def url(pooler: Path, schema: str, more: str = "") -> str:
+    return f"postgresql://postgres@/postgres?host={pooler}&schema={schema}{more}"
+
+
+@pytest.fixture
+async def pooled(pooler: Path, schema: str) -> AsyncIterator[PostgresStore]:
+    store = PostgresStore.open(url(pooler, schema))
+    yield store
+    await store.close()
+
+
+async def test_it_is_found_and_named_once(pooled: PostgresStore, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "holdfast.store"):
+        await pooled.owners.enlist()
+        await pooled.owners.enlist()
+    assert [record.message for record in caplog.records] == [SILENT]
+    assert pooled.care.notes() == [SILENT]
+    assert "PgBouncer" in SILENT
+
+
+async def test_a_house_behind_it_delivers_and_reports_every_event(
+    pooler: Path, schema: str, pooled: PostgresStore
+) -> None:
+    """Many statements at once, on server processes that change under them: nothing prepared is missed or met twice."""
+    seen: list[int] = []
+    house = House(
+        pooled,
+        load_config(None),
+        None,
+        handlers={"h": lambda event: seen.append(event.payload)},
+        contracts=[Contract("h", parse_address("handler:h"), source="programmatic", ordered=True)],
+    )
+    await house.start()
+    events = [new_event("t", i, stream=f"s{i % 7}", dedup_key=f"k{i}") for i in range(300)]
+    await asyncio.gather(*(pooled.events.append([event]) for event in events))
+    async with asyncio.timeout(60):
+        while len(seen) < 300:
+            await asyncio.sleep(0.02)
+    status = await house.operations.care.status()
+    assert (status["healthy"], status["notes"]) == (True, [SILENT])
+    await house.stop()
+    assert sorted(seen) == list(range(300))
+
+
+async def test_two_silent_owners_leave_each_other_their_work(pooler: Path, schema: str, pooled: PostgresStore) -> None:
+    other = PostgresStore.open(url(pooler, schema))
+    one, two = await pooled.owners.enlist(), await other.owners.enlist()
+    assert (one.chain != two.chain, two.unclean) == (True, False)
+    await lease_one(pooled, one.id)
+    assert await other.deliveries.reclaim() == 0
+    await other.close()
+
+
+async def test_the_work_of_a_silent_owner_that_says_no_more_is_taken_over(
+    server: Server, pooler: Path, schema: str, pooled: PostgresStore
+) -> None:
+    owner = await pooled.owners.enlist()
+    await lease_one(pooled, owner.id)
+    connection = await server.connect()
+    await connection.execute(f"UPDATE {schema}.owners SET seen_at = seen_at - 61000")
+    await connection.close()
+    assert await pooled.deliveries.reclaim() == 1
+    assert (await pooled.owners.enlist()).unclean is True
+
+
+async def test_past_the_pooler_there_are_locks_and_hints(server: Server, pooler: Path, schema: str) -> None:
+    store = PostgresStore.open(url(pooler, schema, f"&direct={server.folder}:5432"))
+    owner = await store.owners.enlist()
+    async with asyncio.timeout(20):
+        while store._wire.listens is None:
+            await asyncio.sleep(0.01)
+    assert store.care.notes() == []
+    connection = await server.connect()
+    assert await connection.fetchval(f"SELECT count(*) FROM {schema}.owners_alive() id WHERE id = $1", owner.id) == 1
+    await connection.execute(f"SELECT {schema}.publish('t')")
+    async with asyncio.timeout(20):
+        while not store.care.changed_elsewhere():
+            await asyncio.sleep(0.01)
+    await connection.close()
+    await store.close()
+
+
+async def test_a_direct_way_that_leads_to_a_pooler_is_refused(pooler: Path, schema: str) -> None:
+    store = PostgresStore.open(url(pooler, schema, f"&direct={pooler}:5432"))
+    with pytest.raises(BadConfig, match="leads to a pooler too"):
+        await store.owners.enlist()
+    await store.close()
+
+
+async def test_without_a_pooler_nothing_is_said(server: Server, schema: str, caplog: pytest.LogCaptureFixture) -> None:
+    store = PostgresStore.open(server.url(schema))
+    await store.owners.enlist()
+    assert store.care.notes() == []
+    await store.close()
+    assert caplog.records == []
+
+
+async def lease_one(store: PostgresStore, owner: int) -> None:
+    """A delivery in this owner's hands."""
+    await store._pool.run(
+        lambda session: session.script(f"""
+        INSERT INTO holdfast.queues (address, kind) VALUES ('handler:h', 'handler');
+        INSERT INTO holdfast.events (id, source, type, timestamp, accepted_at) VALUES ('e', 's', 't', '', 1);
+        INSERT INTO holdfast.deliveries (event, queue, created_at) SELECT max(n), max(q.id), 1
+          FROM holdfast.events, holdfast.queues q;
+        INSERT INTO holdfast.ready SELECT id, queue, 1, 1, {owner}, 7, holdfast.now_ms() + 600000
+          FROM holdfast.deliveries;
+    """)
+    )

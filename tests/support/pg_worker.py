@@ -1,0 +1,52 @@
+"""A working process of its own: a house on a PostgreSQL store, with short leases and a handler that takes its time.
+
+    python pg_worker.py URL NOTES LEASE_SECONDS blocks|waits|returns SECONDS
+
+Its handler writes `<pid> begins` and `<pid> ends` into NOTES.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from pathlib import Path
+
+from holdfast.daemon.config import load_config
+from holdfast.daemon.wiring import House
+from holdfast.domain.address import parse_address
+from holdfast.domain.contract import Contract
+from holdfast.egress import engine
+from holdfast.store.open import open_store
+
+
+async def main(url: str, notes: Path, lease_s: float, manner: str, seconds: float) -> None:
+    for kind in engine.LEASE_MS:
+        engine.LEASE_MS[kind] = round(lease_s * 1000)
+
+    def note(text: str) -> None:
+        with notes.open("a") as file:
+            file.write(f"{os.getpid()} {text}\n")
+
+    async def handler(event: object) -> None:
+        note("begins")
+        if manner == "blocks":
+            time.sleep(seconds)  # noqa: ASYNC251 - the mistake that is looked at
+        elif manner == "waits":
+            await asyncio.sleep(seconds)
+        note("ends")
+
+    contract = Contract("h", parse_address("handler:h"), source="programmatic", timeout_s=60)
+    house = House(open_store(url), load_config(None), None, handlers={"h": handler}, contracts=[contract])
+    await house.start()
+    note("works")
+    try:
+        await asyncio.Event().wait()
+    finally:
+        note(f"lost {house.engine.leases_lost}")
+
+
+if __name__ == "__main__":
+    url, notes, lease, manner, seconds = sys.argv[1:]
+    asyncio.run(main(url, Path(notes), float(lease), manner, float(seconds)))
