@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import holdfast.egress.engine as engine_module
 from holdfast.domain.delivery import Claim, Dead, Delivered, Handed, Retry
 from holdfast.domain.event import new_event
 from holdfast.domain.states import Reason
@@ -335,6 +336,15 @@ async def test_what_was_lost_and_claimed_anew_takes_no_room_for_ever(bench: Benc
         await bench.drain()
         assert await bench.states() == ["delivered"] * round
         assert bench.engine.leases_lost == round
+
+
+async def test_addresses_that_come_and_go_leave_nothing_behind(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_module, "LINES_MAX", 10)
+    for first in range(0, 100, 10):
+        await bench.publish(*[new_event("t.x", to=f"handler:h{number}") for number in range(first, first + 10)])
+        await bench.drain()
+    assert await bench.states() == ["delivered"] * 100
+    assert len(bench.engine._lines) <= 20
 
 
 class _Held:
