@@ -32,13 +32,10 @@ class SqliteEvents:
 
     async def append(self, events: Sequence[NewEvent]) -> list[Appended]:
         now_ms = self._clock.now_ms()
-        prepared = [(event, event.id or self._new_id(now_ms)) for event in events]
+        prepared = with_ids(events, now_ms, self._chance)
         answer = await self._writer.run(lambda connection: append(connection, prepared, now_ms))
         self._changed("events")
         return answer
-
-    def _new_id(self, now_ms: int) -> str:
-        return make_id("evt", now_ms, self._chance.entropy(ENTROPY_BYTES))
 
     async def get(self, id: str) -> Event | None:
         rows = await self._reader.run(lambda c: c.rows(sql.event_get, (id,)))
@@ -81,6 +78,14 @@ class SqliteEvents:
         count = await self._writer.run(work)
         self._changed("events")
         return count
+
+
+def with_ids(events: Sequence[NewEvent], now_ms: int, chance: Chance) -> list[tuple[NewEvent, str]]:
+    """Each event with the id it came with, or a fresh one. Chance is asked once: it is a system call."""
+    entropy = chance.entropy(ENTROPY_BYTES * len(events))
+    starts = range(0, len(entropy), ENTROPY_BYTES)
+    fresh = (make_id("evt", now_ms, entropy[at : at + ENTROPY_BYTES]) for at in starts)
+    return [(event, event.id or id) for event, id in zip(events, fresh, strict=True)]
 
 
 def append(connection: Connection, prepared: Sequence[tuple[NewEvent, str]], now_ms: int) -> list[Appended]:
