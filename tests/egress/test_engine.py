@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import holdfast.egress.engine as engine_module
 from holdfast.domain.delivery import Claim, Dead, Delivered, Handed, Retry
 from holdfast.domain.event import new_event
 from holdfast.domain.states import Reason
 from holdfast.ledger.verifier import verify_receipts
+from holdfast.store.base import Claimed, ClaimRequest, Deliveries
 from house import Bench
 
 
@@ -362,3 +365,73 @@ def _everything() -> object:
     from holdfast.store.base import EventFilter
 
     return EventFilter()
+
+
+async def test_what_was_lost_and_claimed_anew_takes_no_room_for_ever(bench: Bench) -> None:
+    """An engine that stood still for longer than a lease may claim what it still holds: counted twice, ended twice."""
+    await bench.contract(concurrency=2)
+    never = asyncio.Event()
+    for round in range(1, 8):  # more often than the room it could have taken
+        bench.script.answer = lambda claim: never.wait()
+        await bench.publish(new_event("t.x"))
+        await bench.step()
+        assert bench.engine.in_flight == 1
+        bench.clock.advance(31)
+        assert await bench.store.deliveries.reclaim() == 1
+        bench.script.answer = lambda claim: Delivered()
+        await bench.drain()
+        assert await bench.states() == ["delivered"] * round
+        assert bench.engine.leases_lost == round
+
+
+async def test_addresses_that_come_and_go_leave_nothing_behind(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_module, "LINES_MAX", 10)
+    for first in range(0, 100, 10):
+        await bench.publish(*[new_event("t.x", to=f"handler:h{number}") for number in range(first, first + 10)])
+        await bench.drain()
+    assert await bench.states() == ["delivered"] * 100
+    assert len(bench.engine._lines) <= 20
+
+
+class _Held:
+    """The store's deliveries, whose claims come back only when the test says so."""
+
+    def __init__(self, inner: Deliveries) -> None:
+        self._inner = inner
+        self.back = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def claim(self, request: ClaimRequest) -> Claimed:
+        claimed = await self._inner.claim(request)
+        await self.back.wait()
+        return claimed
+
+
+async def test_work_that_comes_as_the_last_worker_leaves_finds_another(bench: Bench) -> None:
+    """A worker that has looked for more work and found none is not counted on, though its task is not yet gone."""
+    await bench.contract(concurrency=1)
+    await bench.publish(new_event("t.x"))
+    await bench.drain()
+    await bench.step()  # the queue drained: from now on two are asked for at a time
+    leave = asyncio.Event()
+    bench.script.answer = lambda claim: Delivered() if len(bench.script.seen) > 2 else _after(leave)
+    await bench.publish(new_event("t.x"))
+    await bench.step()
+    assert bench.engine.in_flight == 1
+    bench.engine._deliveries = held = _Held(bench.store.deliveries)  # type: ignore[assignment]
+    await bench.publish(new_event("t.x"))
+    tick = asyncio.ensure_future(bench.engine.tick())
+    for _ in range(20):
+        await asyncio.sleep(0)
+    leave.set()  # in this order: the worker leaves in one step, the claim comes back in the next
+    held.back.set()
+    await tick
+    await bench.drain()
+    assert await bench.states() == ["delivered"] * 3
+
+
+async def _after(gate: asyncio.Event) -> Delivered:
+    await gate.wait()
+    return Delivered()

@@ -150,3 +150,31 @@ async def test_a_closed_stream_takes_no_more_events_from_python_either(file: Pat
     assert row is not None
     assert (row.head, row.closed_at_ms) == (1, 5)
     await store.close()
+
+
+async def test_a_plain_event_is_written_as_the_door_would_write_it(tmp_path: Path, driver: str) -> None:
+    """Alone it goes straight into the table, in company of one with a stream through the door."""
+    store = SqliteStore.open(tmp_path / "h.db", driver=driver, executor=inline_executor)
+    plain = new_event("order.placed", {"id": 42}, source="shop", properties={"tier": "gold"})
+    await store.events.append([plain])
+    await store.events.append([plain, new_event("t", stream="s")])
+    columns = "source, type, stream, seq, properties, payload, dedup_key, address, not_before"
+    look = (
+        f"SELECT {columns}, accepted_at - unixepoch() * 1000 < 60000 AS fresh FROM holdfast_events ORDER BY n LIMIT 2"
+    )
+    straight, through_the_door = await store._reader.run(lambda c: c.rows(look))
+    assert straight == through_the_door
+    assert await store.routing.backlog() == 3
+    await store.close()
+
+
+async def test_a_plain_event_that_is_said_again_under_its_id_is_there_once(tmp_path: Path, driver: str) -> None:
+    store = SqliteStore.open(tmp_path / "h.db", driver=driver, executor=inline_executor)
+    for payload in (1, 2):
+        (answer,) = await store.events.append([new_event("t", payload, id="evt_again")])
+        assert (answer.id, answer.stream, answer.seq) == ("evt_again", "evt_again", 1)
+    event = await store.events.get("evt_again")
+    assert event is not None
+    assert event.payload == 1
+    assert await store.routing.backlog() == 1
+    await store.close()

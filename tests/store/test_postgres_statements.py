@@ -29,6 +29,7 @@ ONLY_HERE = {
     "check_indexes": "as check_settings",
 }
 ONLY_SQLITE = {
+    "event_append_plain": "here many events go through the door in one round trip",
     "event_seq": "here the door answers with the sequence number",
     "event_first": "here the door answers with the first event",
     "event_rerouted": "one statement does both here",

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast.store.sqlite.statements import Statements, sql
+from holdfast.store.sqlite.statements import sql
 from holdfast.store.sqlite.store import DRIVERS, prepare_file
+from holdfast.store.statements import Statements
 
 USE = re.compile(r"\bsql\.([a-z_]+)")
 

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.domain.errors import DedupConflict
 from holdfast.domain.event import new_event
-from holdfast.store.sqlite.connection import Connection
+from holdfast.store.sqlite.connection import Connection, Params
 from holdfast.store.sqlite.store import DRIVERS, SqliteStore, inline_executor
 from holdfast.store.sqlite.writer import Writer
 
@@ -127,3 +127,38 @@ async def test_appends_settle_on_disk_and_claims_ride_along(store: SqliteStore) 
     await writer.run(look)
     await asyncio.gather(writer.run(look, durable=False), writer.run(look))
     assert seen == [2, 1, 2, 2, 2]
+
+
+async def test_a_batch_without_failures_needs_no_savepoints(store: SqliteStore) -> None:
+    """They would copy every page a work touches; they are made only to find the one that failed."""
+    said: list[str] = []
+    connection = writer_of(store)._connection
+    run = connection.run
+
+    def listen(sql: str, params: Params = ()) -> int:
+        said.append(sql)
+        return run(sql, params)
+
+    connection.run = listen  # type: ignore[method-assign]
+    await asyncio.gather(*[store.events.append([new_event("t", i)]) for i in range(5)])
+    assert said == ["BEGIN IMMEDIATE", "COMMIT"]
+    bad = store.events.append([new_event("t", 1, dedup_key="k"), new_event("t", 2, dedup_key="k")])
+    answers = await asyncio.gather(store.events.append([new_event("t")]), bad, return_exceptions=True)
+    assert [type(answer) for answer in answers] == [list, DedupConflict]
+    assert said[2:] == [
+        "BEGIN IMMEDIATE", "ROLLBACK", "BEGIN IMMEDIATE",
+        "SAVEPOINT work", "RELEASE work", "SAVEPOINT work", "ROLLBACK TO work", "RELEASE work", "COMMIT",
+    ]  # fmt: skip
+    assert await store.routing.backlog() == 6
+
+
+async def test_the_first_in_line_may_give_up_and_the_rest_is_still_done(store: SqliteStore) -> None:
+    """Whoever comes first commits for all; cancelled before that, it leaves the duty to the loop."""
+    first = asyncio.ensure_future(store.events.append([new_event("t", stream="s")]))
+    second = asyncio.ensure_future(store.events.append([new_event("t", stream="s")]))
+    await asyncio.sleep(0)
+    first.cancel()
+    (answer,) = await second
+    assert answer.seq in (1, 2)
+    assert first.cancelled()
+    await store.events.append([new_event("t", stream="after")])

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from holdfast.domain.address import parse_address
@@ -200,6 +201,8 @@ def check_properties(properties: Mapping[str, Any]) -> bytes:
         raise BadInput(f"properties must be an object of names and values, not {show(properties)}")
     if len(properties) > PROPERTIES_MAX:
         raise BadInput(f"properties has {len(properties)} names; the limit is {PROPERTIES_MAX}")
+    if not properties:
+        return b"{}"
     for name, value in properties.items():
         check_name(name, "a property's name")
         if isinstance(value, list):
@@ -245,8 +248,12 @@ def iso_time(ms: int) -> str:
     >>> iso_time(1_700_000_000_123)
     '2023-11-14T22:13:20.123Z'
     """
-    moment = datetime.fromtimestamp(ms / 1000, UTC)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{ms % 1000:03d}Z"
+    return f"{_iso_second(ms // 1000)}{ms % 1000:03d}Z"
+
+
+@lru_cache(maxsize=64)
+def _iso_second(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S.")
 
 
 def show(value: object) -> str:

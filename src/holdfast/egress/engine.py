@@ -36,6 +36,7 @@ from holdfast.store.base import ClaimRequest, Deliveries, Owner, Served
 
 CLAIM_MAX = 500
 WINDOW_MAX = 512
+LINES_MAX = 1000
 POLL_S = 1.0
 STALE_MS = 500
 EXPIRE_S = 0.05
@@ -271,6 +272,8 @@ class Engine:
     def _room(self, ending: Counter[int]) -> dict[int, int]:
         """How much more of each queue we want. The window doubles when a queue drained, and closes when it lags."""
         now_ms = self._clock.now_ms()
+        if len(self._lines) > LINES_MAX:  # direct addresses come and go: what lies idle is asked for anew
+            self._lines = {id: line for id, line in self._lines.items() if line.held or line.workers}
         room = {}
         for id, line in list(self._lines.items()):
             held = line.held - ending[id]

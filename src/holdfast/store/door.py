@@ -13,8 +13,8 @@ from holdfast.domain.event import NewEvent, iso_time
 from holdfast.store.drivers import DOLLAR, FORMAT, POSTGRES, SQLITE, Row, Statement, async_driver, sync_driver
 from holdfast.store.faults import our_errors
 from holdfast.store.postgres.place import SCHEMA_DEFAULT, SCHEMES, in_schema, parse_place
-from holdfast.store.sqlite.statements import Statements
 from holdfast.store.sqlite.statements import sql as sqlite
+from holdfast.store.statements import Statements
 
 T = TypeVar("T")
 Steps = Generator[Statement, list[Row], T]

@@ -1,5 +1,5 @@
 """The named statements of this dialect: the same names as on SQLite, wherever a statement exists on both."""
 
-from holdfast.store.sqlite.statements import Statements
+from holdfast.store.statements import Statements
 
 sql = Statements("holdfast.store.postgres")

@@ -179,7 +179,7 @@ def _claim(connection: Connection, request: ClaimRequest, now_ms: int, boot_ms: 
         got = connection.run(statement, (request.owner, token, until[kind], id, now_ms, *limit))
         left, room[id], last = left - got, room[id] - got, id
 
-    if request.suspects:
+    if request.suspects and left > 0:
         suspicious = {row[0] for row in connection.rows(sql.suspect_queues, (now_ms,))}
         for id, _, _, kind, _ in queues:
             if id in suspicious and room[id] > 0:

@@ -31,6 +31,7 @@ from holdfast.store.sqlite.disk import Disk, IntakeContracts, IntakeEvents, Room
 from holdfast.store.sqlite.filesystem import refuse_network
 from holdfast.store.sqlite.gates import SqliteGates
 from holdfast.store.sqlite.keeper import Keeper
+from holdfast.store.sqlite.log import Log
 from holdfast.store.sqlite.migrate import check_version, kind_of, migrate, require
 from holdfast.store.sqlite.operator import SqliteOperator
 from holdfast.store.sqlite.reader import Reader
@@ -66,7 +67,10 @@ class SqliteStore:
         require(write)
         own = kind_of(write) == "own"
         self.features = frozenset({Feature.ONE_KEEPER, Feature.BACKUP} | ({Feature.SEED_VIEWS} if own else set()))
-        self._writer = Writer(write, executor("writer"), probe, disk.ran_out)
+        self._log = Log(path.with_name(path.name + "-wal"), lambda: not disk.is_low)
+        if keeper is None:
+            self._log.close()
+        self._writer = Writer(write, executor("writer"), probe, disk.ran_out, self._log.lay)
         self._reader = Reader(read, executor("reader"))
         self._care_executor = executor("care")
         self._care_connection = care
@@ -123,6 +127,7 @@ class SqliteStore:
 
     async def close(self) -> None:
         await self._writer.close()
+        self._log.close()
         self._reader.close()
         self._care_executor.close()
         self._care_connection.close()

@@ -1,7 +1,8 @@
 """The one writer of a file: transactions queue here and share a commit, so that many callers share one fsync.
 
 When a single caller waits it is served at once in its own thread; under load, whoever arrives while a commit is
-under way forms the next batch. A work that fails takes nothing else with it.
+under way forms the next batch. A work that fails takes nothing else with it: works only speak to the connection they
+are given, so a batch in which one failed is undone and done again with a savepoint around each.
 """
 
 from __future__ import annotations
@@ -35,9 +36,15 @@ class Writer:
     """Runs works in write transactions, one after another, several to a commit."""
 
     def __init__(
-        self, connection: Connection, executor: Executor, probe: Probe, on_full: Callable[[], None] = lambda: None
+        self,
+        connection: Connection,
+        executor: Executor,
+        probe: Probe,
+        on_full: Callable[[], None] = lambda: None,
+        before_sync: Callable[[], None] = lambda: None,
     ) -> None:
         self._connection, self._executor, self._probe, self._on_full = connection, executor, probe, on_full
+        self._before_sync = before_sync
         self._waiting: deque[_Item] = deque()
         self._busy = False
         self._synced = True
@@ -54,7 +61,13 @@ class Writer:
         self._waiting.append(item)
         if not self._busy:
             self._busy = True
-            loop.call_soon(self._next)
+            try:
+                await asyncio.sleep(0)  # whoever is about to hand in work shares the commit
+            except asyncio.CancelledError:
+                item.future.cancel()
+                loop.call_soon(self._next)
+                raise
+            self._next()
         return await item.future  # type: ignore[no-any-return]
 
     def peek(self, look: Callable[[Connection], T]) -> T | None:
@@ -75,11 +88,6 @@ class Writer:
     def _next(self) -> None:
         """Commit what waits: inline if it is one work and the lock is free, otherwise in the writer's thread."""
         batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), BATCH_MAX))]
-        if not batch:
-            self._busy = False
-            if self._idle is not None and not self._idle.done():
-                self._idle.set_result(None)
-            return
         if len(batch) == 1 or self._executor.inline:
             try:
                 self._commit(batch, wait=self._executor.inline)
@@ -108,20 +116,28 @@ class Writer:
                 item.future.set_exception(item.error)
             else:
                 item.future.set_result(item.result)
-        asyncio.get_running_loop().call_soon(self._next)
+        if self._waiting:
+            asyncio.get_running_loop().call_soon(self._next)
+            return
+        self._busy = False
+        if self._idle is not None and not self._idle.done():
+            self._idle.set_result(None)
 
     def _commit(self, batch: list[_Item], wait: bool) -> None:
         """One transaction. Errors of a work stay with it; an error of the commit belongs to all."""
         connection = self._connection
         try:
-            self._sync(any(item.durable for item in batch))
+            durable = any(item.durable for item in batch)
+            self._sync(durable)
             self._begin(wait)
             self._probe("begun")
-            if len(batch) == 1:
-                batch[0].result = batch[0].work(connection)
-            else:
+            if not self._together(batch):
+                self._undo()
+                self._begin(wait=True)
                 for item in batch:
                     self._guarded(item)
+            if durable:
+                self._before_sync()
             self._probe("before_commit")
             connection.run("COMMIT")
             self.commits += 1
@@ -135,7 +151,21 @@ class Writer:
             for item in batch:
                 item.error = item.error or error
 
+    def _together(self, batch: list[_Item]) -> bool:
+        """All works of a batch as one, as they nearly always go. False: one of several failed, and must be found."""
+        try:
+            for item in batch:
+                item.result = item.work(self._connection)
+        except StoreFailed:
+            raise
+        except Exception:
+            if len(batch) == 1:
+                raise
+            return False
+        return True
+
     def _guarded(self, item: _Item) -> None:
+        """One work that may fail alone."""
         self._connection.run("SAVEPOINT work")
         try:
             item.result = item.work(self._connection)
@@ -154,6 +184,8 @@ class Writer:
             raise error from None
 
     def _begin(self, wait: bool) -> None:
+        if self._failed is not None:
+            raise self._failed
         if wait:
             self._connection.run("BEGIN IMMEDIATE")
             return

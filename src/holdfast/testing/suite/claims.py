@@ -150,6 +150,7 @@ class ClaimsSuite(StoreSuite):
             await bench.crash()
         await bench.send("a")
         (queue,) = await bench.store.contracts.queues()
+        assert await bench.claim(limit=0) == []
         assert len(await bench.claim(limit=1)) == 1
         assert len(await bench.claim(room={queue.id: 1})) == 1
 

@@ -3,6 +3,11 @@ INSERT INTO holdfast_publish
   (id, type, payload, source, stream, timestamp, properties, dedup_key, "to", not_before, accepted_at, digest)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
+-- name: event_append_plain
+-- What the door would write for an event without stream, key, address and time, whose parts were checked already.
+INSERT INTO holdfast_events (id, type, payload, source, timestamp, properties, accepted_at)
+VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING;
+
 -- name: event_seq
 SELECT seq FROM holdfast_events WHERE id = ?;
 

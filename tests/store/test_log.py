@@ -1,0 +1,162 @@
+"""The log laid out ahead of small commits: nothing is ever written over, and nothing in it is taken for a commit."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import struct
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from holdfast.domain.event import new_event
+from holdfast.store.sqlite.disk import Room
+from holdfast.store.sqlite.log import STEP_BYTES, Log
+from holdfast.store.sqlite.store import DRIVERS, SqliteStore, inline_executor
+
+PLENTY = Room(free=lambda folder: 1 << 40)
+FRAME_BYTES = 4096 + 24
+HEAD_BYTES = 32
+
+
+def opened(path: Path, driver: str = "apsw", *, keep: bool = True, room: Room = PLENTY) -> SqliteStore:
+    return SqliteStore.open(path, driver=driver, keep=keep, executor=inline_executor, room=room)
+
+
+def log_of(path: Path) -> Path:
+    return path.with_name(path.name + "-wal")
+
+
+def used_bytes(log: Path) -> int:
+    """The end of the last frame that belongs to the log: one that carries the salt of its head."""
+    raw = log.read_bytes()
+    salt, end = raw[16:24], HEAD_BYTES
+    while len(raw) >= end + FRAME_BYTES and struct.unpack_from("8s", raw, end + 8)[0] == salt:
+        end += FRAME_BYTES
+    return end
+
+
+def count(path: Path, driver: str = "apsw") -> int:
+    connection = DRIVERS[driver](path)
+    try:
+        assert connection.rows("PRAGMA integrity_check") == [("ok",)]
+        return int(connection.rows("SELECT count(*) FROM holdfast_events")[0][0])
+    finally:
+        connection.close()
+
+
+async def append(store: SqliteStore, times: int) -> None:
+    for _ in range(times):
+        await store.events.append([new_event("t", "x" * 1000)])
+
+
+async def test_small_commits_go_into_a_log_that_is_long_enough_already(tmp_path: Path, driver: str) -> None:
+    path = tmp_path / "h.db"
+    store = opened(path, driver)
+    await append(store, 3)
+    length = log_of(path).stat().st_size
+    assert length > used_bytes(log_of(path)) + STEP_BYTES // 2
+    await append(store, 10)
+    assert log_of(path).stat().st_size == length
+    await append(store, 300)
+    assert 0 < log_of(path).stat().st_size - used_bytes(log_of(path)) <= STEP_BYTES
+    await store.close()
+    assert count(path, driver) == 313
+
+
+@pytest.mark.parametrize("tail", ["as it is", "cut off", "garbage"])
+async def test_after_a_loss_of_power_every_commit_is_there_whatever_became_of_the_rest(
+    tmp_path: Path, tail: str
+) -> None:
+    path, after = tmp_path / "h.db", tmp_path / "after.db"
+    store = opened(path)
+    await append(store, 120)
+    shutil.copy(path, after)
+    shutil.copy(log_of(path), log_of(after))
+    await store.close()
+    end = used_bytes(log_of(after))
+    assert log_of(after).stat().st_size > end
+    with log_of(after).open("r+b") as log:
+        if tail == "cut off":
+            log.truncate(end)
+        elif tail == "garbage":
+            log.seek(end)
+            log.write(Random(1).randbytes(log_of(after).stat().st_size - end))
+    assert count(after) == 120
+    again = opened(after)
+    await append(again, 5)
+    await again.close()
+    assert count(after) == 125
+
+
+WRITES = """
+import apsw, sys
+connection = apsw.Connection(sys.argv[1])
+connection.set_busy_timeout(30000)
+connection.execute("PRAGMA wal_autocheckpoint = 0")
+for number in range(150):
+    connection.execute("INSERT INTO holdfast_publish (type) VALUES ('other')")
+"""
+
+
+async def test_what_other_processes_commit_meanwhile_is_never_written_over(tmp_path: Path) -> None:
+    path = tmp_path / "h.db"
+    store = opened(path)
+    others = [await asyncio.create_subprocess_exec(sys.executable, "-c", WRITES, str(path)) for _ in range(2)]
+    gone = asyncio.gather(*[other.wait() for other in others])
+    own = 0
+    while not gone.done():
+        await append(store, 5)
+        own += 5
+        await store.care.checkpoint()  # the log begins anew in between
+        await asyncio.sleep(0)
+    assert await gone == [0, 0]
+    await store.close()
+    assert count(path) == own + 300
+
+
+async def test_large_commits_make_the_log_no_longer_than_they_need(tmp_path: Path) -> None:
+    path = tmp_path / "h.db"
+    store = opened(path)
+    for _ in range(5):
+        await store.events.append([new_event("t", "x" * 8000) for _ in range(50)])
+    assert log_of(path).stat().st_size == used_bytes(log_of(path))
+    await store.close()
+
+
+async def test_a_log_that_was_cut_is_laid_out_anew(tmp_path: Path) -> None:
+    path = tmp_path / "h.db"
+    store = opened(path)
+    store.care.wal_max_bytes = 0
+    await append(store, 10)
+    await store.care.checkpoint()
+    assert log_of(path).stat().st_size == 0
+    await append(store, 4)
+    assert log_of(path).stat().st_size > STEP_BYTES
+    await store.close()
+    assert count(path) == 14
+
+
+@pytest.mark.parametrize(("keep", "free"), [(False, 1 << 40), (True, 40 << 20)])
+async def test_only_the_keeper_lays_it_out_and_only_where_there_is_room(tmp_path: Path, keep: bool, free: int) -> None:
+    path = tmp_path / "h.db"
+    left = [free]
+    store = opened(path, keep=keep, room=Room(free=lambda folder: left[0]))
+    await append(store, 1)
+    left[0] = free - (20 << 20)  # below the mark, if it was near
+    store._disk.look()
+    await store._writer.run(lambda connection: connection.run("UPDATE holdfast_meta SET value = value"))
+    for _ in range(3):
+        await store._writer.run(lambda c: c.run("INSERT INTO holdfast_publish (type) VALUES ('t')"))
+    assert log_of(path).stat().st_size == used_bytes(log_of(path))
+    await store.close()
+
+
+async def test_a_log_that_cannot_be_laid_out_is_left_alone(tmp_path: Path) -> None:
+    log = Log(tmp_path / "missing", lambda: True)
+    log.lay()
+    log.lay()
+    log.close()
+    assert not (tmp_path / "missing").exists()
