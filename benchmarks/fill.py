@@ -48,9 +48,10 @@ def contract() -> Contract:
     )
 
 
-def fill(url: str, total: int) -> None:
-    """Bring the backlog of the contract `bench` up to `total` pending deliveries."""
-    asyncio.run(_prepare(url))
+def fill(url: str, total: int, *, prepared: bool = False) -> None:
+    """Bring the backlog of the contract `bench` up to `total` pending deliveries. `prepared`: its queue is there."""
+    if not prepared:
+        asyncio.run(_prepare(url))
     if is_postgres(url):
         asyncio.run(_fill_postgres(url, total))
     else:

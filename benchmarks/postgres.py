@@ -11,7 +11,6 @@ from benchmarks.server import Server
 from benchmarks.sizes import PEERS, Sizes
 
 BATCH = 1000
-OURS_BATCH = 500  # the most that one append takes into one commit
 
 
 def measure(book: Book, server: Server, sizes: Sizes) -> None:
@@ -42,10 +41,9 @@ def _take(book: Book, server: Server, python: str, peer: str, work: str, sizes: 
     count = sizes.count(peer, work)
     try:
         told = _ask(server, python, peer, work=work, count=count)
-    except Unsupported as error:
-        return book.miss(name, str(error))
-    except Failed as error:
-        return book.miss(name, str(error))
+    except (Failed, Unsupported) as error:
+        book.miss(name, str(error))
+        return
     book.facts.setdefault("settings", {})[peer] = told["settings"]
     if work == "latency":
         for what in ("commit", "call"):
@@ -56,7 +54,6 @@ def _take(book: Book, server: Server, python: str, peer: str, work: str, sizes: 
         book.add(name, told["done"] / told["seconds"], "/s")
         if work == "drain":
             book.add(f"pg.drain memory.{peer}", told["rss_mb"], "MB")
-    return None
 
 
 def _drain(book: Book, server: Server, python: str, peer: str, label: str, **order: Any) -> None:
@@ -68,6 +65,5 @@ def _drain(book: Book, server: Server, python: str, peer: str, label: str, **ord
 
 
 def _ask(server: Server, python: str, peer: str, **order: Any) -> dict[str, Any]:
-    size = OURS_BATCH if peer == "holdfast" else BATCH
     with server.database("bench") as url:
-        return ask(python, peer, url=url, size=size, **order)
+        return ask(python, peer, url=url, size=BATCH, **order)

@@ -77,7 +77,9 @@ def running(folder: Path) -> Iterator[Server]:
     place = folder / "pg"
     place.mkdir()
     _own(folder, place)
-    options = " ".join(f"-c {name}={value}" for name, value in SETTINGS.items()) + f" -c unix_socket_directories={place}"
+    options = (
+        " ".join(f"-c {name}={value}" for name, value in SETTINGS.items()) + f" -c unix_socket_directories={place}"
+    )
     _run(programs / "initdb", "-D", place / "data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C")
     _run(programs / "pg_ctl", "-D", place / "data", "-o", options, "-l", place / "log", "-w", "-s", "start")
     try:

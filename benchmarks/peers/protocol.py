@@ -80,6 +80,7 @@ class Peer(ABC):
     async def left(self) -> int:
         """How many jobs the database says are not done."""
 
+    @abstractmethod
     async def settle_in(self) -> None:
         """After a fill: what a database in use has anyway, fresh statistics."""
 
