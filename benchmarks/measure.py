@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 
@@ -71,15 +71,6 @@ def percentile(values: Iterable[float], fraction: float) -> float:
     """
     ordered = sorted(values)
     return ordered[max(0, min(len(ordered) - 1, -int(-len(ordered) * fraction // 1) - 1))]
-
-
-def flatness(values: Sequence[float]) -> float:
-    """How far the others are from the first, at most: 0.2 is twenty per cent.
-
-    >>> flatness([100.0, 90.0, 105.0])
-    0.1
-    """
-    return round(max(abs(value / values[0] - 1) for value in values), 6)
 
 
 def say(text: str) -> None:

@@ -12,7 +12,7 @@ class Sizes:
     times: int = 3
     single: int = 1000
     batch: int = 20_000
-    drain: int = 50_000
+    drain: int = 40_000
     latency: int = 200
     accept: int = 2000
     sqlite_drain: int = 50_000
