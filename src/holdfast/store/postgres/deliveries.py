@@ -58,6 +58,9 @@ class PostgresDeliveries:
         lost = await self._pool.run(lambda session: settle(session, owner.chain, settlements, effects, now_ms, ring))
         if any(effects):
             self._changed("events")
+        if any(one.claim.event.stream != one.claim.event.id for one in settlements):
+            # The next of a lane may be its head now. A claim made at the same time has not seen it.
+            self._changed("deliveries")
         return lost
 
     async def release(self, claims: Sequence[Claim]) -> None:
