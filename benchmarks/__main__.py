@@ -100,7 +100,10 @@ def _without(book: Book, parts: Sequence[str]) -> Book:
 def _run(book: Book, parts: Sequence[str], sizes: Sizes, quick: bool, results: Path) -> bool:
     """Every part in turn; one that fails is noted and the others go on. Whether all ended."""
     ended, run_began = True, time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as name, contextlib.ExitStack() as stack:
+    with (
+        tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=machine.disk()) as name,
+        contextlib.ExitStack() as stack,
+    ):
         folder = Path(name)
         took = book.facts.get("took_s", {})
         book.facts |= machine.facts(folder) | {"quick": quick, "sizes": dataclasses.asdict(sizes), "took_s": took}

@@ -6,6 +6,7 @@ import os
 import platform
 import subprocess
 import sys
+import tempfile
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import Any
 from benchmarks.orders import ROOT
 from benchmarks.sizes import PEERS
 from holdfast import __version__
+
+IN_MEMORY = ("tmpfs", "ramfs")
 
 
 def facts(folder: Path) -> dict[str, Any]:
@@ -27,13 +30,13 @@ def facts(folder: Path) -> dict[str, Any]:
         "cores": os.cpu_count(),
         "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
-        "file system": _file_system(folder),
+        "file system": file_system(folder),
         "load before": round(os.getloadavg()[0], 2),
         "Python": platform.python_version(),
         "SQLite": apsw.sqlite_lib_version(),
         "packages": {name: _version(name) for name in ("apsw", "asyncpg", "psycopg", "huey", "persist-queue")},
         "peers": {peer: _locked(peer) for peer in PEERS},
-        "command": "python -m benchmarks " + " ".join(sys.argv[1:]),
+        "command": " ".join(["python -m benchmarks", *sys.argv[1:]]),
     }
 
 
@@ -57,7 +60,13 @@ def _processor() -> str:
     return platform.processor() or "unknown"
 
 
-def _file_system(folder: Path) -> str:
+def disk() -> Path:
+    """A folder for databases on a true disk: in memory a flush costs nothing, and the figures would say nothing."""
+    places = [Path(tempfile.gettempdir()), Path("/var/tmp"), ROOT]
+    return next((place for place in places if place.is_dir() and file_system(place) not in IN_MEMORY), places[0])
+
+
+def file_system(folder: Path) -> str:
     """The type of the file system the databases stood on."""
     best, kind = "", "unknown"
     try:

@@ -32,7 +32,7 @@ def ask(python: str, name: str, **order: Any) -> dict[str, Any]:
     try:
         done = subprocess.run(
             [python, str(script), json.dumps(order)],
-            capture_output=True, text=True, timeout=PATIENCE_S, cwd=CACHE, check=False, env=_environment(),
+            capture_output=True, text=True, timeout=PATIENCE_S, cwd=CACHE, check=False, env=_environment(name),
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise Failed(f"{order['work']} did not end within {PATIENCE_S} s") from None
@@ -45,12 +45,12 @@ def ask(python: str, name: str, **order: Any) -> dict[str, Any]:
     return answer
 
 
-def _environment() -> dict[str, str]:
-    """Ours, without what would lead a peer or a daemon to somebody's own settings."""
-    prefixes = ("HOLDFAST_", "PG", "DBOS_", "OBAN_", "PROCRASTINATE_")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
-    source = str(ROOT / "src")
-    return {**kept, "PYTHONPATH": source, "PYTHONDONTWRITEBYTECODE": "1"}
+def _environment(name: str) -> dict[str, str]:
+    """Ours, without what would lead a peer or a daemon to somebody's own settings; only Holdfast sees our source."""
+    prefixes = ("HOLDFAST_", "PG", "DBOS_", "OBAN_", "PROCRASTINATE_", "PYTHONPATH")
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(prefixes)}
+    ours = {"PYTHONPATH": str(ROOT / "src")} if name == "holdfast" else {}
+    return {**kept, **ours, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def environment(peer: str) -> str:

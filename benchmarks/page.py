@@ -101,6 +101,7 @@ def _peers(book: Book, plots: Path) -> str:
         "latency from commit, p50",
         "latency from commit, p99",
         "latency from call, p50",
+        "drain memory",
     )
     rows = []
     for peer in names:
@@ -112,8 +113,8 @@ def _peers(book: Book, plots: Path) -> str:
         ours, theirs = book.median("pg.drain.holdfast"), book.median(f"pg.drain.{peer}")
         rows.append((label, *cells, f"{ours / theirs:.2f}" if ours and theirs else "–"))
     for label in ("holdfast, routed on the way", "pgmq, archived"):
-        rows.append((label, "", "", cell(book, f"pg.drain.{label}"), "", "", "", ""))
-    head = ("", "enqueue one", "enqueue 1,000", "drain", "commit → handler p50", "p99", "call → handler p50")
+        rows.append((label, "", "", cell(book, f"pg.drain.{label}"), *[""] * 5))
+    head = ("", "enqueue one", "enqueue 1,000", "drain", "commit → handler p50", "p99", "call → handler p50", "memory")
     pictures = [
         _bars(book, plots, f"pg-{work}", title, f"pg.{work}.")
         for work, title in (

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 
 import asyncpg
-from pgmq import _sql, get_embedded_install_sql
+from pgmq import _sql, get_embedded_install_sql, get_embedded_sql_version
 from protocol import PAYLOAD, Peer, answer
 
 QUEUE = "bench"
@@ -21,7 +21,9 @@ SEND, SEND_BATCH, READ, DELETE, ARCHIVE = (
 
 
 class Pgmq(Peer):
-    settings = f"asyncpg, one reader, {BATCH} messages per read, 10 ms poll when empty"
+    settings = (
+        f"SQL {get_embedded_sql_version()}, asyncpg, one reader, {BATCH} messages per read, 10 ms poll when empty"
+    )
 
     async def open(self) -> None:
         self._end = ARCHIVE if self.order.get("end") == "archive" else DELETE

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import sys
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 from holdfast.domain.event import new_event
@@ -20,6 +22,8 @@ sys.path.insert(0, str(ROOT))
 from benchmarks import fill as filling  # noqa: E402
 from benchmarks import orders  # noqa: E402
 from benchmarks.orders import Failed, ask  # noqa: E402
+
+pytest_plugins = ("postgres",)
 
 COLUMNS = {
     "holdfast_events": "stream, seq, source, type, properties, dedup_key, address, not_before, length(id), payload",
@@ -52,13 +56,40 @@ def _rows(path: Path) -> dict[str, list[tuple[object, ...]]]:
 
 
 async def test_a_fill_writes_the_rows_that_publishing_and_routing_write(tmp_path):
-    import asyncio
-
     await _publish_and_route(f"sqlite:///{tmp_path}/true.db", 5)
-    await asyncio.to_thread(filling.fill, f"sqlite:///{tmp_path}/filled.db", 5)
+    await _fill(f"sqlite:///{tmp_path}/filled.db", 5)
     true, filled = _rows(tmp_path / "true.db"), _rows(tmp_path / "filled.db")
     assert len(true["holdfast_ready"]) == 5
     assert filled == true
+
+
+@pytest.mark.slow
+async def test_so_it_does_on_postgres(server):
+    found = []
+    for name, write in (("bench_true", _publish_and_route), ("bench_filled", _fill)):
+        assert server.psql(f"DROP DATABASE IF EXISTS {name}; ").returncode == 0
+        assert server.psql(f"CREATE DATABASE {name}").returncode == 0
+        url = f"postgresql://postgres@/{name}?host={server.folder}"
+        await write(url, 5)
+        connection = await asyncpg.connect(url)
+        found.append(
+            {
+                table: await connection.fetch(
+                    f"SELECT {columns} FROM {table.replace('holdfast_', 'holdfast.')} "
+                    f"ORDER BY {'n' if 'events' in table else 'id' if 'deliveries' in table else '1'}"
+                )
+                for table, columns in COLUMNS.items()
+            }
+        )
+        await connection.close()
+        assert server.psql(f"DROP DATABASE {name}").returncode == 0
+    true, filled = found
+    assert len(true["holdfast_ready"]) == 5
+    assert filled == true
+
+
+async def _fill(url: str, count: int) -> None:
+    await asyncio.to_thread(filling.fill, url, count)
 
 
 def test_a_fill_adds_only_what_is_missing(tmp_path):
