@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import dataclasses
 import json
+import signal
 import sys
 import tempfile
 import time
@@ -134,4 +135,5 @@ def _run(book: Book, parts: Sequence[str], sizes: Sizes, quick: bool, results: P
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # so that the server is ended too
     sys.exit(main())
