@@ -52,11 +52,13 @@ check: $(VENV)/.test ## style, types and import law only
 prove: $(VENV)/.run ## kill the daemon -9 two hundred times under load and account for every event
 	@exec $(BIN)/python -m holdfast.testing.prove --kills 200
 
-bench: $(VENV)/.bench ## measure, in ratios, beside the limit of this machine and the peers
-	@exec $(BIN)/python -m benchmarks
+bench: $(VENV)/.bench ## measure beside the limit of this machine and the peers, and write docs/numbers.md (40 min; BENCH=--quick)
+	@exec $(BIN)/python -m benchmarks $(BENCH)
 
 lock: ## write the lock files anew (needs uv)
-	@for f in run test bench; do uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --custom-compile-command 'make lock' requirements/$$f.in -o requirements/$$f.lock; done
+	@for f in run test bench $(patsubst requirements/%.in,%,$(wildcard requirements/bench-*.in)); do \
+	  case $$f in bench-oban) v=3.12;; *) v=3.11;; esac; \
+	  uv pip compile -q --upgrade --universal --python-version $$v --generate-hashes --no-emit-index-url --custom-compile-command 'make lock' requirements/$$f.in -o requirements/$$f.lock; done
 
 clean: ## remove what the other targets made
-	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	@rm -rf $(VENV) .bench .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

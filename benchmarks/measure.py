@@ -1,30 +1,78 @@
-"""How a figure is taken: several repetitions, the median and the spread."""
+"""How a figure is taken and kept: several repetitions, the median and the spread, under one name."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
-from typing import NamedTuple
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 
 class Figure(NamedTuple):
-    """A rate (per second) or a time (milliseconds) over repetitions."""
+    """The values of one measurement over its repetitions, and their unit."""
 
-    name: str
-    median: float
-    low: float
-    high: float
-    unit: str = "/s"
+    values: tuple[float, ...]
+    unit: str
 
-    def line(self) -> str:
-        return f"  {self.name:<48} {self.median:>12,.1f} {self.unit:<3} [{self.low:,.1f} to {self.high:,.1f}]"
+    @property
+    def median(self) -> float:
+        return statistics.median(self.values)
+
+    @property
+    def low(self) -> float:
+        return min(self.values)
+
+    @property
+    def high(self) -> float:
+        return max(self.values)
 
 
-def repeat(name: str, take: Callable[[], float], times: int, unit: str = "/s") -> Figure:
-    values = [take() for _ in range(times)]
-    return Figure(name, statistics.median(values), min(values), max(values), unit)
+class Book:
+    """Everything measured in a run, by name; and in words why something is missing."""
+
+    def __init__(self) -> None:
+        self.figures: dict[str, Figure] = {}
+        self.missing: dict[str, str] = {}
+        self.facts: dict[str, Any] = {}
+
+    def add(self, name: str, value: float, unit: str) -> None:
+        before = self.figures.get(name)
+        self.figures[name] = Figure((*(before.values if before else ()), value), unit)
+        say(f"  {name:<48} {value:>12,.2f} {unit}")
+
+    def miss(self, name: str, why: str) -> None:
+        """One sentence; the first one counts."""
+        self.missing.setdefault(name, " ".join(why.split())[:300])
+        say(f"  {name:<48} missing: {self.missing[name]}")
+
+    def median(self, name: str) -> float | None:
+        figure = self.figures.get(name)
+        return figure.median if figure else None
+
+    def to_json(self) -> dict[str, Any]:
+        figures = {name: {"values": list(figure.values), "unit": figure.unit} for name, figure in self.figures.items()}
+        return {"facts": self.facts, "figures": figures, "missing": self.missing}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Book:
+        book = cls()
+        book.facts, book.missing = dict(value["facts"]), dict(value["missing"])
+        book.figures = {
+            name: Figure(tuple(item["values"]), item["unit"]) for name, item in dict(value["figures"]).items()
+        }
+        return book
 
 
-def percentile(values: list[float], fraction: float) -> float:
+def percentile(values: Iterable[float], fraction: float) -> float:
+    """The value that so much of them does not exceed.
+
+    >>> percentile([4.0, 1.0, 3.0, 2.0], 0.5), percentile([1.0], 0.99)
+    (2.0, 1.0)
+    """
     ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(len(ordered) * fraction))]
+    return ordered[max(0, min(len(ordered) - 1, -int(-len(ordered) * fraction // 1) - 1))]
+
+
+def say(text: str) -> None:
+    """Progress is for people: it goes to stderr."""
+    print(text, file=sys.stderr, flush=True)

@@ -212,3 +212,21 @@ async def test_appends_that_share_a_commit_do_not_share_a_refusal(server: Server
         for stream, count in (("s0", 14), ("s1", 13), ("s2", 12)):
             assert [event.seq for event in await store.events.read(stream, 0, 100)] == list(range(1, count + 1))
         assert await store.routing.backlog() == 40
+
+
+async def test_the_end_of_a_head_is_told_so_that_nobody_waits_for_a_poll(server: Server, schema: str) -> None:
+    """Settle and claim are two transactions here: the claim under way cannot see the lane's new head."""
+    async with opened(server, schema) as store:
+        await store.contracts.put(Contract("c", parse_address("handler:h"), ordered=True), None)
+        queue = (await store.contracts.queues())[0].id
+        await store.events.append([new_event("t", stream="s") for _ in range(2)] + [new_event("t")])
+        await route_all(store, queue)
+        owner = await store.owners.enlist()
+        claims = {claim.event.stream: claim for claim in (await store.deliveries.claim(request(owner))).claims}
+        told: list[str] = []
+        store.on_change(told.append)
+        await store.deliveries.settle(owner, [delivered(claims.pop("s"))])
+        assert told == ["deliveries"]
+        assert len((await store.deliveries.claim(request(owner))).claims) == 1
+        await store.deliveries.settle(owner, [delivered(claim) for claim in claims.values()])
+        assert told == ["deliveries"], "what stands in no lane frees nobody"

@@ -1,0 +1,126 @@
+"""A real daemon in a process of its own, with our application in it, and an ear for what its handler says."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Self
+from urllib.parse import urlsplit
+
+from benchmarks.orders import ROOT, Failed
+
+READY_S = 60.0
+CALL_S = 60.0
+
+
+class Daemon:
+    """Use with `with`: what it started it also ends."""
+
+    def __init__(self, folder: Path, store: str) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="home-", dir=folder))
+        self.home = self._folder / "home"
+        self.home.mkdir(mode=0o700)
+        self._ear_path = str(self._folder / "ear")
+        self._ear = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._ear.bind(self._ear_path)
+        self._ear.settimeout(CALL_S)
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("HOLDFAST_", "PG"))}
+        self._env = {
+            **kept,
+            "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}",
+            "HOLDFAST_HOME": str(self.home),
+            "BENCH_STORE": store,
+            "BENCH_LISTENER": self._ear_path,
+        }
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.kill()
+        self._ear.close()
+
+    def start(self) -> int:
+        """Start it; when that was, in nanoseconds of the clock that all processes share."""
+        (self.home / "address").unlink(missing_ok=True)
+        command = [sys.executable, "-m", "holdfast", "up", "--port", "0", "--app", "benchmarks.app:outbox"]
+        with (self._folder / "log").open("ab") as log:
+            began_ns = time.monotonic_ns()
+            self._process = subprocess.Popen(
+                command, env=self._env, cwd=self._folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        return began_ns
+
+    def wait_ready(self) -> None:
+        ends = time.monotonic() + READY_S
+        while not (self.home / "address").exists():
+            if self._process is None or self._process.poll() is not None or time.monotonic() > ends:
+                raise Failed(f"the daemon did not start: {self._log()}")
+            time.sleep(0.01)
+
+    def hear(self) -> tuple[int, str]:
+        """The next call of the handler: when, and of which event."""
+        try:
+            at_ns, id = self._ear.recv(200).decode().split()
+        except TimeoutError:
+            raise Failed(f"the handler was not called within {CALL_S:g} s: {self._log()}") from None
+        return int(at_ns), id
+
+    def forget(self) -> None:
+        """Whatever was said and not heard."""
+        self._ear.setblocking(False)
+        try:
+            while True:
+                self._ear.recv(200)
+        except BlockingIOError:
+            pass
+        self._ear.settimeout(CALL_S)
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.send_signal(signal.SIGTERM)
+            self._process.wait(60)
+            self._process = None
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(30)
+            self._process = None
+
+    def connect(self) -> Rest:
+        return Rest((self.home / "address").read_text().strip(), (self.home / "token").read_text().strip())
+
+    def _log(self) -> str:
+        path = self._folder / "log"
+        return path.read_text(errors="replace")[-300:] if path.exists() else "it left no log"
+
+
+class Rest:
+    """One kept-alive connection to the daemon's API."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self._connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=30)
+        self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+
+    def publish(self, type: str, payload: object) -> str:
+        self._connection.request(
+            "POST", "/api/events", json.dumps({"type": type, "payload": payload}).encode(), self._headers
+        )
+        response = self._connection.getresponse()
+        answer = json.loads(response.read())
+        if response.status not in (200, 201, 202):
+            raise Failed(f"the daemon answered {response.status}: {answer}")
+        return str(answer["id"])
+
+    def close(self) -> None:
+        self._connection.close()

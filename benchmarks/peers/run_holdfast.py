@@ -1,0 +1,195 @@
+"""Holdfast itself, asked by the same orders as its peers, on either store; and what only it is asked."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+from protocol import PAYLOAD, WORKS, Peer, Tally, answer, cost
+
+from holdfast.daemon.config import load_config
+from holdfast.daemon.wiring import House
+from holdfast.domain.address import parse_address
+from holdfast.domain.contract import Contract, Criterion
+from holdfast.domain.delivery import Claim, Delivered, Settlement, settle
+from holdfast.domain.event import NewEvent, new_event
+from holdfast.domain.retry import DEFAULT_POLICY, POLICIES
+from holdfast.egress.engine import LEASE_MS
+from holdfast.routing.registry import Registry
+from holdfast.routing.router import Router
+from holdfast.store.base import ClaimRequest, Served
+from holdfast.store.open import is_postgres, open_store
+
+APPEND_MAX = 500
+CLAIM = 100
+
+
+class Holdfast(Peer):
+    settings = "as it comes"
+
+    async def open(self) -> None:
+        self.store = open_store(self.url, keep=True)
+        self._contract = Contract(
+            "bench",
+            parse_address("handler:bench"),
+            type_criterion=Criterion(pattern="bench.*"),
+            source="programmatic",
+            ordered=bool(self.order.get("streams")),
+        )
+        self._house: House | None = None
+        self._stopped = False
+
+    async def close(self) -> None:
+        if not self._stopped:
+            await self.store.close()
+
+    async def one(self) -> None:
+        await self.store.events.append([self.event(0)])
+
+    async def many(self, count: int) -> None:
+        await self.store.events.append([self.event(number) for number in range(count)])
+
+    async def settle_in(self) -> None:
+        if self.order.get("routed", True):
+            await self.route()
+        if is_postgres(self.url):
+            import asyncpg
+
+            connection = await asyncpg.connect(self.url)
+            await connection.execute("ANALYZE")
+            await connection.close()
+
+    async def work(self, handle: Callable[[], None]) -> None:
+        async def noop(event: object) -> None:
+            handle()
+
+        handlers, contracts = {"bench": noop}, [self._contract]
+        self._house = House(self.store, load_config(None), None, handlers=handlers, contracts=contracts)
+        await self._house.start()
+
+    async def stop(self) -> None:
+        if self._house is not None:
+            await self._house.stop()
+            self._stopped = True
+
+    async def left(self) -> int:
+        figures = await self.store.operator.figures()
+        return int(figures["unrouted"]) + int(figures["pending"])
+
+    def event(self, number: int) -> NewEvent:
+        streams, size = self.order.get("streams"), self.order.get("bytes")
+        payload = PAYLOAD if size is None else {"text": "x" * max(0, int(size) - 12)}
+        return new_event("bench.event", payload, stream=f"s:{number % int(streams)}" if streams else None)
+
+    async def route(self) -> None:
+        await self.store.contracts.put(self._contract, None)
+        router = Router(self.store.routing, Registry(self.store.contracts, POLICIES))
+        while await router.tick() is not None:
+            pass
+
+    def delivered(self) -> int:
+        assert self._house is not None
+        return self._house.engine.delivered
+
+
+async def callers(peer: Peer, count: int) -> dict[str, Any]:
+    """Many callers at once, each waiting for its own commit."""
+    number = int(peer.order["callers"])
+
+    async def caller() -> None:
+        for _ in range(count // number):
+            await peer.one()
+
+    began = time.perf_counter()
+    await asyncio.gather(*[caller() for _ in range(number)])
+    return {"seconds": time.perf_counter() - began, "done": count // number * number}
+
+
+async def whole(peer: Peer, count: int) -> dict[str, Any]:
+    """Accepted, routed, handled and settled with its receipt, all at the same time, in batches of 200."""
+    assert isinstance(peer, Holdfast)
+    tally = Tally()
+    await peer.work(tally)
+    began = time.perf_counter()
+    for start in range(0, count, 200):
+        await peer.many(min(200, count - start))
+    await tally.reach(count)
+    while peer.delivered() < count:
+        await asyncio.sleep(0.001)
+    seconds = time.perf_counter() - began
+    await peer.stop()
+    return {"seconds": seconds}
+
+
+async def some(peer: Peer, count: int) -> dict[str, Any]:
+    """The first so many of a backlog that is there already."""
+    assert isinstance(peer, Holdfast)
+    tally = Tally()
+    before = cost()["cpu_s"]
+    await peer.work(tally)
+    await tally.reach(count, 0.005)
+    seconds, cpu_s = tally.times[count - 1] - tally.times[0], cost()["cpu_s"] - before
+    handled = len(tally.times)
+    await peer.stop()
+    return {"seconds": seconds, "work_cpu_s": cpu_s * count / handled}
+
+
+async def claims(peer: Peer, count: int) -> dict[str, Any]:
+    """How long a claim of 100 takes, each in milliseconds. What is claimed is settled, as in life, outside the time."""
+    assert isinstance(peer, Holdfast)
+    deliveries, policy = peer.store.deliveries, POLICIES[DEFAULT_POLICY["handler"]]
+    owner = await peer.store.owners.enlist()
+    request = ClaimRequest(
+        owner.id, Served(frozenset(), frozenset({"handler:bench"})), CLAIM, LEASE_MS, {}, dict.fromkeys(LEASE_MS, CLAIM)
+    )
+
+    def settlement(claim: Claim, now_ms: int) -> Settlement:
+        transition = settle(claim.delivery.attempts, Delivered(), policy, now_ms, 0.0)
+        return Settlement(claim, transition, started_at_ms=now_ms, outcome="delivered")
+
+    times = []
+    for number in range(count + 5):
+        began = time.perf_counter()
+        claimed = (await deliveries.claim(request)).claims
+        took_ms = (time.perf_counter() - began) * 1000
+        if len(claimed) != CLAIM:
+            raise RuntimeError(f"a claim of {CLAIM} returned {len(claimed)}")
+        if lost := await deliveries.settle(owner, [settlement(claim, time.time_ns() // 10**6) for claim in claimed]):
+            raise RuntimeError(f"{len(lost)} settlements found their lease lost")
+        if number >= 5:
+            times.append(took_ms)
+    await peer.store.owners.retire(owner)
+    return {"claim_ms": times}
+
+
+async def path(peer: Peer, count: int) -> dict[str, Any]:
+    """The three stretches one after another: accept, route, deliver; with the CPU each event took over all of it."""
+    assert isinstance(peer, Holdfast)
+    size = int(peer.order["size"])
+    started, began = cost()["cpu_s"], time.perf_counter()
+    for start in range(0, count, size):
+        end = min(start + size, count)
+        await peer.store.events.append([peer.event(number) for number in range(start, end)])
+    accepted = time.perf_counter()
+    await peer.route()
+    routed = time.perf_counter()
+    tally = Tally()
+    await peer.work(tally)
+    await tally.reach(count, 0.005)
+    while peer.delivered() < count:
+        await asyncio.sleep(0.001)
+    delivered = time.perf_counter()
+    cpu_s = cost()["cpu_s"] - started
+    await peer.stop()
+    return {
+        "accept_s": accepted - began,
+        "route_s": routed - accepted,
+        "drain_s": delivered - tally.times[0],
+        "work_cpu_s": cpu_s,
+    }
+
+
+WORKS |= {"callers": callers, "whole": whole, "some": some, "claims": claims, "path": path}
+answer(Holdfast)

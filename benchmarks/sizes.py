@@ -1,0 +1,63 @@
+"""How much of everything: the full run, and a quick one that only shows that every part works."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+PEERS = ("pgmq", "pgqueuer", "faststream-outbox", "oban", "procrastinate", "dbos")
+
+
+@dataclass(frozen=True)
+class Sizes:
+    times: int = 3
+    single: int = 1000
+    batch: int = 20_000
+    drain: int = 40_000
+    latency: int = 200
+    accept: int = 2000
+    sqlite_drain: int = 50_000
+    publish: int = 1000
+    claims: int = 60
+    restart: int = 100_000
+    backlog_part: int = 10_000
+    streams_events: int = 100_000
+    backlogs: dict[str, tuple[int, ...]] = field(
+        default_factory=lambda: {"sqlite": (10_000, 1_000_000, 5_000_000), "postgres": (10_000, 100_000, 1_000_000)}
+    )
+    streams: tuple[int, ...] = (100, 100_000)
+    payloads: dict[int, int] = field(default_factory=lambda: {100: 20_000, 1000: 20_000, 100_000: 1000})
+    # What is slow gets fewer jobs, so that nobody's turn lasts longer than about ten seconds.
+    fewer: dict[str, dict[str, int]] = field(
+        default_factory=lambda: {
+            "faststream-outbox": {"drain": 15_000},
+            "pgqueuer": {"drain": 20_000},
+            "oban": {"batch": 10_000, "drain": 10_000},
+            "procrastinate": {"batch": 10_000, "drain": 1500},
+            "dbos": {"single": 200, "drain": 500, "latency": 60},
+        }
+    )
+
+    def count(self, peer: str, work: str) -> int:
+        usual: int = getattr(self, work)
+        return min(usual, self.fewer.get(peer, {}).get(work, usual))
+
+
+FULL = Sizes()
+QUICK = Sizes(
+    times=1,
+    single=100,
+    batch=2000,
+    drain=2000,
+    latency=20,
+    accept=200,
+    sqlite_drain=2000,
+    publish=50,
+    claims=20,
+    restart=2000,
+    backlog_part=2000,
+    streams_events=2000,
+    backlogs={"sqlite": (10_000, 50_000), "postgres": (10_000, 50_000)},
+    streams=(100, 2000),
+    payloads={100: 1000, 1000: 1000, 100_000: 100},
+    fewer={"procrastinate": {"drain": 300}, "dbos": {"single": 40, "drain": 60, "latency": 5}},
+)

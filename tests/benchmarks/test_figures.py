@@ -1,0 +1,164 @@
+"""The benchmarks' own arithmetic: what a page says follows from the figures, and nothing is silently missing."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import re
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks import __main__ as command  # noqa: E402
+from benchmarks import goals, machine, measure, page, sizes, svg  # noqa: E402
+from benchmarks.measure import Book  # noqa: E402
+
+
+def book(**figures: list[float]) -> Book:
+    made = Book()
+    made.facts = machine.facts(ROOT) | {"command": "python -m benchmarks"}
+    for name, values in figures.items():
+        for value in values:
+            made.add(name, value, "/s")
+    return made
+
+
+@pytest.mark.parametrize("module", [measure, goals, svg, page])
+def test_the_examples_in_the_docstrings_hold(module):
+    done = doctest.testmod(module)
+    assert done.attempted >= 1
+    assert done.failed == 0
+
+
+def test_a_percentile_is_a_value_that_was_measured():
+    values = [float(number) for number in range(1, 201)]
+    assert measure.percentile(values, 0.5) == 100.0
+    assert measure.percentile(values, 0.99) == 198.0
+    assert measure.percentile(values, 1.0) == 200.0
+    assert measure.percentile([7.0, 3.0], 0.01) == 3.0
+
+
+def test_a_figure_is_its_median_with_its_spread():
+    figure = book(**{"pg.drain.holdfast": [30.0, 10.0, 20.0]}).figures["pg.drain.holdfast"]
+    assert (figure.low, figure.median, figure.high) == (10.0, 20.0, 30.0)
+
+
+def test_a_goal_is_met_from_its_bound_on_and_its_ratio_says_by_how_much():
+    made = book(**{"pg.drain.holdfast": [20_000.0], "pg.drain.pgqueuer": [10_000.0], "pg.drain.pgmq": [40_000.0]})
+    found = {goal.id: goal for goal in goals.goals()}
+    assert found["P5 pgqueuer"].met(made) is True
+    assert found["P5 pgqueuer"].ratio(made) == 1.0
+    assert found["P5 pgmq"].met(made) is False
+    assert found["P5 pgmq"].read(made) == 0.5
+    assert found["P3 drain"].met(made) is None
+    made.add("restart.sqlite", 2.0, "s")
+    assert found["P10 sqlite"].met(made) is False
+    assert found["P10 sqlite"].ratio(made) == 0.5
+
+
+def test_enqueue_is_compared_with_the_best_of_the_python_peers_alone():
+    made = book(**{"pg.single.holdfast": [900.0], "pg.single.oban": [600.0], "pg.single.pgqueuer": [300.0]})
+    made.add("pg.single.pgmq", 5000.0, "/s")
+    assert goals.best("pg.single")(made) == 1.5
+
+
+def test_growth_looks_at_every_size_and_only_for_the_worse():
+    made = book(**{"backlog.sqlite.10000.drain": [100.0], "backlog.sqlite.1000000.drain": [75.0]})
+    made.add("backlog.sqlite.5000000.drain", 90.0, "/s")
+    made.add("backlog.sqlite.10000.CPU", 1.0, "µs")
+    assert goals.growth("backlog.sqlite.", ".drain", rising_is_worse=False)(made) == 25.0
+    assert goals.series(made, "backlog.sqlite.", ".drain") == [(10_000, 100.0), (1_000_000, 75.0), (5_000_000, 90.0)]
+
+
+def test_every_explanation_belongs_to_a_goal():
+    ids = [goal.id for goal in goals.goals()]
+    assert len(ids) == len(set(ids))
+    assert set(goals.explanations()) <= set(ids)
+    assert goals.explanations("# a note: no\nP5 pgmq: the disk: it is slow\n\n") == {"P5 pgmq": "the disk: it is slow"}
+
+
+def test_the_page_can_be_made_again_from_the_figures_alone(tmp_path):
+    made = book(**{"pg.drain.holdfast": [2.0, 1.0, 3.0], "claim.postgres.10000": [1.0]})
+    made.add("backlog.postgres.10000.drain", 5.0, "/s")
+    first, second = tmp_path / "a" / "numbers.md", tmp_path / "b" / "numbers.md"
+    for path in (first, second):
+        path.parent.mkdir()
+    page.write(made, first)
+    page.write(Book.from_json(json.loads(json.dumps(made.to_json()))), second)
+    assert first.read_text() == second.read_text()
+    pictures = re.findall(r"\]\((numbers/[^)]+)\)", first.read_text())
+    assert pictures
+    for picture in pictures:
+        ElementTree.parse(first.parent / picture)
+
+
+def test_a_peer_that_could_not_be_installed_is_named_with_the_reason(tmp_path):
+    made = book(**{"pg.drain.holdfast": [2.0]})
+    made.miss("pg.oban", "it needs Python 3.12 or later, and none was found on this machine")
+    page.write(made, tmp_path / "numbers.md")
+    row = next(line for line in (tmp_path / "numbers.md").read_text().splitlines() if line.startswith("| oban"))
+    assert "it needs Python 3.12" in row
+
+
+def test_a_missed_goal_without_an_explanation_says_so(tmp_path, monkeypatch):
+    made = book(**{"sqlite.drain.holdfast": [1.0]})
+    monkeypatch.setattr(page, "explanations", dict)
+    page.write(made, tmp_path / "numbers.md")
+    assert (
+        "**SQLite: drain to a no-op handler**: missed, and not explained yet." in (tmp_path / "numbers.md").read_text()
+    )
+    monkeypatch.setattr(page, "explanations", lambda: {"P3 drain": "one core."})
+    page.write(made, tmp_path / "numbers.md")
+    assert "**SQLite: drain to a no-op handler**: one core." in (tmp_path / "numbers.md").read_text()
+
+
+def test_measuring_a_part_again_forgets_what_it_wrote_before_and_nothing_else():
+    made = book(**{"backlog.sqlite.10.drain": [1.0], "claim.sqlite.10": [1.0], "pg.drain.oban": [1.0]})
+    made.miss("backlog.sqlite", "no room")
+    made.miss("pg.dbos", "not there")
+    left = command._without(made, ["backlog"])
+    assert set(left.figures) == {"pg.drain.oban"}
+    assert set(left.missing) == {"pg.dbos"}
+
+
+def test_a_part_that_fails_is_noted_and_the_others_go_on(tmp_path, monkeypatch):
+    def fail(*_: object) -> None:
+        raise ValueError("broken on purpose")
+
+    def work(made: Book, *_: object) -> None:
+        made.add("publish.sqlite3.adds", 0.1, "ms")
+
+    monkeypatch.setattr(command, "PARTS", {"sqlite": (fail, ("sqlite.",)), "publish": (work, ("publish.",))})
+    monkeypatch.setattr(command, "running", _no_server)
+    out = tmp_path / "numbers.md"
+    assert command.main(["--quick", "--out", str(out)]) == 1
+    text = out.read_text()
+    assert "ValueError: broken on purpose" in text
+    assert "0.10 ms" in text
+    assert command.main(["--page", "--out", str(out)]) == 0
+    assert out.read_text() == text
+
+
+def _no_server(folder: Path) -> None:
+    raise RuntimeError("no server in this test")
+
+
+def test_an_unknown_part_is_refused_with_the_names_of_the_known(capsys):
+    with pytest.raises(SystemExit):
+        command.main(["--only", "pg,speed"])
+    assert "there is no part 'speed'; use some of sqlite, pg" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("peer", sizes.PEERS)
+def test_every_peer_has_a_script_and_a_lock_file_with_hashes(peer):
+    assert (ROOT / "benchmarks" / "peers" / f"run_{peer.replace('-', '_')}.py").exists()
+    lock = (ROOT / "requirements" / f"bench-{peer}.lock").read_text()
+    pinned = re.findall(r"^[a-z0-9._-]+(?:\[[a-z,]+\])?==", lock, flags=re.MULTILINE)
+    assert len(pinned) >= 3
+    assert lock.count("--hash=sha256:") >= len(pinned)
+    assert machine._locked(peer) != "unknown"
