@@ -57,7 +57,7 @@ class Daemon:
         if config is not None:
             (self.home / "holdfast.yml").write_text(config, encoding="utf-8")
         self._app, self._cwd, self._port = app, cwd, port
-        self.env = clean_env(self.home, {**({"PYTHONPATH": str(cwd)} if cwd else {}), **(env or {})})
+        self.env = clean_env(self.home, {**({"PYTHONPATH": _path_with(cwd)} if cwd else {}), **(env or {})})
         self._log = self.home.with_name(self.home.name + ".log")
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -207,6 +207,11 @@ def clean_env(home: Path, more: Mapping[str, str] | None = None) -> dict[str, st
     """The environment without what would lead to the user's own Holdfast."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
     return {**kept, "PYTHONUNBUFFERED": "1", **(more or {}), "HOLDFAST_HOME": str(home)}
+
+
+def _path_with(folder: Path) -> str:
+    """The folder before whatever the tests themselves import from: the daemon must be of the same source."""
+    return os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
 SHOP = """

@@ -164,7 +164,7 @@ def _greeting(address: str, url: str, home: Home) -> str:
 
 def main(host: str | None, port: int | None, app: Outbox | None, home: Home) -> int:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)  # what strangers send must not fill the log
 
     def say(text: str) -> None:
         sys.stdout.write(text + "\n")

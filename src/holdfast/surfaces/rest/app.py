@@ -55,7 +55,7 @@ async def readyz(request: Request) -> Response:
 
 
 def build_app(operations: Operations, tokens: Tokens, hosts: Iterable[str], body_max_bytes: int) -> FastAPI:
-    app = FastAPI(title="Holdfast", version=__version__, docs_url=None, redoc_url=None)
+    app = FastAPI(title="Holdfast", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.state.operations, app.state.body_max_bytes = operations, body_max_bytes
     app.router.routes.insert(0, Route("/api/events", append_event, methods=["POST"]))
     app.router.routes.insert(0, Route("/healthz", healthz, methods=["GET"]))
