@@ -90,7 +90,7 @@ class SpoolImport:
         if place.boot == self._clock.boot_id[:16].lower():
             return (1, 0.0, place.since_boot_ns, place.name)
         try:
-            written = (self._folder / place.name).stat().st_mtime
+            written = (self._folder / place.name).lstat().st_mtime
         except FileNotFoundError:
             written = 0.0
         return (0, written, place.since_boot_ns, place.name)
