@@ -30,8 +30,9 @@ def sqlite_path(url: str) -> Path:
         )
     scheme, found, rest = url.partition("://")
     if not found or scheme != "sqlite" or not rest.startswith("/") or rest == "/":
+        named = repr(shown_url(url)) if found else "what is given as the store"  # which may be a secret gone astray
         raise BadConfig(
-            f"{shown_url(url)!r} is not a store: use sqlite:///relative/path.db, sqlite:////absolute/path.db or postgresql://…"
+            f"{named} is not a store: use sqlite:///relative/path.db, sqlite:////absolute/path.db or postgresql://…"
         )
     return Path(os.path.abspath(os.path.expanduser(rest[1:])))
 
