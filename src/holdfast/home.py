@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import re
 import stat
@@ -13,6 +15,7 @@ from holdfast.domain.errors import BadConfig
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 4653
+SECRET_BYTES_MAX = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +53,11 @@ class Home:
         """Create the folder for its owner alone, and refuse one that others may write to."""
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.spool.mkdir(mode=0o700, exist_ok=True)
-        mode = self.root.stat().st_mode
-        if mode & (stat.S_IWGRP | stat.S_IWOTH):
+        found = self.root.stat()
+        if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise BadConfig(f"{self.root} may be written by others; run: chmod 700 {self.root}")
+        if found.st_uid != os.geteuid():
+            raise BadConfig(f"{self.root} belongs to another user; point HOLDFAST_HOME at a folder of your own")
 
     def read_token(self) -> str | None:
         """The administrator's token, or None before the first `holdfast up`."""
@@ -91,20 +96,77 @@ def shown_url(url: str) -> str:
 def read_secret(path: Path) -> str | None:
     """The text of a file that only its owner may read; anything looser is refused with the remedy."""
     try:
-        mode = path.stat().st_mode
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         return None
-    if mode & 0o077:
-        raise BadConfig(f"{path} may be read by others; run: chmod 600 {path} (and think about replacing it)")
-    return path.read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise BadConfig(f"{path} cannot be read ({error.strerror}); it must be a plain file of yours") from None
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+            raise BadConfig(f"{path} is not a plain file of yours; remove it, and a new one is made at the next start")
+        if found.st_mode & 0o077:
+            raise BadConfig(f"{path} may be read by others; run: chmod 600 {path} (and think about replacing it)")
+        text = os.read(descriptor, SECRET_BYTES_MAX).decode("utf-8", "replace").strip()
+    finally:
+        os.close(descriptor)
+    if not text:
+        raise BadConfig(f"{path} is empty; remove it, and a new one is made at the next start")
+    return text
 
 
 def write_secret(path: Path, text: str) -> None:
     """Write a file that only its owner may read, complete or not at all."""
+    os.close(_replace(path, text, lock=False))
+
+
+class Presence:
+    """A daemon's address in a file that it keeps locked: the system frees the lock when the process dies.
+
+    A killed daemon leaves its file behind, and anybody may take its port. Whoever reads the address therefore looks for
+    the lock first: no token is sent to a stranger.
+    """
+
+    def __init__(self, path: Path, address: str) -> None:
+        self._path = path
+        self._descriptor = _replace(path, address, lock=True)
+
+    def end(self) -> None:
+        """Take the file away, if it is still ours, and let go."""
+        with contextlib.suppress(OSError):
+            if os.path.samestat(os.stat(self._path, follow_symlinks=False), os.fstat(self._descriptor)):
+                self._path.unlink()
+        os.close(self._descriptor)
+
+
+def read_address(path: Path) -> str | None:
+    """The address of a daemon that lives; None if there is none, or only what a dead one left behind."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return os.read(descriptor, SECRET_BYTES_MAX).decode("utf-8", "replace").strip() or None
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def _replace(path: Path, text: str, *, lock: bool) -> int:
+    """Put a new file in a path's place, locked before anybody can see it if so wished. Its descriptor, still open."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(fresh, path)
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        if lock:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.write(descriptor, text.encode() + b"\n")
+        os.fsync(descriptor)
+        os.replace(fresh, path)
+    except BaseException:
+        os.close(descriptor)
+        fresh.unlink(missing_ok=True)
+        raise
+    return descriptor

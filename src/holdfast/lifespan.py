@@ -11,7 +11,7 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.daemon.config import Config, load_config
 from holdfast.daemon.wiring import House
@@ -104,8 +104,8 @@ class Workers:
 
     async def _open(self, keep: bool) -> Store:
         # sqlite3, not apsw: the application has the same file open, and two SQLite libraries would break its locks.
-        options = {"driver": "sqlite3", "keep": keep, "own": False, "what": "an application"}
-        return await asyncio.to_thread(partial(open_store, self._outbox.url, **options))
+        options: dict[str, Any] = {"driver": "sqlite3", "keep": keep, "own": False, "what": "an application"}
+        return await asyncio.to_thread(partial(open_store, self._outbox.url, **options, **self._config.room))
 
     async def _take_over(self) -> None:
         """Knock at the keeper's lock, never quite in step with others who do the same."""

@@ -61,11 +61,11 @@ async def stranded_by_a_crash(bench: Bench) -> list[str]:
     return [f"delivery {id} was held when the process died, and is stranded" for id in sorted(held - found)]
 
 
-async def test_what_a_dead_process_held_is_claimable_at_once(bench: Bench) -> None:
+async def test_s01_what_a_dead_process_held_is_claimable_at_once(bench: Bench) -> None:
     assert await stranded_by_a_crash(bench) == []
 
 
-async def test_a_recovery_that_omits_the_claimed_state_strands_its_rows(
+async def test_s01_a_recovery_that_omits_the_claimed_state_strands_its_rows(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Recovery looks at what waits, but what was claimed is in a state of its own."""
@@ -99,17 +99,19 @@ async def held_for_ever(bench: Bench) -> list[str]:
     return faults
 
 
-async def test_a_lease_ends_by_time_and_by_the_death_of_its_holder(bench: Bench) -> None:
+async def test_s05_a_lease_ends_by_time_and_by_the_death_of_its_holder(bench: Bench) -> None:
     assert await held_for_ever(bench) == []
 
 
-async def test_a_lock_without_expiry_or_reset_is_held_for_ever(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_s05_a_lock_without_expiry_or_reset_is_held_for_ever(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Claims want the row unlocked; nothing unlocks it: no expiry, and no reset at the start."""
     put_in(monkeypatch, lease_reclaim="UPDATE holdfast_ready SET token = token WHERE ?1 IS NULL AND ?2 IS NULL")
     assert len(await held_for_ever(bench)) == 2
 
 
-async def test_a_lock_without_expiry_is_noticed_even_if_a_new_start_resets_it(
+async def test_s05_a_lock_without_expiry_is_noticed_even_if_a_new_start_resets_it(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_in(
@@ -160,15 +162,15 @@ async def overdue_by_a_stale_worker(bench: Bench) -> list[str]:
     return [f"delivery {id} has two holders at a time"] if again else []
 
 
-async def test_a_stale_worker_changes_nothing(bench: Bench) -> None:
+async def test_s08_a_stale_worker_changes_nothing(bench: Bench) -> None:
     assert await overwritten_by_a_stale_worker(bench) == []
 
 
-async def test_a_stale_retry_changes_nothing(bench: Bench) -> None:
+async def test_s08_a_stale_retry_changes_nothing(bench: Bench) -> None:
     assert await overdue_by_a_stale_worker(bench) == []
 
 
-async def test_a_settle_by_id_alone_lets_a_stale_worker_overwrite(
+async def test_s08_a_settle_by_id_alone_lets_a_stale_worker_overwrite(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_in(monkeypatch, ready_end="DELETE FROM holdfast_ready WHERE delivery = ?1 AND ?2 IS NOT NULL")
@@ -177,7 +179,9 @@ async def test_a_settle_by_id_alone_lets_a_stale_worker_overwrite(
     assert "it was delivered, and the store says dead" in faults
 
 
-async def test_a_retry_by_id_alone_gives_a_delivery_two_holders(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_s08_a_retry_by_id_alone_gives_a_delivery_two_holders(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     put_in(
         monkeypatch,
         ready_again="""

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from holdfast.domain.delivery import Delivered, Handed, Retry
+from holdfast.operations.sweeper import Sweeper
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.suite.bench import Bench
 
@@ -155,3 +156,33 @@ async def test_nothing_happens_when_the_seconds_outgrow_a_word(bench: Bench, now
     bench.clock.advance(1)
     after = await bench.send()
     assert [claim.delivery.id for claim in await bench.claim()] == [before, after]
+
+
+async def sweep(bench: Bench, sweeper: Sweeper, minutes: int) -> None:
+    for _ in range(minutes):
+        bench.clock.advance(60)
+        await sweeper.tick()
+
+
+@pytest.mark.parametrize("step", STEPS)
+async def test_a_step_does_not_bury_what_waits_for_a_handler(bench: Bench, step: int) -> None:
+    """The hour of grace is an hour: whatever the clock says, nobody waited for three days."""
+    id = await bench.send()
+    sweeper = Sweeper(bench.store.deliveries, bench.owner, frozenset, bench.clock)
+    await sweep(bench, sweeper, 30)
+    bench.clock.step_wall(step)
+    await bench.store.care.checkpoint()
+    await sweep(bench, sweeper, 50)
+    assert (await bench.row(id)).state == "pending"
+    await sweep(bench, sweeper, 3 * HOUR // 60)
+    if step > -DAY:  # set back by days, it waits until the clock has caught up: late, but nobody's loss
+        assert (await bench.row(id)).reason == "no_handler"
+
+
+async def test_a_steady_clock_keeps_the_hour(bench: Bench) -> None:
+    id = await bench.send()
+    sweeper = Sweeper(bench.store.deliveries, bench.owner, frozenset, bench.clock)
+    await sweep(bench, sweeper, 58)
+    assert (await bench.row(id)).state == "pending"
+    await sweep(bench, sweeper, 5)
+    assert (await bench.row(id)).reason == "no_handler"

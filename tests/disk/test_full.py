@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
+import sqlite3
 import subprocess
 import sys
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import aiohttp
+import apsw
 import pytest
 
 from holdfast.daemon.config import load_config
@@ -18,14 +21,17 @@ from holdfast.daemon.wiring import House
 from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract
 from holdfast.domain.delivery import Delivered
-from holdfast.domain.errors import StoreError, StoreFull
+from holdfast.domain.errors import BadConfig, StoreError, StoreFailed, StoreFull
 from holdfast.domain.event import new_event
 from holdfast.store.open import open_store
+from holdfast.store.sqlite.connection import StdlibConnection, translate
 from holdfast.store.sqlite.disk import Disk, Room, free_bytes
+from holdfast.store.sqlite.store import SqliteStore
 from holdfast.surfaces.rest.app import build_app
 from holdfast.surfaces.rest.gate import Tokens
 from holdfast.testing.clock import ManualClock
-from holdfast.testing.disk.recorder import NO_SPACE, Fault
+from holdfast.testing.disk import recorder
+from holdfast.testing.disk.recorder import EIO_WRITE, NO_SPACE, Fault
 from holdfast.testing.suite.bench import Bench
 
 MIB = 1 << 20
@@ -228,12 +234,99 @@ async def status_of(request: AbstractAsyncContextManager[aiohttp.ClientResponse]
 
 
 def test_on_a_disk_that_really_is_full_settling_pruning_and_checkpoints_go_on(tmp_path: Path) -> None:
-    script = Path(__file__).with_name("small_disk.py")
+    assert on_a_small_disk("small_disk.py", tmp_path) == "told\n"
+
+
+@pytest.mark.slow
+def test_a_daemon_under_load_outlives_a_full_disk_and_drains_by_itself(tmp_path: Path) -> None:
+    """REST refuses with 503 and Retry-After, the command line in a sentence; nothing that was accepted is lost."""
+    said = on_a_small_disk("small_daemon.py", tmp_path)
+    print(said)
+    assert said.endswith("told\n")
+
+
+def on_a_small_disk(name: str, tmp_path: Path) -> str:
+    """What a story says that is told on a small disk of its own."""
+    script = Path(__file__).with_name(name)
     command = ["unshare", "--user", "--map-root-user", "--mount", sys.executable, str(script), str(tmp_path)]
     try:
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=240)
     except FileNotFoundError:
         pytest.skip("there is no unshare here")
     if ran.returncode == 77 or "unshare:" in ran.stderr:
         pytest.skip("a small disk cannot be mounted here")
-    assert ran.stdout == "told\n", ran.stderr
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+def test_a_shared_memory_file_that_cannot_grow_is_a_full_disk() -> None:
+    assert isinstance(translate(apsw.SQLITE_IOERR_SHMSIZE, "disk I/O error"), StoreFull)
+    assert isinstance(translate(apsw.SQLITE_IOERR_SHMMAP, "disk I/O error"), StoreFailed)
+
+
+@pytest.mark.parametrize("file", ["-wal", ""])
+async def test_a_used_up_quota_is_a_full_disk_and_not_a_broken_one(
+    shelf, monkeypatch: pytest.MonkeyPatch, file: str
+) -> None:
+    monkeypatch.setattr(recorder._Vfs, "xGetLastError", lambda self: (errno.EDQUOT, "quota"), raising=False)
+    store = shelf.open()
+    accepted = [one.id for one in await store.events.append([new_event("t", stream="s")])]
+    shelf.disk.fault = Fault("write", file, EIO_WRITE)
+    with pytest.raises(StoreFull, match="disk is full"):
+        await append_and_checkpoint(store)
+    shelf.disk.fault = None
+    accepted += [one.id for one in await store.events.append([new_event("t", "after", stream="s")])]
+    kept = [event.id for event in await store.events.read("s", 0, 100)]
+    assert set(accepted) <= set(kept)
+    assert await store.care.check() == []
+    await store.close()
+
+
+async def test_a_write_that_fails_for_another_reason_is_fatal_all_the_same(shelf, monkeypatch) -> None:
+    monkeypatch.setattr(recorder._Vfs, "xGetLastError", lambda self: (errno.EIO, "broken"), raising=False)
+    store = shelf.open()
+    shelf.disk.fault = Fault("write", "-wal", EIO_WRITE)
+    with pytest.raises(StoreFailed):
+        await store.events.append([new_event("t")])
+    shelf.disk.fault = None
+    await store.close()
+
+
+def test_the_standard_library_tries_out_whether_there_is_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    connection = StdlibConnection(tmp_path / "h.db")
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = apsw.SQLITE_IOERR_WRITE
+    assert isinstance(connection._translate(error), StoreFailed)
+
+    def refuse(descriptor: int) -> None:
+        raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    assert isinstance(connection._translate(error), StoreFull)
+    connection.close()
+
+
+def test_the_marks_are_settings(tmp_path: Path) -> None:
+    path = tmp_path / "holdfast.yml"
+    path.write_text("disk: {low_water_bytes: 6291456, ballast_bytes: 4194304}\n")
+    config = load_config(path)
+    store = open_store(f"sqlite:///{tmp_path}/h.db", keep=True, **config.room)
+    store.care.changed_elsewhere()
+    assert (tmp_path / "h.db.ballast").stat().st_size == 4 * MIB
+    asyncio.run(store.close())
+    for text, told in (
+        ("disk: {low_water_bytes: 100, ballast_bytes: 100}", "one and a half times"),
+        ("disk: {low_water_bytes: 0}", "set both to 0"),
+        ("disk: {ballast_bytes: -1}", "positive"),
+        ("disk: {ballast_bytes: 1.5}", "whole number"),
+    ):
+        path.write_text(text)
+        with pytest.raises(BadConfig, match=told):
+            load_config(path)
+    path.write_text("disk: {low_water_bytes: 0, ballast_bytes: 0}")
+    assert load_config(path).room == {"low_water_bytes": 0, "ballast_bytes": 0}
+
+
+async def append_and_checkpoint(store: SqliteStore) -> None:
+    await store.events.append([new_event("t", "x" * 9000, stream="s")])
+    await store.care.checkpoint()

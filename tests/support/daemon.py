@@ -237,7 +237,13 @@ def later(event):
 """
 
 
-def shop(folder: Path) -> Daemon:
+def shop(
+    folder: Path,
+    *,
+    home: Path | None = None,
+    config: str = "egress: {allow: [127.0.0.0/8]}\n",
+    env: Mapping[str, str] | None = None,
+) -> Daemon:
     """A daemon with an application whose handlers ship (order.*), refuse (bad.*) and put off (slow.*)."""
     (folder / "shop.py").write_text(SHOP, encoding="utf-8")
-    return Daemon(folder / "home", app="shop:outbox", cwd=folder, config="egress: {allow: [127.0.0.0/8]}\n")
+    return Daemon(home or folder / "home", app="shop:outbox", cwd=folder, config=config, env=env)

@@ -102,7 +102,7 @@ def backup(path: Path, store: str | None, as_json: bool) -> None:
     _with_store(url, lambda opened: opened.care.backup(path))
     sync_file(path)
     sync_folder(path.parent)
-    answer = {"store": url, "backup": str(path), "bytes": path.stat().st_size}
+    answer = {"store": shown_url(url), "backup": str(path), "bytes": path.stat().st_size}
     show(answer, as_json, lambda _: say(f"{path} ({answer['bytes']:,} bytes)"))
 
 
@@ -120,7 +120,7 @@ def restore(path: Path, store: str | None, as_json: bool) -> None:
     url = store or _configured_store()
     os.umask(0o077)
     kept = restore_file(url, path.expanduser().absolute())
-    answer = {"store": url, "restored": str(path), "kept": None if kept is None else str(kept)}
+    answer = {"store": shown_url(url), "restored": str(path), "kept": None if kept is None else str(kept)}
     show(answer, as_json, show_fields)
 
 

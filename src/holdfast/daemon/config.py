@@ -24,6 +24,10 @@ from holdfast.store.base import Retention
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _DAY_MS = 24 * 3600 * 1000
 FREE_SECTIONS = ("policies", "hooks.inbound")
+FILE_BYTES_MAX = 1024 * 1024
+NUMBER_MAX = 1e15
+ZEROES = ("disk.low_water_bytes", "disk.ballast_bytes")
+FRACTIONS = ("_days", "_minutes", "_seconds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +43,27 @@ class Config:
     retention: Retention
     prune_every_s: float
     policies: Mapping[str, Policy]
+    low_water_bytes: int
+    ballast_bytes: int
     inbound: tuple[InboundSource, ...] = ()
     subscriptions: tuple[Any, ...] = ()
     disable_after_ms: int = 0
+
+    @property
+    def room(self) -> dict[str, int]:
+        """What `open_store` wants to know about the disk."""
+        return {"low_water_bytes": self.low_water_bytes, "ballast_bytes": self.ballast_bytes}
+
+
+class _Expanded(str):
+    """A text with variables of the environment in it, which may be secret: messages show it as it was written."""
+
+    written: str
+
+    def __new__(cls, text: str, written: str) -> _Expanded:
+        made = super().__new__(cls, text)
+        made.written = written
+        return made
 
 
 def default_text() -> str:
@@ -53,23 +75,49 @@ def load_config(path: Path | None) -> Config:
     settings = _read(default_text(), "the defaults")
     if path is not None and path.exists():
         try:
-            text = path.read_text(encoding="utf-8")
+            with path.open("rb") as file:
+                raw = file.read(FILE_BYTES_MAX + 1)
+            text = raw.decode("utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             raise BadConfig(f"{path} cannot be read: {error}") from None
+        if len(raw) > FILE_BYTES_MAX:
+            raise BadConfig(f"{path} is larger than {FILE_BYTES_MAX:,} bytes; it holds settings, nothing else")
         _override(settings, _read(text, str(path)), str(path), "")
     return _build(settings)
 
 
 def _read(text: str, where: str) -> dict[str, Any]:
     try:
-        value = yaml.safe_load(text)
+        value = yaml.load(text, _Strict)  # noqa: S506 - a safe loader that refuses more
     except yaml.YAMLError as error:
-        raise BadConfig(f"{where} is not YAML: {str(error).splitlines()[0]}{_place(error)}") from None
+        problem = getattr(error, "problem", None) or str(error).partition("\n")[0]
+        raise BadConfig(f"{where} is not YAML that can be taken: {problem}{_place(error)}") from None
+    except (ValueError, OverflowError, RecursionError) as error:  # a date that never was, 5,000 digits, a depth bomb
+        raise BadConfig(f"{where} holds a value that cannot be read ({type(error).__name__})") from None
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise BadConfig(f"{where} must be a mapping of settings, not {show(value)}")
+        raise BadConfig(f"{where} must be a mapping of settings, not {_show(value)}")
     return {key: _expand(item, where, str(key)) for key, item in value.items()}
+
+
+class _Strict(yaml.SafeLoader):
+    """YAML without what a settings file has no use for: aliases, which can grow without end, and a key twice."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise yaml.composer.ComposerError(None, None, "aliases (*name) are not taken", mark)
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                told = f"the key {show(key.value)} is there twice"
+                raise yaml.constructor.ConstructorError(None, None, told, key.start_mark)
+            seen.add(str(key.value))
+        return super().construct_mapping(node, deep)
 
 
 def _place(error: yaml.YAMLError) -> str:
@@ -95,7 +143,8 @@ def _expand(value: Any, where: str, key: str) -> Any:
             )
         return found if found is not None else match[2]
 
-    return _VARIABLE.sub(put, value)
+    expanded = _VARIABLE.sub(put, value)
+    return value if expanded == value else _Expanded(expanded, value)
 
 
 def _override(settings: dict[str, Any], given: Mapping[str, Any], where: str, prefix: str) -> None:
@@ -108,7 +157,7 @@ def _override(settings: dict[str, Any], given: Mapping[str, Any], where: str, pr
         default = settings[key]
         if isinstance(default, dict) and name not in FREE_SECTIONS:
             if not isinstance(value, dict):
-                raise BadConfig(f"{where}: {name} must be a mapping, not {show(value)}")
+                raise BadConfig(f"{where}: {name} must be a mapping, not {_show(value)}")
             _override(default, value, where, f"{name}.")
         else:
             settings[key] = _check_kind(value, default, where, name)
@@ -123,10 +172,19 @@ def _check_kind(value: Any, default: Any, where: str, name: str) -> Any:
     )
     if not fits:
         kind = "a number" if number else {"str": "text", "list": "a list"}.get(type(default).__name__, "a mapping")
-        raise BadConfig(f"{where}: {name} must be {kind}, not {show(value)}")
-    if number and (value < 0 or (value == 0 and not name.endswith("_days"))):
-        raise BadConfig(f"{where}: {name} must be positive, not {value}")
-    return value
+        raise BadConfig(f"{where}: {name} must be {kind}, not {_show(value)}")
+    if number and not (0 <= value <= NUMBER_MAX and (value > 0 or name in ZEROES or name.endswith("_days"))):
+        raise BadConfig(f"{where}: {name} must be a positive number of at most {NUMBER_MAX:g}, not {show(value)}")
+    if isinstance(default, int) and isinstance(value, float) and not name.endswith(FRACTIONS):
+        raise BadConfig(f"{where}: {name} must be a whole number, not {show(value)}")
+    return str(value) if isinstance(value, str) else value
+
+
+def _show(value: Any) -> str:
+    """A value for a message: never what a variable of the environment held, and never more than a glimpse."""
+    if isinstance(value, dict | list):
+        return "a mapping" if isinstance(value, dict) else "a list"
+    return show(value.written if isinstance(value, _Expanded) else value)
 
 
 def _build(settings: Mapping[str, Any]) -> Config:
@@ -135,7 +193,13 @@ def _build(settings: Mapping[str, Any]) -> Config:
         raise BadConfig(f"server.port must be between 1 and 65535, not {server['port']}")
     for item in (*server["hosts"], *settings["egress"]["allow"]):
         if not isinstance(item, str):
-            raise BadConfig(f"server.hosts and egress.allow list texts, not {show(item)}")
+            raise BadConfig(f"server.hosts and egress.allow list texts, not {_show(item)}")
+    disk = settings["disk"]
+    if disk["low_water_bytes"] * 2 < disk["ballast_bytes"] * 3:
+        raise BadConfig(
+            f"disk.low_water_bytes ({disk['low_water_bytes']:,}) must be at least one and a half times "
+            f"disk.ballast_bytes ({disk['ballast_bytes']:,}); or set both to 0 to watch nothing"
+        )
     policies = {**POLICIES, **{name: _policy(name, value) for name, value in settings["policies"].items()}}
     subscriptions = settings["hooks"]["subscriptions"]
     read_subscriptions(subscriptions, policies, now_ms=0)
@@ -159,13 +223,17 @@ def _build(settings: Mapping[str, Any]) -> Config:
         subscriptions=tuple(subscriptions),
         inbound=parse_inbound(settings["hooks"]["inbound"], int(server["body_max_bytes"])),
         disable_after_ms=round(settings["egress"]["disable_after_days"] * _DAY_MS),
+        low_water_bytes=disk["low_water_bytes"],
+        ballast_bytes=disk["ballast_bytes"],
     )
 
 
-def _policy(name: str, value: object) -> Policy:
+def _policy(name: object, value: object) -> Policy:
+    if not isinstance(name, str) or not 0 < len(name) <= 64 or not name.isprintable():
+        raise BadConfig(f"policies: {show(name)} is not a name; use 1 to 64 letters")
     if not isinstance(value, dict):
-        raise BadConfig(f"policies.{name} must be a mapping with schedule, attempts and lease, not {show(value)}")
-    unknown = sorted(set(value) - {"schedule", "attempts", "lease", "jitter"})
+        raise BadConfig(f"policies.{name} must be a mapping with schedule, attempts and lease, not {_show(value)}")
+    unknown = sorted(set(value) - {"schedule", "attempts", "lease", "jitter"}, key=str)
     if unknown:
         raise BadConfig(
             f"policies.{name} has an unknown key {show(unknown[0])}; known are schedule, attempts, lease, jitter"
@@ -174,12 +242,14 @@ def _policy(name: str, value: object) -> Policy:
     lease, jitter = value.get("lease", 30), value.get("jitter", 0.1)
     if not isinstance(schedule, list) or not 1 <= len(schedule) <= 100 or not all(_positive(item) for item in schedule):
         raise BadConfig(f"policies.{name}.schedule must list 1 to 100 positive numbers of seconds")
-    if attempts is not None and (not isinstance(attempts, int) or isinstance(attempts, bool) or attempts < 1):
-        raise BadConfig(f"policies.{name}.attempts must be a whole number from 1, or null for no limit")
-    if not _positive(lease) or not isinstance(jitter, int | float) or not 0 <= jitter <= 1:
+    if attempts is not None and (
+        not isinstance(attempts, int) or isinstance(attempts, bool) or not 1 <= attempts <= 10**6
+    ):
+        raise BadConfig(f"policies.{name}.attempts must be a whole number from 1 to 1,000,000, or null for no limit")
+    if not _positive(lease) or not isinstance(jitter, int | float) or isinstance(jitter, bool) or not 0 <= jitter <= 1:
         raise BadConfig(f"policies.{name}: lease must be positive seconds, jitter a fraction from 0 to 1")
     return Policy(name, tuple(float(item) for item in schedule), attempts, float(lease), float(jitter))
 
 
 def _positive(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= NUMBER_MAX

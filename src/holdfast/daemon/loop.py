@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from holdfast.domain.errors import StoreFailed
+from holdfast.domain.errors import StoreFailed, StoreFull
 from holdfast.ports import Chance
 
 BACKOFF_S = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+FULL_BACKOFF_S = 0.5
 POLL_S = 1.0
 LOG_EVERY = 20
 
@@ -105,5 +106,9 @@ class Loop:
         if watch.failures == 1 or watch.failures % LOG_EVERY == 0:
             log.error("%s failed (%d in a row) and goes on: %s", watch.duty.name, watch.failures, error, exc_info=error)
         base = BACKOFF_S[min(watch.failures, len(BACKOFF_S)) - 1]
+        if isinstance(
+            error, StoreFull
+        ):  # to look for room costs nothing, and all should go on as soon as there is some
+            base = min(base, FULL_BACKOFF_S)
         await asyncio.sleep(base * (1 + self._chance.fraction()))
         return 0.0

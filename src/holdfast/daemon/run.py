@@ -20,7 +20,7 @@ from holdfast.daemon.config import Config, load_config
 from holdfast.daemon.serve import Server, bind
 from holdfast.daemon.wiring import House
 from holdfast.domain.errors import HoldfastError, StoreFailed
-from holdfast.home import Home, shown_url, store_url, write_secret
+from holdfast.home import Home, Presence, shown_url, store_url, write_secret
 from holdfast.ports import Probe, no_probe
 from holdfast.store.open import open_store
 
@@ -53,13 +53,12 @@ async def run_daemon(
         server = Server(_surfaces(house, home, config, listener), listener)
         await server.start()
         address = _address(listener)
-        write_secret(home.address_file, address)
+        presence = Presence(home.address_file, address)
         say(_greeting(address, shown_url(url), home))
         failed = await _until(stopping, house)
         say("Stopping: no new work is taken, what has begun may finish.")
         await server.stop()
-        with contextlib.suppress(FileNotFoundError):
-            home.address_file.unlink()
+        presence.end()
         if failed is None:
             await house.stop()
     if failed is not None:
@@ -72,7 +71,8 @@ async def run_daemon(
 def _open_house(url: str, config: Config, home: Home, app: Outbox | None, probe: Probe) -> House:
     if any(":" in (source.normalizer or "") for source in config.inbound):
         _import_from_here()
-    store = open_store(url, driver="sqlite3" if app is not None else "apsw", keep=True, own=app is None, probe=probe)
+    driver = "sqlite3" if app is not None else "apsw"
+    store = open_store(url, driver=driver, keep=True, own=app is None, probe=probe, **config.room)
     if app is None:
         return House(store, config, home)
     return House(store, config, home, handlers=app.handlers, normalizers=app.normalizers, contracts=app.contracts.all())
@@ -166,7 +166,7 @@ def _greeting(address: str, url: str, home: Home) -> str:
 
 def main(host: str | None, port: int | None, app: Outbox | None, home: Home) -> int:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)  # what strangers send must not fill the log
 
     def say(text: str) -> None:
         sys.stdout.write(text + "\n")

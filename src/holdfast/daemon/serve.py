@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import resource
 import socket
 from typing import Any
 
 from holdfast.domain.errors import BadConfig
+
+CONNECTIONS_MAX = 1000
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -28,22 +31,31 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
+def _connections_max() -> int:
+    """At most half of what the process may have open: deliveries and the store need descriptors too."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return CONNECTIONS_MAX if soft == resource.RLIM_INFINITY else max(8, min(CONNECTIONS_MAX, soft // 2))
+
+
 class Server:
     """Uvicorn, run as a task that ends when asked."""
 
     def __init__(self, app: Any, listener: socket.socket) -> None:
         import uvicorn
 
+        from holdfast.surfaces.rest.wire import wire_class
+
         config = uvicorn.Config(
             app,
+            http=wire_class(_connections_max()),
+            ws="none",
+            proxy_headers=False,
             log_config=None,
             access_log=False,
             lifespan="off",
             server_header=False,
             timeout_keep_alive=30,
             timeout_graceful_shutdown=5,
-            limit_concurrency=1000,
-            h11_max_incomplete_event_size=65536,
         )
         self._server = uvicorn.Server(config)
         self._server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign,assignment]

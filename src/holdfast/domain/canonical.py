@@ -101,10 +101,18 @@ def _finite(text: str) -> float:
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise _Refused(f"has the key {twice!r} twice; two readers could disagree about it")
+        raise _Refused(f"has the key {_twice(pairs)} twice; two readers could disagree about it")
     return value
+
+
+def _twice(pairs: list[tuple[str, Any]]) -> str:
+    """The first key that comes again, short and harmless in a terminal. One pass: a body may hold 100,000 keys."""
+    seen: set[str] = set()
+    for name, _ in pairs:
+        if name in seen:
+            return ascii(name[:60])
+        seen.add(name)
+    raise AssertionError("every key is there once")
 
 
 def _depth(value: Any) -> int:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from holdfast.domain.address import Address, parse_address
 from holdfast.domain.errors import BadInput
-from holdfast.domain.event import check_name, show
+from holdfast.domain.event import PROPERTIES_MAX, check_name, show
 from holdfast.domain.lane import SESSIONS
 from holdfast.domain.retry import DEFAULT_POLICY, Policy
 
@@ -20,6 +20,8 @@ HIDDEN_SOURCES = ("hook", "inbound")
 HOUSE = "holdfast"
 VALUES_MAX = 100
 NAMED_MAX = 5
+VALUE_MAX = 1024
+SECRET_MAX = 1024
 ID_PATTERN = r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}"
 
 RATE_MAX = 1_000_000
@@ -249,14 +251,16 @@ def parse_target(target: object) -> tuple[Address, str | None]:
     if kind == "url" and address.kind != "https":
         raise BadInput(f"target.url {show(value)} is not a URL: it must begin with https:// or http://")
     secret = target.get("secret")
-    if secret is not None and (not isinstance(secret, str) or not secret):
-        raise BadInput("target.secret must be a non-empty string or null")
+    if secret is not None and (not isinstance(secret, str) or not 0 < len(secret) <= SECRET_MAX):
+        raise BadInput(f"target.secret must be text of 1 to {SECRET_MAX} characters, or null")
     return address, secret
 
 
 def parse_criteria(values: object, what: str) -> dict[str, Criterion]:
     if not isinstance(values, Mapping):
         raise BadInput(f"{what} must be an object of property names and criteria, not {show(values)}")
+    if len(values) > PROPERTIES_MAX:
+        raise BadInput(f"{what} has {len(values)} names; an event has at most {PROPERTIES_MAX}")
     return {check_name(name, "a property's name"): parse_criterion(v, f"{what}.{name}") for name, v in values.items()}
 
 
@@ -273,7 +277,10 @@ def _parse_match(match: object, what: str) -> str | tuple[str, ...] | None:
 def _match_text(value: object, what: str) -> str:
     if not isinstance(value, str | int | float | bool):
         raise BadInput(f"{what}.match must be text, a number, true or false, or a list of them, not {show(value)}")
-    return _text(value)
+    text = _text(value)
+    if len(text) > VALUE_MAX:
+        raise BadInput(f"{what}.match is {len(text)} characters long; the limit is {VALUE_MAX}")
+    return text
 
 
 def _text(value: object) -> str:

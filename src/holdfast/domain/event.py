@@ -12,13 +12,14 @@ from functools import lru_cache
 from typing import Any
 
 from holdfast.domain.address import parse_address
-from holdfast.domain.canonical import dump_json
+from holdfast.domain.canonical import BYTES_MAX, DEPTH_MAX, dump_json
 from holdfast.domain.errors import BadInput
 
 SOURCE_DEFAULT = "app"
 NAME_MAX = 255
 PROPERTIES_MAX = 64
 PROPERTIES_BYTES_MAX = 16 * 1024
+RAW_MAX = 1000
 
 Scalar = str | int | float | bool | None
 Properties = Mapping[str, Scalar | list[str]]
@@ -90,7 +91,10 @@ class Event:
     @property
     def properties(self) -> dict[str, Any]:
         if self._properties is None:
-            self._properties = json.loads(self.properties_json)
+            try:
+                self._properties = json.loads(self.properties_json)
+            except (ValueError, RecursionError):  # plain SQL lets in more than we can read: it has nothing to match
+                self._properties = {}
         return self._properties
 
     @property
@@ -112,8 +116,8 @@ class Event:
             "type": self.type,
             "timestamp": self.timestamp,
             "accepted_at": iso_time(self.accepted_at_ms),
-            "properties": self.properties,
-            "payload": self.payload,
+            "properties": _shown(self.properties_json),
+            "payload": _shown(self.payload_json),
         }
 
     def body(self) -> bytes:
@@ -260,6 +264,22 @@ def show(value: object) -> str:
     """A value in an error message: short, and harmless in a terminal."""
     text = ascii(value)
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _shown(text: str) -> Any:
+    """The value of stored JSON, or what is wrong with it: plain SQL lets in what no surface could show."""
+    try:
+        value = json.loads(text)
+        dump_json(value, "it", limit=2 * len(text) + BYTES_MAX)
+    except BadInput as error:
+        told = error.message
+    except RecursionError:
+        told = f"it is nested deeper than {DEPTH_MAX} levels"
+    except ValueError:
+        told = "it is not JSON that can be read"
+    else:
+        return value
+    return {"unreadable": told, "raw": ascii(text[:RAW_MAX])[1:-1]}
 
 
 def _epoch_ms(moment: datetime) -> int:

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from holdfast.domain.canonical import parse_json
-from holdfast.domain.errors import BadInput, Conflict, HoldfastError, StoreError
-from holdfast.domain.event import NewEvent, new_event
+from holdfast.domain.errors import BadInput, HoldfastError, StoreError
+from holdfast.domain.event import NewEvent, new_event, show
 from holdfast.ingress.accept import parse_event
-from holdfast.ingress.spool import Place, place_of, read_record, sync_folder
+from holdfast.ingress.spool import RECORD_MAX, Place, place_of, read_raw, read_record, sync_folder
 from holdfast.ports import Clock
 from holdfast.store.base import Events
 
 POLL_S = 1.0
 BATCH_MAX = 200
+BATCH_BYTES_MAX = 8 * 1024 * 1024
 RAW_MAX = 4000
+
+_ID = re.compile(r"evt_[A-Za-z0-9_-]{1,76}")
 
 log = logging.getLogger("holdfast.spool")
 
@@ -34,11 +39,35 @@ class SpoolImport:
         self.rejected = 0
 
     async def tick(self) -> float | None:
-        """Import what lies there, oldest first."""
-        places = self._list()
-        for start in range(0, len(places), BATCH_MAX):
-            await self._import(places[start : start + BATCH_MAX])
+        """Import what lies there, oldest first. One that can be neither imported nor set aside holds up no other."""
+        places, stuck = self._list(), None
+        for batch in self._batches(places):
+            try:
+                await self._import(batch)
+            except OSError as error:
+                stuck = error
+        if stuck is not None:
+            raise stuck
         return 0.0 if places else POLL_S
+
+    def _batches(self, places: list[Place]) -> Iterator[list[Place]]:
+        """At most so many at a time, and not more than fits comfortably into memory."""
+        batch: list[Place] = []
+        size = 0
+        for place in places:
+            size += self._size(place)
+            if batch and (len(batch) == BATCH_MAX or size > BATCH_BYTES_MAX):
+                yield batch
+                batch, size = [], self._size(place)
+            batch.append(place)
+        if batch:
+            yield batch
+
+    def _size(self, place: Place) -> int:
+        try:
+            return min((self._folder / place.name).lstat().st_size, RECORD_MAX)
+        except OSError:
+            return 0
 
     def _list(self) -> list[Place]:
         """Two looks: a folder that changes while it is read may show a later record and miss an earlier one."""
@@ -61,48 +90,78 @@ class SpoolImport:
         if place.boot == self._clock.boot_id[:16].lower():
             return (1, 0.0, place.since_boot_ns, place.name)
         try:
-            written = (self._folder / place.name).stat().st_mtime
+            written = (self._folder / place.name).lstat().st_mtime
         except FileNotFoundError:
             written = 0.0
         return (0, written, place.since_boot_ns, place.name)
 
     async def _import(self, places: list[Place]) -> None:
+        """Append all that can be read, then take the files away: the good ones are removed, the bad ones set aside."""
         events: list[NewEvent] = []
+        bad: set[str] = set()
         for place in places:
             try:
                 events.append(self._read(place))
-            except HoldfastError as error:
+            except (HoldfastError, OSError) as error:
                 events.append(self._reject(place, error))
+                bad.add(place.name)
         try:
             await self._events.append(events)
         except StoreError:
             raise
         except HoldfastError:
-            await self._one_by_one(places, events)
-        for place in places:
-            (self._folder / place.name).unlink(missing_ok=True)
-        sync_folder(self._folder)
-        self.imported += len(places)
+            bad |= await self._one_by_one(places, events)
+        self._take_away(places, bad)
 
-    async def _one_by_one(self, places: list[Place], events: list[NewEvent]) -> None:
+    async def _one_by_one(self, places: list[Place], events: list[NewEvent]) -> set[str]:
         """One of them cannot be appended (a key used with another body): the others must not wait for it."""
+        bad = set()
         for place, event in zip(places, events, strict=True):
             try:
                 await self._events.append([event])
-            except Conflict:
-                await self._append_plain(place)
+            except StoreError:
+                raise
+            except HoldfastError as error:
+                if not await self._append_plain(place, error):
+                    bad.add(place.name)
+        return bad
 
-    async def _append_plain(self, place: Place) -> None:
+    async def _append_plain(self, place: Place, why: HoldfastError) -> bool:
         """Being late is ours to note, not part of the fact: without the mark it may be a repetition of the first."""
         try:
             await self._events.append([_event_of(*read_record(self._folder / place.name), late=False)])
-        except Conflict as error:
-            await self._events.append([self._reject(place, error)])
+        except StoreError:
+            raise
+        except (HoldfastError, OSError):
+            await self._events.append([self._reject(place, why)])
+            return False
+        return True
+
+    def _take_away(self, places: list[Place], bad: set[str]) -> None:
+        """A rename, not a copy: at no moment is a bad record in neither place."""
+        kept, stuck = self._folder / "rejected", None
+        for place in places:
+            path = self._folder / place.name
+            if place.name not in bad:
+                path.unlink(missing_ok=True)
+                continue
+            try:
+                kept.mkdir(mode=0o700, exist_ok=True)
+                os.rename(path, kept / place.name)
+                self.rejected += 1
+            except FileNotFoundError:
+                pass
+            except OSError as error:
+                stuck = error
+        sync_folder(self._folder)
+        self.imported += len(places)
+        if stuck is not None:
+            raise stuck
 
     def _read(self, place: Place) -> NewEvent:
         header, body = read_record(self._folder / place.name)
         if header["kind"] != "event":
-            raise BadInput(f"the spool record is of an unknown kind {header['kind']!r}")
+            raise BadInput(f"the spool record is of an unknown kind {show(header['kind'])}")
         return _event_of(header, body, late=self._is_late(place))
 
     def _is_late(self, place: Place) -> bool:
@@ -112,25 +171,25 @@ class SpoolImport:
         self._newest = here if self._newest is None or not late else self._newest
         return late
 
-    def _reject(self, place: Place, error: HoldfastError) -> NewEvent:
-        """Keep what cannot be imported beside the spool, and say so as an event that contracts can ask for."""
-        path = self._folder / place.name
-        kept = self._folder / "rejected"
-        kept.mkdir(mode=0o700, exist_ok=True)
-        try:
-            raw = path.read_bytes()[:RAW_MAX].decode("utf-8", "replace").replace("\x00", "\ufffd")
-            os.link(path, kept / place.name)
-        except OSError:
-            raw = ""
-        self.rejected += 1
-        log.warning("spool record %s cannot be imported: %s; it is kept in %s", place.name, error, kept)
+    def _reject(self, place: Place, error: HoldfastError | OSError) -> NewEvent:
+        """Say as an event that contracts can ask for that something could not be imported."""
+        told = error.message if isinstance(error, HoldfastError) else f"it cannot be read ({error.strerror})"
+        log.warning("spool record %s cannot be imported: %s; it is kept in rejected/", place.name, told)
         return new_event(
             "error.error",
-            {"message": error.message, "file": place.name, "raw": raw},
+            {"message": told, "file": place.name, "raw": self._glimpse(place)},
             source="holdfast",
             properties={"severity": "error", "error_source": "spool", "error_code": "SPOOL_INVALID"},
             id="evt_" + place.name.replace("-", "")[:60].removesuffix(".evt"),
         )
+
+    def _glimpse(self, place: Place) -> str:
+        """Its beginning, for people. What is in the file itself is kept as it is."""
+        try:
+            raw = read_raw(self._folder / place.name, RAW_MAX)
+        except (BadInput, OSError):
+            return ""
+        return raw.decode("utf-8", "replace").replace("\x00", "\ufffd")
 
 
 def _event_of(header: dict[str, Any], body: bytes, late: bool) -> NewEvent:
@@ -143,7 +202,7 @@ def _event_of(header: dict[str, Any], body: bytes, late: bool) -> NewEvent:
         {**{k: v for k, v in fields.items() if v is not None}, "properties": properties, "payload": payload}
     )
     id = header.get("id")
-    if not isinstance(id, str) or not id.startswith("evt_") or not id.isascii() or len(id) > 80:
+    if not isinstance(id, str) or not _ID.fullmatch(id):
         raise BadInput("the spool record carries no event id")
     values = {name: getattr(event, name) for name in NewEvent.__slots__}
     return NewEvent(**{**values, "id": id})

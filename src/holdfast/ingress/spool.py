@@ -11,6 +11,7 @@ import json
 import os
 import re
 import socket
+import stat
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -58,13 +59,17 @@ def write_record(folder: Path, header: dict[str, Any], body: bytes) -> Path:
     unfinished = folder / f".{name}"
     descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
-        data = json.dumps(header, ensure_ascii=True).encode() + b"\n" + body
-        while data:
-            data = data[os.write(descriptor, data) :]
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    os.rename(unfinished, folder / name)
+        try:
+            data = memoryview(json.dumps(header, ensure_ascii=True).encode() + b"\n" + body)
+            while data:
+                data = data[os.write(descriptor, data) :]
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.rename(unfinished, folder / name)
+    except BaseException:  # not accepted: what was begun must not take up what room there is
+        unfinished.unlink(missing_ok=True)
+        raise
     sync_folder(folder)
     return folder / name
 
@@ -77,9 +82,7 @@ def place_of(name: str) -> Place | None:
 
 def read_record(path: Path) -> tuple[dict[str, Any], bytes]:
     """The header and the bytes of a record, or BadInput that says what is wrong with it."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-    with os.fdopen(descriptor, "rb") as file:
-        raw = file.read(RECORD_MAX + 1)
+    raw = read_raw(path, RECORD_MAX + 1)
     if len(raw) > RECORD_MAX:
         raise BadInput(f"the spool record is larger than {RECORD_MAX:,} bytes")
     line, newline, body = raw.partition(b"\n")
@@ -90,6 +93,18 @@ def read_record(path: Path) -> tuple[dict[str, Any], bytes]:
     if not isinstance(header, dict) or header.get("v") != 1 or not isinstance(header.get("kind"), str):
         raise BadInput("the spool record has no readable header")
     return header, body
+
+
+def read_raw(path: Path, limit: int) -> bytes:
+    """The beginning of a file that lies in the spool: never through a link, and never waiting for a pipe."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise BadInput("the spool record is not a file")
+        with open(descriptor, "rb", closefd=False) as file:
+            return file.read(limit)
+    finally:
+        os.close(descriptor)
 
 
 def poke(path: Path) -> None:

@@ -93,7 +93,7 @@ class ReceiptVerbs:
     ) -> dict[str, Any]:
         """In order, chain by chain."""
         start_chain, _, seq = (after or ":0").rpartition(":")
-        if not seq.isdigit():
+        if not (seq.isascii() and seq.isdigit() and len(seq) < 19):
             raise BadInput(f"after={show(after)} is not a cursor: pass what `next` said on the page before")
         links = await self._store.receipts.links(chain, (start_chain, int(seq)), check_limit(limit))
         more = f"{links[-1].chain}:{links[-1].seq}" if len(links) == limit else None

@@ -129,7 +129,7 @@ def _end(body: Mapping[str, Any], now_ms: int) -> int | None:
 
 
 def _policy(name: object, policies: Mapping[str, Policy]) -> str | None:
-    if name is not None and name not in policies:
+    if name is not None and (not isinstance(name, str) or name not in policies):
         raise BadInput(f"policy {show(name)} is unknown; use one of {', '.join(policies)}")
     return None if name is None else str(name)
 
@@ -152,7 +152,7 @@ def _number(body: Mapping[str, Any], name: str, most: float) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise BadInput(f"{name} must be a number, not {show(value)}")
     if not 0 < value <= most:
-        raise BadInput(f"{name} must be positive and at most {most:g}, not {value:g}")
+        raise BadInput(f"{name} must be positive and at most {most:g}, not {show(value)}")
     return float(value)
 
 

@@ -110,7 +110,7 @@ class DeadLetterVerbs:
     async def _letter(self, row: DeliveryRow) -> dict[str, Any]:
         event = await self._store.events.get(row.event_id)
         shape = delivery_shape(row, await self._store.operator.attempts(row.id))
-        shape["payload"] = event.payload if event is not None else None
+        shape["payload"] = event.as_dict()["payload"] if event is not None else None
         return shape
 
 

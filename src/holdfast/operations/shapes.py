@@ -22,7 +22,7 @@ def check_limit(limit: int) -> int:
 
 def check_cursor(after: str | None) -> str | None:
     """The cursor of a page that is ordered by number, as an earlier page handed it out."""
-    if after is not None and not (after.isascii() and after.isdigit() and len(after) <= 19):
+    if after is not None and not (after.isascii() and after.isdigit() and len(after) < 19):
         raise BadInput(f"after={show(after)} is not a cursor: pass what `next` said on the page before")
     return after
 

@@ -10,6 +10,7 @@ from holdfast.store.base import Deliveries, Owner
 POLL_S = 1.0
 GRACE_MS = 3600 * 1000
 SERVE_EVERY_MS = 60 * 1000
+STEP_MS = 5 * 1000
 
 
 class Sweeper:
@@ -19,7 +20,8 @@ class Sweeper:
         self, deliveries: Deliveries, owner: Owner, served: Callable[[], frozenset[str]], clock: Clock
     ) -> None:
         self._deliveries, self._owner, self._served, self._clock = deliveries, owner, served, clock
-        self._started_ms = clock.now_ms()
+        self._since_ms = clock.now_ms()
+        self._offset_ms = clock.now_ms() - clock.boot_ms()
         self._served_ms = -SERVE_EVERY_MS
         self.reclaimed = 0
 
@@ -29,10 +31,18 @@ class Sweeper:
         await self._deliveries.resume_handed()
         while await self._deliveries.drop_removed(self._owner):
             pass
+        self._heed_the_clock()
         now_ms = self._clock.boot_ms()
         if now_ms - self._served_ms >= SERVE_EVERY_MS:
             await self._deliveries.serve(sorted(self._served()))
-            while await self._deliveries.bury_unserved(self._owner, GRACE_MS, self._started_ms):
+            while await self._deliveries.bury_unserved(self._owner, GRACE_MS, self._since_ms):
                 pass
             self._served_ms = now_ms
         return POLL_S
+
+    def _heed_the_clock(self) -> None:
+        """A wall clock that was set says nothing about how long anybody waited: the grace time begins anew."""
+        offset_ms = self._clock.now_ms() - self._clock.boot_ms()
+        if abs(offset_ms - self._offset_ms) > STEP_MS:
+            self._since_ms = self._clock.now_ms()
+        self._offset_ms = offset_ms

@@ -10,6 +10,7 @@ from typing import Any
 
 from holdfast.domain.errors import BadConfig
 from holdfast.domain.event import iso_time
+from holdfast.home import shown_url
 from holdfast.ports import SystemClock
 from holdfast.store.base import Store
 
@@ -29,21 +30,30 @@ def sqlite_path(url: str) -> Path:
         )
     scheme, found, rest = url.partition("://")
     if not found or scheme != "sqlite" or not rest.startswith("/") or rest == "/":
+        named = repr(shown_url(url)) if found else "what is given as the store"  # which may be a secret gone astray
         raise BadConfig(
-            f"{url!r} is not a store: use sqlite:///relative/path.db, sqlite:////absolute/path.db or postgresql://…"
+            f"{named} is not a store: use sqlite:///relative/path.db, sqlite:////absolute/path.db or postgresql://…"
         )
     return Path(os.path.abspath(os.path.expanduser(rest[1:])))
 
 
-def open_store(url: str, **options: Any) -> Store:
-    """Open the store a URL names. `keep=True`: as its keeper; `driver="sqlite3"`: inside an application."""
+def open_store(
+    url: str, *, low_water_bytes: int | None = None, ballast_bytes: int | None = None, **options: Any
+) -> Store:
+    """Open the store a URL names. `keep=True`: as its keeper; `driver="sqlite3"`: inside an application.
+
+    How much room is kept on the disk matters to SQLite alone: a server watches its own.
+    """
     if is_postgres(url):
         _need_driver()
         from holdfast.store.postgres.store import PostgresStore
 
         return PostgresStore.open(url, **options)
+    from holdfast.store.sqlite.disk import Room
     from holdfast.store.sqlite.store import SqliteStore
 
+    if low_water_bytes is not None and ballast_bytes is not None:
+        options["room"] = Room(low_water_bytes, ballast_bytes)
     return SqliteStore.open(sqlite_path(url), **options)
 
 

@@ -6,7 +6,10 @@ the other. Which driver a process uses is therefore decided once, in `store.open
 
 from __future__ import annotations
 
+import errno
+import os
 import sqlite3
+import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,6 +27,7 @@ from holdfast.domain.errors import (
 )
 
 BUSY_TIMEOUT_MS = 5000
+PROBE_BYTES = 64 * 1024
 
 Row = tuple[Any, ...]
 Params = Sequence[Any]
@@ -39,6 +43,10 @@ _BUSY, _LOCKED, _READONLY, _IOERR, _CORRUPT, _FULL, _CANTOPEN, _CONSTRAINT, _NOT
     19,
     26,
 )
+
+
+_IOERR_WRITE, _IOERR_SHMSIZE = _IOERR | 3 << 8, _IOERR | 19 << 8
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Connection(Protocol):
@@ -95,24 +103,28 @@ class ApswConnection:
         self._raw.close(True)
 
     def _translate(self, error: Exception) -> HoldfastError:
-        return translate(getattr(error, "extendedresult", 0) or getattr(error, "result", 0), str(error))
+        code = getattr(error, "extendedresult", 0) or getattr(error, "result", 0)
+        if code == _IOERR_WRITE and hasattr(self, "_raw") and self._raw.system_errno in _NO_ROOM:
+            code = _FULL  # SQLite has a word of its own for a full disk, and none for a quota that is used up
+        return translate(code, str(error))
 
 
 class StdlibConnection:
     """The application's driver: whatever SQLite its Python was built with."""
 
     def __init__(self, path: Path, readonly: bool = False) -> None:
+        self._folder = path.absolute().parent
         uri = f"{path.absolute().as_uri()}?mode={'ro' if readonly else 'rwc'}"
         try:
             self._raw = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
         except sqlite3.Error as error:
-            raise translate_stdlib(error) from error
+            raise self._translate(error) from error
 
     def rows(self, sql: str, params: Params = ()) -> list[Row]:
         try:
             return self._raw.execute(sql, params).fetchall()
         except sqlite3.Error as error:
-            raise translate_stdlib(error) from error
+            raise self._translate(error) from error
 
     def run(self, sql: str, params: Params = ()) -> int:
         try:
@@ -120,13 +132,13 @@ class StdlibConnection:
             cursor.fetchall()
             return cursor.rowcount
         except sqlite3.Error as error:
-            raise translate_stdlib(error) from error
+            raise self._translate(error) from error
 
     def many(self, sql: str, rows: Iterable[Params]) -> None:
         try:
             self._raw.executemany(sql, rows)
         except sqlite3.Error as error:
-            raise translate_stdlib(error) from error
+            raise self._translate(error) from error
 
     def set_busy_timeout(self, ms: int) -> None:
         self._raw.execute(f"PRAGMA busy_timeout = {int(ms)}")
@@ -136,6 +148,24 @@ class StdlibConnection:
 
     def close(self) -> None:
         self._raw.close()
+
+    def _translate(self, error: sqlite3.Error) -> HoldfastError:
+        """The standard library does not tell what the system said: whether there is no room has to be tried out."""
+        if getattr(error, "sqlite_errorcode", 0) == _IOERR_WRITE and not _has_room(self._folder):
+            return translate(_FULL, str(error))
+        return translate_stdlib(error)
+
+
+def _has_room(folder: Path) -> bool:
+    """Whether a little can be written there. What fails for another reason says nothing about room."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(PROBE_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        return error.errno not in _NO_ROOM
+    return True
 
 
 def translate_stdlib(error: sqlite3.Error) -> HoldfastError:
@@ -150,7 +180,7 @@ def translate(code: int, text: str) -> HoldfastError:
         return _door_error(text.rpartition("holdfast: ")[2])
     if primary in (_BUSY, _LOCKED):
         return StoreBusy("the database is locked by another writer; it is tried again, nothing is lost")
-    if primary == _FULL:
+    if primary == _FULL or code == _IOERR_SHMSIZE:  # the -shm file could not grow: nothing was written
         return StoreFull("the disk is full: nothing can be accepted until there is room")
     if primary == _READONLY:
         return StoreFull("the database cannot be written: the file or its file system is read-only")

@@ -10,10 +10,11 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from holdfast.domain.errors import BadConfig, BadInput, Conflict, Denied, HoldfastError, NotFound, TargetRefused
-from holdfast.home import DEFAULT_HOST, DEFAULT_PORT, Home, find_home
+from holdfast.home import DEFAULT_HOST, DEFAULT_PORT, Home, find_home, read_address
 
 CONNECT_S = 5.0
 ANSWER_S = 30.0
+ANSWER_MAX = 1 << 30
 LONG_S = 3600.0  # verify and prune look at everything there is
 
 _ERRORS: dict[int, type[HoldfastError]] = {
@@ -74,7 +75,7 @@ class Client:
         try:
             connection.request(method, self._base + path, body, headers)
             response = connection.getresponse()
-            raw = response.read()
+            raw = response.read(ANSWER_MAX + 1)
         except (OSError, http.client.HTTPException) as error:
             raise Unreachable(
                 f"{self.url} took the request but did not answer it ({str(error) or type(error).__name__}); "
@@ -82,6 +83,8 @@ class Client:
             ) from None
         finally:
             connection.close()
+        if len(raw) > ANSWER_MAX:
+            raise Unreachable(f"{self.url} answers with more than {ANSWER_MAX:,} bytes; ask for less with --limit")
         return self._read(response.status, raw)
 
     def _connect(self) -> http.client.HTTPConnection:
@@ -101,7 +104,7 @@ class Client:
     def _read(self, status: int, raw: bytes) -> Any:
         try:
             answer = json.loads(raw)
-        except ValueError:
+        except (ValueError, RecursionError):
             answer = None
         if 200 <= status < 300 and isinstance(answer, dict | list):
             return answer
@@ -112,21 +115,30 @@ class Client:
         raise _ERRORS.get(status, HoldfastError)(answer["detail"])
 
 
+class _Nobody(Client):
+    """Stands in where no daemon lives: what is wrong with a request is said before that."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"http://{DEFAULT_HOST}:{DEFAULT_PORT}", None)
+        self._why = why
+
+    def _connect(self) -> http.client.HTTPConnection:
+        raise Unreachable(self._why)
+
+
 def find_client(answer_s: float = ANSWER_S) -> Client:
-    """The daemon of `HOLDFAST_URL`, of the home folder, or of the default port."""
+    """The daemon of `HOLDFAST_URL`, or of the home folder. Nobody else is sent a token."""
     home = find_home()
-    return Client(find_address(home) or f"http://{DEFAULT_HOST}:{DEFAULT_PORT}", find_token(home), answer_s)
+    token, address = find_token(home), find_address(home)
+    if address is not None:
+        return Client(address, token, answer_s)
+    return _Nobody(f"no daemon runs in {home.root}; start one with: holdfast up, or say in HOLDFAST_URL where it is")
 
 
 def find_address(home: Home) -> str | None:
-    """Where a daemon said it can be found; None: nobody said so."""
+    """Where a living daemon said it can be found; None: nobody said so."""
     given = os.environ.get("HOLDFAST_URL")
-    if given:
-        return given.rstrip("/")
-    try:
-        return home.address_file.read_text(encoding="utf-8").strip() or None
-    except FileNotFoundError:
-        return None
+    return given.rstrip("/") if given else read_address(home.address_file)
 
 
 def find_token(home: Home) -> str | None:

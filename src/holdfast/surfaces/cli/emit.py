@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from holdfast.domain.canonical import BYTES_MAX, parse_json
+from holdfast.domain.errors import HoldfastError
 from holdfast.domain.event import SOURCE_DEFAULT, NewEvent, new_event
 from holdfast.domain.ids import ENTROPY_BYTES, make_id
 from holdfast.home import find_home
@@ -117,7 +118,12 @@ def _spool(event: NewEvent, id: str) -> dict[str, Any]:
     from holdfast.ingress.spool import poke, write_event
 
     home = find_home()
-    home.make()
-    write_event(home.spool, event, id)
+    try:
+        home.make()
+        write_event(home.spool, event, id)
+    except OSError as error:
+        raise HoldfastError(
+            f"the event was not accepted: no daemon took it, and {home.spool} cannot be written ({error.strerror})"
+        ) from None
     poke(home.socket)
     return {"id": id, "spooled": True}

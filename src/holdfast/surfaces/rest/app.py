@@ -63,7 +63,7 @@ def build_app(
     body_max_bytes: int,
     inbound: Sequence[InboundSource] = (),
 ) -> FastAPI:
-    app = FastAPI(title="Holdfast", version=__version__, docs_url=None, redoc_url=None)
+    app = FastAPI(title="Holdfast", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.state.operations, app.state.body_max_bytes = operations, body_max_bytes
     app.router.routes.insert(0, Route("/api/events", append_event, methods=["POST"]))
     app.router.routes.insert(0, Route("/healthz", healthz, methods=["GET"]))

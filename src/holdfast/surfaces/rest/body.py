@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from holdfast.domain.canonical import parse_json
 from holdfast.domain.errors import BadInput, TooLarge
+from holdfast.surfaces.rest.problem import TooSlow
+
+BODY_S = 30.0
 
 
 async def read_body(request: Request, limit: int) -> bytes:
-    if request.headers.get("content-encoding", "identity") != "identity":
-        raise BadInput("compressed bodies are not accepted; send it as it is")
-    declared = request.headers.get("content-length")
-    if declared is not None and declared.isdigit() and int(declared) > limit:
-        raise TooLarge(f"the body is {int(declared):,} bytes; the limit is {limit:,}")
+    declared = request.headers.get("content-length", "")
+    if declared.isdigit() and (len(declared) > 15 or int(declared) > limit):
+        raise TooLarge(f"the body is {declared[:20]} bytes; the limit is {limit:,}")
     parts, size = [], 0
-    async for part in request.stream():
-        size += len(part)
-        if size > limit:
-            raise TooLarge(f"the body is larger than the limit of {limit:,} bytes")
-        parts.append(part)
+    try:
+        async with asyncio.timeout(BODY_S):
+            async for part in request.stream():
+                size += len(part)
+                if size > limit:
+                    raise TooLarge(f"the body is larger than the limit of {limit:,} bytes")
+                parts.append(part)
+    except TimeoutError:
+        raise TooSlow(f"the body was not complete after {BODY_S:g} s, so nothing was accepted; send it again") from None
+    except ClientDisconnect:
+        raise BadInput("the sender hung up before the body was complete; nothing was accepted") from None
     return b"".join(parts)
 
 

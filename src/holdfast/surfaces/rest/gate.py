@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import re
 import time
 from collections.abc import Awaitable, Callable, Iterable
 
@@ -10,12 +11,19 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.domain.errors import Denied
+from holdfast.domain.event import show
 from holdfast.surfaces.rest.problem import problem
 
 SCOPES = {"read": 1, "operate": 2, "admin": 3}
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json"})
 CACHE_S = 1.0
 CACHE_MAX = 1000
+TOKEN_MAX = 256
+DECISIVE = frozenset(
+    {b"host", b"origin", b"authorization", b"content-type", b"content-length", b"content-encoding", b"idempotency-key"}
+)
+
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^\s:/@\[\]]+)(?::[0-9]{1,5})?")
 
 
 class Tokens:
@@ -48,11 +56,14 @@ class Gate:
         self._open = frozenset(open_paths)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+            return
         if scope["type"] != "http" or scope["path"] in self._open:
             await self._app(scope, receive, send)
             return
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
-        refusal = self._refuse(scope, headers)
+        refusal = _ambiguous(scope["headers"]) or self._refuse(scope, headers)
         if refusal is None and scope["path"] not in OPEN_PATHS:
             scope["holdfast.scope"] = granted = await self._authenticate(headers)
             if granted is None:
@@ -67,7 +78,9 @@ class Gate:
     def _refuse(self, scope: Scope, headers: dict[bytes, str]) -> ASGIApp | None:
         host = _host_of(headers.get(b"host", ""))
         if host not in self._hosts:
-            return problem(421, "Unknown host", f"this daemon does not answer to the Host {host!r}; see server.hosts")
+            return problem(
+                421, "Unknown host", f"this daemon does not answer to the Host {show(host)}; see server.hosts"
+            )
         origin = headers.get(b"origin")
         if origin is not None and _host_of(origin.partition("://")[2]) not in self._hosts:
             return problem(403, "Foreign origin", "requests from pages of other sites are refused")
@@ -77,11 +90,14 @@ class Gate:
             kind = headers.get(b"content-type", "").partition(";")[0].strip().lower()
             if kind != "application/json":
                 return problem(415, "Not JSON", "send the body as application/json")
+            if headers.get(b"content-encoding", "identity").strip().lower() != "identity":
+                return problem(415, "Compressed", "compressed bodies are not accepted; send it as it is")
         return None
 
     async def _authenticate(self, headers: dict[bytes, str]) -> str | None:
         kind, _, text = headers.get(b"authorization", "").partition(" ")
-        return await self._tokens.scope(text.strip()) if kind.lower() == "bearer" and text.strip() else None
+        text = text.strip()
+        return await self._tokens.scope(text) if kind.lower() == "bearer" and 0 < len(text) <= TOKEN_MAX else None
 
 
 def require(needed: str) -> Callable[[Request], str]:
@@ -96,9 +112,17 @@ def require(needed: str) -> Callable[[Request], str]:
     return check
 
 
+def _ambiguous(headers: Iterable[tuple[bytes, bytes]]) -> ASGIApp | None:
+    """A header given twice that decides something: whoever stands before us may have gone by the other one."""
+    names = [name for name, _ in headers if name in DECISIVE]
+    if len(names) == len(set(names)):
+        return None
+    twice = next(name for name in names if names.count(name) > 1).decode()
+    return problem(400, "Ambiguous", f"the header {twice} is given more than once; send it once")
+
+
 def _host_of(value: str) -> str:
-    """The host of a Host or Origin value, without its port."""
+    """The host of a Host or Origin value, without its port; the whole value where it is none."""
     value = value.strip().lower()
-    if value.startswith("["):
-        return value.partition("]")[0] + "]"
-    return value.partition(":")[0]
+    found = _HOST.fullmatch(value)
+    return found[1] if found else value

@@ -124,5 +124,5 @@ def body(schema: dict[str, Any]) -> dict[str, Any]:
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    common = (400, 401, 403, 404, 405, 409, 413, 415, 421, 422, 503)
+    common = (400, 401, 403, 404, 405, 408, 409, 413, 415, 421, 422, 503)
     return {status: {"description": "an error, as RFC 9457", "content": content} for status in statuses or common}

@@ -1,0 +1,164 @@
+"""Secrets as canaries: after a whole story nothing that was said, written or shown holds one, but for where they live.
+
+A secret may be in two places: the administrator's token in `token`, and a contract's signing secret in the store and in
+copies of it (the receiver needs the signature, so the text itself is kept). Both are readable by their owner alone. The
+text of a token that was created is kept nowhere; the store has its hash. Passwords of a database and variables of the
+environment are written nowhere at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from daemon import Daemon, run_cli, shop
+from rawhttp import exchange, head, post
+from sink import Sink
+
+TOKEN, SECRET, PASSWORD, VARIABLE = (f"canary{word}" for word in ("TOKEN", "SECRET", "PASSWORD", "VARIABLE"))
+TOKEN = "hf_" + TOKEN + "0" * 50
+PATHS = (
+    "/api/events", "/api/streams", "/api/deliveries", "/api/dlq", "/api/dlq/count", "/hooks/contracts",
+    "/hooks/contracts/signed", "/hooks/properties", "/api/receipts", "/api/receipts/verify", "/api/status",
+    "/openapi.json", "/healthz", "/readyz", "/nowhere",
+)  # fmt: skip
+
+
+class Ear:
+    """Hears everything that is said to anybody, and knows the canaries."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, bytes]] = []
+        self.created = ""
+
+    def cli(self, daemon: Daemon, *arguments: str, input: str | None = None) -> str:
+        said = daemon.cli(*arguments, input=input)
+        self.note("holdfast " + " ".join(arguments), (said.out + said.err).encode())
+        return said.out
+
+    def note(self, what: str, raw: bytes) -> None:
+        self.heard.append((what, raw))
+
+    @property
+    def canaries(self) -> list[str]:
+        return [TOKEN, SECRET, PASSWORD, VARIABLE, *filter(None, [self.created])]
+
+    def leaks(self) -> list[str]:
+        return [f"{canary} in {what}" for what, raw in self.heard for canary in self.canaries if canary.encode() in raw]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    (home / "token").write_text(TOKEN + "\n")
+    (home / "token").chmod(0o600)
+    return home
+
+
+def listen_to_commands(ear: Ear, daemon: Daemon) -> None:
+    ear.created = ear.cli(daemon, "token", "create", "ci", "--scope", "operate").strip()
+    ear.heard.pop()  # the one time that its text is shown, to who asked for it
+    for words in (
+        ("token", "list"), ("status",), ("events", "list", "--json"), ("deliveries", "list"),
+        ("dlq", "inspect", "--json"),
+        ("contracts", "list", "--json"), ("receipts", "verify"), ("emit", "order.cli"), ("token", "revoke", "tok_none"),
+        ("contracts", "remove", "none"), ("events", "show", "evt_none"), ("--help",),
+        ("db", "backup", str(daemon.home / "copy.db"), "--json"),
+    ):  # fmt: skip
+        ear.cli(daemon, *words)
+
+
+def listen_to_answers(ear: Ear, daemon: Daemon) -> None:
+    for path in PATHS:
+        for token in (daemon.token, ear.created, "wrong", None):
+            answer = exchange(daemon.url, head("GET", path, token, connection="close"))
+            ear.note(f"GET {path}", repr(answer.headers).encode() + answer.body)
+    bad = [
+        {"id": "c", "target": {"handler": "h", "secret": SECRET, "sekret": 1}},
+        {"id": "c", "target": {"secret": SECRET}},
+        {"id": "c", "secret": SECRET, "target": {"handler": "h"}},
+        {"id": "c", "target": {"handler": "h", "secret": [SECRET]}},
+        {"id": "c", "target": {"handler": "h", "secret": "whsec_" + SECRET + "!"}},
+        {"id": "c", "target": {"handler": "h", "secret": SECRET}, "policy": "none"},
+    ]
+    for body in bad:
+        status, answer = daemon.request("POST", "/hooks/contracts", body)
+        assert status == 422
+        ear.note("POST /hooks/contracts", str(answer).encode())
+    broken = exchange(daemon.url, post("/hooks/contracts", TOKEN, b'{"target":{"secret":"' + SECRET.encode() + b'"'))
+    ear.note("broken JSON", broken.body)
+    ear.note(
+        "broken head", exchange(daemon.url, f"GET / HTTP/1.1\r\nAuthorization : Bearer {TOKEN}\r\n\r\n".encode()).body
+    )
+
+
+def listen_to_an_end(ear: Ear, daemon: Daemon) -> None:
+    """Killed, started again, stopped in order."""
+    daemon.kill9()
+    ear.cli(daemon, "emit", "order.spooled")
+    ear.cli(daemon, "status")
+    daemon.start()
+    ear.note("its arguments", Path(f"/proc/{daemon.pid}/cmdline").read_bytes())
+    assert daemon.stop() == 0
+    ear.note("the daemon's log", daemon.log.encode())
+
+
+def listen_to_failed_starts(ear: Ear, folder: Path) -> None:
+    for url in (
+        f"postgresl://app:{PASSWORD}@127.0.0.1:1/shop", f"postgresql://app:{PASSWORD}@127.0.0.1:1/shop",
+        f"postgresql://127.0.0.1:1/shop?user=app&password={PASSWORD}", f"sqlite://app:{PASSWORD}@x",
+    ):  # fmt: skip
+        for words in (("db", "migrate", "--store", url), ("token", "list", "--store", url), ("up", "--port", "0")):
+            said = run_cli(folder / "other", *words, env={"HOLDFAST_STORE": url})
+            assert said.code != 0
+            ear.note(f"holdfast {words[0]}", (said.out + said.err).encode())
+    for text in ("server: {port: '${A_VARIABLE}'}", "store: '${A_VARIABLE}'", "server: '${A_VARIABLE}"):
+        (folder / "bad.yml").write_text(text)
+        env = {"HOLDFAST_CONFIG": str(folder / "bad.yml"), "A_VARIABLE": VARIABLE}
+        said = run_cli(folder / "other", "up", "--port", "0", env=env)
+        assert said.code != 0
+        ear.note("holdfast up", (said.out + said.err).encode())
+
+
+def files(folder: Path) -> Iterator[tuple[Path, bytes]]:
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and not path.is_symlink():
+            yield path, path.read_bytes()
+
+
+@pytest.mark.slow
+async def test_no_canary_is_found_where_it_does_not_live(tmp_path: Path, home: Path) -> None:
+    ear, shop_folder = Ear(), tmp_path / "shop"
+    shop_folder.mkdir()
+    config = 'egress: {allow: [127.0.0.0/8]}\nserver: {hosts: ["${A_VARIABLE}"]}\n'
+    async with Sink([500, (400, {}, f"no: {SECRET}".encode())]) as sink:
+        with shop(shop_folder, home=home, config=config, env={"A_VARIABLE": VARIABLE}) as daemon:
+            contract = {
+                "id": "signed",
+                "target": {"url": sink.url, "secret": SECRET},
+                "type_criterion": {"pattern": "order.*"},
+            }
+            assert daemon.request("POST", "/hooks/contracts", contract)[0] == 201
+            daemon.request("POST", "/api/events", {"type": "order.one"})
+            daemon.request("POST", "/api/events", {"type": "bad.one"})
+            await sink.wait_for(2)
+            for listen in (listen_to_commands, listen_to_answers, listen_to_an_end):
+                await asyncio.to_thread(listen, ear, daemon)
+    await asyncio.to_thread(listen_to_failed_starts, ear, tmp_path)
+    assert ear.created.startswith("hf_")
+    assert ear.leaks() == []
+
+    store = {"holdfast.db", "holdfast.db-wal", "copy.db"}
+    allowed = {(TOKEN, "token"), *((SECRET, name) for name in store)}
+    found = {(canary, path.name) for path, raw in files(tmp_path) for canary in ear.canaries if canary.encode() in raw}
+    assert found - allowed == set()
+    assert {(TOKEN, "token"), (SECRET, "holdfast.db")} <= found, "the scene is set wrong: no canary was ever kept"
+    for path, _ in files(home):
+        if path.name != "holdfast.yml":  # the user's own
+            assert stat.S_IMODE(os.stat(path).st_mode) == 0o600, path

@@ -1,0 +1,443 @@
+"""The REST surface against everything a stranger may send: one clear problem each, and the daemon lives on."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import socket
+import time
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import pytest
+
+from daemon import Daemon
+from rawhttp import Answer, exchange, head, post, read_answer
+
+DEEP = b"[" * 70 + b"]" * 70
+
+
+@pytest.fixture(scope="module")
+def daemon() -> Iterator[Daemon]:
+    with Daemon(config="egress: {allow: [127.0.0.0/8]}\n") as running:
+        yield running
+        time.sleep(0.2)
+        assert "Traceback" not in running.log, running.log
+
+
+@pytest.fixture(autouse=True)
+def nothing_lost(daemon: Daemon) -> Iterator[None]:
+    """After whatever a test sent, an event that was accepted before is there, and a new one is accepted."""
+    status, before = daemon.request("POST", "/api/events", {"type": "kept.before"})
+    assert status == 201
+    yield
+    assert daemon.request("GET", f"/api/events/{before['id']}")[1]["type"] == "kept.before"
+    assert daemon.request("POST", "/api/events", {"type": "kept.after"})[0] == 201
+
+
+def check_problem(answer: Answer, status: int, told: str = "") -> dict[str, Any]:
+    assert answer.status == status, answer
+    assert answer.headers["content-type"] == "application/problem+json"
+    problem = answer.json
+    assert {"type", "title", "status", "detail"} <= set(problem)
+    assert problem["status"] == status
+    assert told in problem["detail"], problem
+    assert len(problem["detail"]) < 1000
+    assert problem["detail"].isprintable()
+    return problem
+
+
+def accepted(daemon: Daemon, type: str) -> int:
+    return len(daemon.request("GET", f"/api/events?type={type}")[1]["items"])
+
+
+EVENTS: dict[str, tuple[bytes, int, str]] = {
+    "nothing": (b"", 400, "not JSON"),
+    "one byte": (b"{", 400, "not JSON"),
+    "a bare word": (b"true", 422, "JSON object"),
+    "a depth bomb": (b'{"type":"bad.x","payload":' + b"[" * 100_000, 400, "nested"),
+    "a closed depth bomb": (b'{"type":"bad.x","payload":' + b"[" * 100_000 + b"]" * 100_000 + b"}", 400, "nested"),
+    "a depth bomb of objects": (b'{"type":"bad.x","payload":' + b'{"a":' * 100_000, 400, "nested"),
+    "just too deep": (b'{"type":"bad.x","payload":' + DEEP + b"}", 400, "nested"),
+    "5,000 digits": (b'{"type":"bad.x","payload":' + b"9" * 5000 + b"}", 400, "digits"),
+    "a number beyond all": (b'{"type":"bad.x","payload":1e400}', 400, "1e400"),
+    "a number beyond all, below": (b'{"type":"bad.x","payload":-1e999999}', 400, "beyond any number"),
+    "NaN": (b'{"type":"bad.x","payload":NaN}', 400, "NaN"),
+    "Infinity": (b'{"type":"bad.x","payload":-Infinity}', 400, "Infinity"),
+    "the same key twice": (b'{"type":"bad.x","payload":{"a":1,"a":2}}', 400, "twice"),
+    "the same key twice, written otherwise": (b'{"type":"bad.x","payload":{"a":1,"\\u0061":2}}', 400, "twice"),
+    "the same key twice among 100,000": (
+        b'{"type":"bad.x","payload":{' + b",".join(b'"%d":0' % i for i in range(100_000)) + b',"z":1,"z":2}}',
+        400, "'z' twice",
+    ),
+    "NUL escaped": (b'{"type":"bad.x","payload":"a\\u0000b"}', 400, "NUL"),
+    "NUL escaped in a key": (b'{"type":"bad.x","payload":{"\\u0000":1}}', 400, "NUL"),
+    "NUL raw": (b'{"type":"bad.x","payload":"a\x00b"}', 400, "NUL"),
+    "a lone surrogate": (b'{"type":"bad.x","payload":"\\ud800"}', 400, "surrogate"),
+    "a lone surrogate in a key": (b'{"type":"bad.x","payload":{"\\udfff":1}}', 400, "surrogate"),
+    "surrogates in the wrong order": (b'{"type":"bad.x","payload":"\\udc00\\ud800"}', 400, "surrogate"),
+    "invalid UTF-8": (b'{"type":"bad.x","payload":"\xff"}', 400, "UTF-8"),
+    "a surrogate as UTF-8": (b'{"type":"bad.x","payload":"\xed\xa0\x80"}', 400, "UTF-8"),
+    "overlong UTF-8": (b'{"type":"bad.x","payload":"\xc0\xaf"}', 400, "UTF-8"),
+    "a byte order mark": (b'\xef\xbb\xbf{"type":"bad.x"}', 400, "byte order mark"),
+    "UTF-16": ('{"type":"bad.x"}'.encode("utf-16"), 400, "UTF-8"),
+    "UTF-16 without a mark": ('{"type":"bad.x"}'.encode("utf-16-le"), 400, "NUL"),
+    "UTF-32": ('{"type":"bad.x"}'.encode("utf-32-le"), 400, "NUL"),
+    "a raw control character": (b'{"type":"bad.x","payload":"\x1b[2J"}', 400, "not JSON"),
+    "something behind the end": (b'{"type":"bad.x"}{"type":"bad.x"}', 400, "not JSON"),
+    "single quotes": (b"{'type':'bad.x'}", 400, "not JSON"),
+    "a trailing comma": (b'{"type":"bad.x",}', 400, "not JSON"),
+    "a huge body": (b'{"type":"bad.x","payload":"' + b"x" * 1_100_000 + b'"}', 413, "limit"),
+    "no type": (b'{"payload":1}', 422, "type is missing"),
+    "a type of a wrong kind": (b'{"type":["bad.x"]}', 422, "not a valid event type"),
+    "a type with a line break": (b'{"type":"bad.x\\r\\nX-Evil: 1"}', 422, "not a valid event type"),
+    "a long type": (b'{"type":"' + b"x" * 256 + b'"}', 422, "1 to 255"),
+    "a long stream": (b'{"type":"bad.x","stream":"' + b"x" * 10_000 + b'"}', 422, "limit is 255"),
+    "a long key": (b'{"type":"bad.x","dedup_key":"' + b"x" * 10_000 + b'"}', 422, "limit is 255"),
+    "a stream that moves the cursor": (b'{"type":"bad.x","stream":"\\u001b[2J"}', 422, "control characters"),
+    "a stream with C1": (b'{"type":"bad.x","stream":"a\\u009bb"}', 422, "control characters"),
+    "a stream that turns the line around": (b'{"type":"bad.x","stream":"a\\u202eb"}', 422, "control characters"),
+    "an empty stream": (b'{"type":"bad.x","stream":""}', 422, "non-empty"),
+    "a stream of a wrong kind": (b'{"type":"bad.x","stream":{"a":1}}', 422, "non-empty string"),
+    "65 properties": (
+        json.dumps({"type": "bad.x", "properties": {str(i): i for i in range(65)}}).encode(), 422, "limit is 64",
+    ),
+    "large properties": (b'{"type":"bad.x","properties":{"a":"' + b"x" * 20_000 + b'"}}', 413, "limit"),
+    "properties of a wrong kind": (b'{"type":"bad.x","properties":[1]}', 422, "properties"),
+    "a property of a wrong kind": (b'{"type":"bad.x","properties":{"a":[1]}}', 422, "'a'"),
+    "a timestamp of a wrong kind": (b'{"type":"bad.x","timestamp":17}', 422, "RFC 3339"),
+    "a timestamp that never was": (b'{"type":"bad.x","timestamp":"2026-02-30T00:00:00Z"}', 422, "RFC 3339"),
+    "a timestamp in other digits": (
+        '{"type":"bad.x","timestamp":"٢٠٢٦-01-01T00:00:00Z"}'.encode(), 422, "RFC 3339",
+    ),
+    "an address of a wrong kind": (b'{"type":"bad.x","to":["handler:x"]}', 422, "address"),
+    "an address to a file": (b'{"type":"bad.x","to":"file:///etc/passwd"}', 422, "not an address"),
+    "an address with a line break": (b'{"type":"bad.x","to":"https://x/\\r\\nHost: y"}', 422, "URL"),
+    "an unknown field": (b'{"type":"bad.x","seq":1}', 422, "unknown key"),
+    "an unknown field with an odd name": (b'{"type":"bad.x","\\u001b[31m":1}', 422, "unknown key"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", EVENTS)
+def test_a_bad_event_is_refused_and_nothing_of_it_is_kept(daemon: Daemon, what: str) -> None:
+    body, status, told = EVENTS[what]
+    check_problem(exchange(daemon.url, post("/api/events", daemon.token, body)), status, told)
+    assert accepted(daemon, "bad.x") == 0
+
+
+@pytest.mark.parametrize("number", ["9007199254740993", "1" * 4000, "-0", "1.10", "1e-400", "123456789.123456789e-5"])
+def test_an_odd_number_that_json_allows_is_kept_as_python_reads_it(daemon: Daemon, number: str) -> None:
+    raw = b'{"type":"odd.number","payload":' + number.encode() + b"}"
+    answer = exchange(daemon.url, post("/api/events", daemon.token, raw))
+    assert answer.status == 201, answer
+    shown = exchange(daemon.url, head("GET", f"/api/events/{answer.json['id']}", daemon.token, connection="close"))
+    assert shown.json["payload"] == json.loads(number)
+
+
+CONTRACTS: dict[str, tuple[Any, str]] = {
+    "no object": ([], "JSON object"),
+    "no target": ({"id": "c"}, "no target"),
+    "an id of a wrong kind": ({"id": 5, "target": {"handler": "h"}}, "contract id"),
+    "an id with a slash": ({"id": "a/b", "target": {"handler": "h"}}, "contract id"),
+    "an id of 10 kB": ({"id": "a" * 10_000, "target": {"handler": "h"}}, "contract id"),
+    "a policy of a wrong kind": ({"id": "c", "target": {"handler": "h"}, "policy": []}, "policy"),
+    "a policy that is an object": ({"id": "c", "target": {"handler": "h"}, "policy": {"a": 1}}, "policy"),
+    "a huge time to live": ({"id": "c", "target": {"handler": "h"}, "ttl_seconds": 10**400}, "ttl_seconds"),
+    "a negative time to live": ({"id": "c", "target": {"handler": "h"}, "ttl_seconds": -(10**400)}, "ttl_seconds"),
+    "a huge timeout": ({"id": "c", "target": {"handler": "h"}, "timeout": 1e300}, "timeout"),
+    "a huge number of attempts": ({"id": "c", "target": {"handler": "h"}, "attempts": 2**63}, "attempts"),
+    "half an attempt": ({"id": "c", "target": {"handler": "h"}, "attempts": 1.5}, "attempts"),
+    "a criterion of a wrong kind": ({"id": "c", "target": {"handler": "h"}, "type_criterion": [[]]}, "type_criterion"),
+    "a long pattern": ({"id": "c", "target": {"handler": "h"}, "type_criterion": {"pattern": "*" * 201}}, "pattern"),
+    "too many values": ({"id": "c", "target": {"handler": "h"}, "type_criterion": {"match": ["a"] * 101}}, "match"),
+    "too many properties": (
+        {"id": "c", "target": {"handler": "h"}, "properties": {str(i): "a" for i in range(200)}}, "properties",
+    ),
+    "a long value": ({"id": "c", "target": {"handler": "h"}, "type_criterion": {"match": "a" * 10_000}}, "match"),
+    "a long secret": ({"id": "c", "target": {"handler": "h", "secret": "a" * 10_000}}, "secret"),
+    "a secret of a wrong kind": ({"id": "c", "target": {"handler": "h", "secret": 5}}, "secret"),
+    "a target of a wrong kind": ({"id": "c", "target": "https://example.com"}, "target"),
+    "a handler of a wrong kind": ({"id": "c", "target": {"handler": {}}}, "target.handler"),
+    "a URL with a name and password": ({"id": "c", "target": {"url": "https://a:b@example.com"}}, "password"),
+    "a URL in other letters": ({"id": "c", "target": {"url": "https://ex\u0430mple.com"}}, "ASCII"),
+    "a URL with a backslash": ({"id": "c", "target": {"url": "https://a\\@b/"}}, "backslashes"),
+    "a URL of another kind": ({"id": "c", "target": {"url": "unix:///run/x.sock"}}, "address"),
+    "a URL to the metadata service": ({"id": "c", "target": {"url": "https://169.254.169.254/"}}, "169.254"),
+    "a URL to a number": ({"id": "c", "target": {"url": "https://2852039166/"}}, "not"),
+    "an unknown field": ({"id": "c", "target": {"handler": "h"}, "created_at": 1}, "unknown key"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", CONTRACTS)
+def test_a_bad_contract_is_refused_and_none_is_made(daemon: Daemon, what: str) -> None:
+    body, told = CONTRACTS[what]
+    for path in ("/hooks/contracts", "/hooks/contracts/test"):
+        if path.endswith("test") and "URL to" in what:
+            continue  # where it leads is looked at when it goes live
+        check_problem(exchange(daemon.url, post(path, daemon.token, json.dumps(body).encode())), 422, told)
+    assert daemon.request("GET", "/hooks/contracts")[1] == []
+
+
+def test_a_pattern_made_to_hang_does_not(daemon: Daemon) -> None:
+    for number, pattern in enumerate(("*a" * 50 + "b", "*" * 200, "[" * 100, "[!a-", "?" * 200)):
+        body = {"id": f"p{number}", "target": {"handler": "h"}, "type_criterion": {"pattern": pattern}}
+        status, answer = daemon.request("POST", "/hooks/contracts", body)
+        assert status == 201, answer
+    _, event = daemon.request("POST", "/api/events", {"type": "a" * 250})
+    daemon.wait_for(f"/api/events/{event['id']}", lambda answer: answer["deliveries"] != [])
+    for number in range(5):
+        assert daemon.request("DELETE", f"/hooks/contracts/p{number}")[0] == 200
+
+
+BODIES: dict[str, tuple[str, Any]] = {
+    "ids that are texts": ("/api/dlq/reprocess", {"ids": ["x"]}),
+    "ids beyond all": ("/api/dlq/reprocess", {"ids": [2**70]}),
+    "ids below zero": ("/api/dlq/discard", {"ids": [-1]}),
+    "ids that are true": ("/api/dlq/discard", {"ids": [True]}),
+    "too many ids": ("/api/dlq/discard", {"ids": list(range(1001))}),
+    "no ids": ("/api/dlq/discard", {"ids": []}),
+    "neither": ("/api/dlq/discard", {}),
+    "both": ("/api/dlq/discard", {"ids": [1], "filter": {}}),
+    "a filter of a wrong kind": ("/api/dlq/discard", {"filter": []}),
+    "a filter with a wrong value": ("/api/dlq/discard", {"filter": {"reason": {"a": 1}}}),
+    "an unknown filter": ("/api/dlq/discard", {"filter": {"everything": True}}),
+    "a dry run of a wrong kind": ("/api/dlq/discard", {"ids": [1], "dry_run": "no"}),
+    "event ids of a wrong kind": ("/api/events/route", {"ids": [1]}),
+    "too many event ids": ("/api/events/route", {"ids": ["evt_1"] * 1001}),
+    "a pause of nothing": ("/api/pause", {}),
+    "a pause of a wrong kind": ("/api/pause", {"scope": ["contract"], "name": "c"}),
+    "a pause of an odd name": ("/api/pause", {"scope": "lane", "name": "a\u0007b"}),
+    "a pause of a long name": ("/api/resume", {"scope": "lane", "name": "a" * 10_000}),
+}
+
+
+@pytest.mark.parametrize("what", BODIES)
+def test_a_bad_body_of_another_verb_is_refused(daemon: Daemon, what: str) -> None:
+    path, body = BODIES[what]
+    check_problem(exchange(daemon.url, post(path, daemon.token, json.dumps(body).encode())), 422)
+
+
+QUERIES = [
+    "/api/events?limit=0", "/api/events?limit=-1", "/api/events?limit=1001", "/api/events?limit=" + "9" * 400,
+    "/api/events?limit=1e3", "/api/events?limit=%C2%B2", "/api/events?after=-1", "/api/events?after=" + "9" * 19,
+    "/api/events?after=%C2%B2", "/api/events?after=%00", "/api/events?after=1%27--", "/api/events?unmatched=maybe",
+    "/api/events?type=" + "x" * 3000, "/api/deliveries?after=9999999999999999999", "/api/deliveries?state=lost",
+    "/api/deliveries?reason=none", "/api/deliveries/-1", "/api/deliveries/99999999999999999999",
+    "/api/deliveries/1.5", "/api/streams?limit=x", "/api/receipts?after=a:%C2%B2", "/api/receipts?after=a:" + "9" * 40,
+    "/api/receipts?after=nonsense", "/api/receipts?limit=0", "/api/streams/x/events?after=-1",
+    "/api/streams/x/events?after=9223372036854775808", "/hooks/contracts?value=x", "/api/dlq?after=x",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", QUERIES, ids=lambda path: path[:40])
+def test_a_bad_parameter_is_refused(daemon: Daemon, path: str) -> None:
+    check_problem(exchange(daemon.url, head("GET", path, daemon.token, connection="close")), 422)
+
+
+ODD = [
+    "\x00",
+    "\x1b[2J",
+    "' OR 1=1 --",
+    "<script>alert(1)</script>",
+    "\ud7ff",
+    "\uffff",
+    "a" * 1500,
+    "%s%n",
+    "..",
+    "évé",
+]
+
+
+@pytest.mark.parametrize("text", ODD, ids=ascii)
+def test_odd_text_in_a_path_or_a_filter_finds_nothing_and_breaks_nothing(daemon: Daemon, text: str) -> None:
+    name = quote(text, safe="")
+    for path in (f"/api/events/{name}", f"/api/streams/{name}", f"/hooks/contracts/{name}"):
+        check_problem(exchange(daemon.url, head("GET", path, daemon.token, connection="close")), 404)
+    check_problem(
+        exchange(daemon.url, head("DELETE", f"/hooks/contracts/{name}", daemon.token, connection="close")), 404
+    )
+    for path in ("/api/events?type={}", "/api/events?stream={}", "/api/deliveries?address={}", "/api/dlq?contract={}"):
+        answer = exchange(daemon.url, head("GET", path.format(name), daemon.token, connection="close"))
+        assert (answer.status, answer.json["items"]) == (200, [])
+
+
+PATHS = [
+    "//api/events", "/api//events", "/api/events/", "/./api/events", "/api/../api/events", "/hooks/../api/status",
+    "/%2e%2e/api/status", "/healthz/..%2fapi/status", "/healthz/../api/status", "/api\\events", "/API/events",
+    "/api/events%00", "/api/events%20", "/api\u2215events".encode().decode("latin-1"), "/", "/docs", "/openapi.json/",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", PATHS, ids=ascii)
+@pytest.mark.parametrize("who", ["administrator", "nobody"])
+def test_a_path_that_is_almost_right_leads_nowhere(daemon: Daemon, path: str, who: str) -> None:
+    token = daemon.token if who == "administrator" else None
+    answer = exchange(daemon.url, head("GET", path, token, connection="close"))
+    assert answer.status in ((400, 404) if token else (400, 401)), answer
+    check_problem(answer, answer.status)
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "OPTIONS", "TRACE", "HEAD", "PROPFIND"])
+def test_a_method_nobody_asked_for_changes_nothing(daemon: Daemon, method: str) -> None:
+    answer = exchange(daemon.url, head(method, "/api/events", daemon.token, connection="close", content_length="0"))
+    assert answer.status == 405
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+FORGED: dict[str, tuple[dict[str, Any], int]] = {
+    "another host": ({"host": "evil.example"}, 421),
+    "another host with our port": ({"host": "evil.example:4653"}, 421),
+    "a host that begins like ours": ({"host": "127.0.0.1.evil.example"}, 421),
+    "a host with a user": ({"host": "127.0.0.1@evil.example"}, 421),
+    "a host with a path": ({"host": "127.0.0.1/evil"}, 421),
+    "the unspecified address": ({"host": "0.0.0.0"}, 421),
+    "no host": ({"host": None}, 421),
+    "another origin": ({"origin": "https://evil.example"}, 403),
+    "no origin in particular": ({"origin": "null"}, 403),
+    "a file's origin": ({"origin": "file://"}, 403),
+    "an origin with a user": ({"origin": "http://127.0.0.1@evil.example"}, 403),
+    "another site's page": ({"sec_fetch_site": "cross-site"}, 403),
+    "a sibling site's page": ({"sec_fetch_site": "same-site"}, 403),
+    "a form": ({"content_type": "application/x-www-form-urlencoded"}, 415),
+    "plain text": ({"content_type": "text/plain"}, 415),
+    "no kind": ({"content_type": None}, 415),
+    "almost JSON": ({"content_type": "application/json-patch+json"}, 415),
+    "two kinds": ({"content_type": "text/plain, application/json"}, 415),
+    "compressed": ({"content_encoding": "gzip"}, 415),
+    "compressed twice": ({"content_encoding": "gzip, gzip"}, 415),
+    "no token": ({"authorization": None}, 401),
+    "an empty token": ({"authorization": "Bearer "}, 401),
+    "another way to say who": ({"authorization": "Basic YTpi"}, 401),
+    "a token beyond all": ({"authorization": "Bearer " + "a" * 50_000}, 401),
+    "a token of other letters": ({"authorization": "Bearer t\u00f6ken"}, 401),
+}
+
+
+@pytest.mark.parametrize("what", FORGED)
+def test_who_forges_a_header_gets_no_further(daemon: Daemon, what: str) -> None:
+    headers, status = FORGED[what]
+    body = b'{"type":"forged.x"}'
+    check_problem(exchange(daemon.url, post("/api/events", daemon.token, body, **headers)), status)
+    assert accepted(daemon, "forged.x") == 0
+
+
+@pytest.mark.parametrize("name", ["Host", "Authorization", "Content-Type", "Origin", "Idempotency-Key"])
+def test_a_header_that_decides_something_is_not_taken_twice(daemon: Daemon, name: str) -> None:
+    values = {
+        "Host": "127.0.0.1",
+        "Authorization": "Bearer x",
+        "Content-Type": "text/plain",
+        "Origin": "http://localhost",
+    }
+    twice = f"{name}: {values.get(name, 'a')}\r\n".encode() * 2
+    sent = post("/api/events", daemon.token, b'{"type":"twice.x"}').replace(b"\r\n\r\n", b"\r\n" + twice + b"\r\n", 1)
+    check_problem(exchange(daemon.url, sent), 400, "more than once")
+    assert accepted(daemon, "twice.x") == 0
+
+
+def test_a_compressed_bomb_is_not_opened(daemon: Daemon) -> None:
+    bomb = gzip.compress(b'{"type":"bomb.x","payload":"' + b"x" * 50_000_000 + b'"}')
+    check_problem(exchange(daemon.url, post("/api/events", daemon.token, bomb, content_encoding="gzip")), 415)
+    check_problem(exchange(daemon.url, post("/api/events", daemon.token, bomb)), 400)
+
+
+POSTED, GOT = (line + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n" for line in (b"POST /api/events", b"GET /healthz"))
+HEADS: dict[str, tuple[bytes, int]] = {
+    "not HTTP": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 hello\r\n\r\n", 400),
+    "no version": (b"GET /healthz\r\n\r\n", 400),
+    "a version to come": (b"GET /healthz HTTP/9.9\r\nHost: 127.0.0.1\r\n\r\n", 400),
+    "a space before the colon": (b"GET /healthz HTTP/1.1\r\nHost : 127.0.0.1\r\n\r\n", 400),
+    "a folded header": (GOT + b"X-A: 1\r\n 2\r\n\r\n", 400),
+    "NUL in a header": (GOT + b"X-A: a\x00b\r\n\r\n", 400),
+    "a bare return in a header": (GOT + b"X-A: a\rb\r\n\r\n", 400),
+    "a path outside ASCII": (b"GET /\xff HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", 400),
+    "two lengths": (POSTED + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n{", 400),
+    "a length and chunks": (
+        POSTED + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        400,
+    ),
+    "a negative length": (POSTED + b"Content-Length: -1\r\n\r\n", 400),
+    "a length beyond all": (POSTED + b"Content-Length: " + b"9" * 40 + b"\r\n\r\n", 400),
+    "a chunk beyond all": (
+        POSTED + b"Transfer-Encoding: chunked\r\n\r\n" + b"F" * 20 + b"\r\n", 400,
+    ),
+    "a header of 200 kB": (GOT + b"X-A: " + b"a" * 200_000 + b"\r\n\r\n", 431),
+    "a header that never ends": (GOT + b"X-A: " + b"a" * 3_000_000, 431),
+    "a path that never ends": (b"GET /" + b"a" * 3_000_000, 431),
+    "10,000 headers": (
+        GOT + b"" + b"".join(b"X-%d: 1\r\n" % i for i in range(10_000)) + b"\r\n", 431,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", HEADS)
+def test_a_bad_head_is_refused_in_the_one_shape(daemon: Daemon, what: str) -> None:
+    raw, status = HEADS[what]
+    answer = exchange(daemon.url, raw)
+    if status == 400 and answer.status in (401, 413, 415, 421):  # it was HTTP after all, and the gate refused it
+        status = answer.status
+    check_problem(answer, status)
+
+
+def test_chunks_without_an_end_are_cut_at_the_limit(daemon: Daemon) -> None:
+    start = head("POST", "/api/events", daemon.token, transfer_encoding="chunked")
+    chunk = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
+    answer = exchange(daemon.url, [start, *[chunk] * 40])
+    check_problem(answer, 413, "limit")
+
+
+def test_a_length_that_is_not_kept_accepts_nothing(daemon: Daemon) -> None:
+    body = b'{"type":"short.x"}'
+    host = urlsplit(daemon.url)
+    with socket.create_connection((host.hostname, host.port), timeout=10) as line:
+        line.sendall(head("POST", "/api/events", daemon.token, content_length=str(len(body) + 5)) + body)
+    time.sleep(0.2)
+    assert accepted(daemon, "short.x") == 0
+
+
+def test_who_announces_more_than_the_limit_is_refused_before_it_is_sent(daemon: Daemon) -> None:
+    start = head("POST", "/api/events", daemon.token, content_length=str(10**9), expect="100-continue")
+    check_problem(exchange(daemon.url, start), 413, "limit")
+
+
+def test_what_follows_a_refused_body_is_not_taken_for_a_request(daemon: Daemon) -> None:
+    """A body that looks like a request, sent by somebody who is refused before it is read."""
+    inner = post("/api/events", daemon.token, b'{"type":"smuggled.x"}')
+    outer = head("POST", "/api/events", None, content_length=str(len(inner))) + inner
+    check_problem(exchange(daemon.url, outer), 401)
+    assert accepted(daemon, "smuggled.x") == 0
+
+
+def test_an_answer_given_before_the_body_came_ends_the_connection(daemon: Daemon) -> None:
+    host = urlsplit(daemon.url)
+    with socket.create_connection((host.hostname, host.port), timeout=10) as line:
+        line.sendall(head("POST", "/api/events", None, transfer_encoding="chunked"))
+        assert read_answer(line).status == 401
+        assert line.recv(1) == b"", "whoever sends a body without end would hold the connection for ever"
+
+
+def test_a_socket_is_not_upgraded(daemon: Daemon) -> None:
+    key = "dGhlIHNhbXBsZSBub25jZQ=="
+    asked = head("GET", "/api/events", None, upgrade="websocket", connection="Upgrade", sec_websocket_key=key)
+    check_problem(exchange(daemon.url, asked), 401)
+
+
+def test_an_event_that_another_door_let_in_does_not_break_the_pages(daemon: Daemon) -> None:
+    """Plain SQL checks less than we do: what it stored can still be looked at, beside all the others."""
+    import sqlite3
+
+    connection = sqlite3.connect(daemon.home / "holdfast.db")
+    payloads = ['"\\ud800"', "1e400", "[" * 900 + "]" * 900, '"\\u0000"', '{"a":1,"a":2}', "1" * 5000]
+    for number, payload in enumerate(payloads):
+        connection.execute(
+            "INSERT INTO holdfast_publish (type, payload, stream) VALUES ('door.x', ?, ?)",
+            (payload, f"door\x1b{number}"),
+        )
+    connection.commit()
+    connection.close()
+    page = exchange(daemon.url, head("GET", "/api/events?type=door.x", daemon.token, connection="close"))
+    assert page.status == 200, page
+    assert len(page.json["items"]) == len(payloads)
+    for item in page.json["items"]:
+        assert daemon.request("GET", f"/api/events/{item['id']}")[0] == 200

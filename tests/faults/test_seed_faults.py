@@ -1,0 +1,268 @@
+"""Faults that engines of this kind are known for, by number: each states our promise, and sees the faulty way.
+
+| fault | what goes wrong | where it is shown that ours does not |
+|---|---|---|
+| S1 | a crash strands what was claimed | `tests/crash/test_lease_faults.py` |
+| S2 | nothing wakes a worker for a retry that is due later | here |
+| S3 | a head in back-off is overtaken | here |
+| S4 | a poison head blocks its lane for ever | here |
+| S5 | a lock without expiry is held for ever | `tests/crash/test_lease_faults.py` |
+| S6 | a redirect counts as delivered | here |
+| S7 | every 4xx is final, also those that mean "later" | here |
+| S8 | a stale worker overwrites the holder's result | `tests/crash/test_lease_faults.py` |
+| S9 | order by wall clock | here |
+| S10 | what cannot be delivered is "delivered with error" | here |
+| S11 | a failure after the answer loses the event | here |
+| S12 | handlers in flight are lost at a restart | here |
+| S13 | bursts are coalesced in silence | agent sessions, which are not part of this version |
+| S14 | a slow handler runs twice, as its lease is not renewed | here |
+| S15 | the first fifty streams starve all later ones | here |
+| S16 | overlapping passes publish twice | here |
+| S17 | a cursor jumps over what commits later | here for the router; publishers are not part of this version |
+| S18 | secrets are copied into every row | here |
+| S19 | a receipt chain does not notice a cut tail | here, against a head kept elsewhere |
+| S20 | row numbers are given twice | here |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from holdfast.daemon.loop import Loop
+from holdfast.domain.address import parse_address
+from holdfast.domain.contract import Contract
+from holdfast.domain.delivery import Claim, Dead, Delivered, Retry
+from holdfast.domain.event import new_event
+from holdfast.domain.states import Reason
+from holdfast.egress.deliverers.webhook import judge
+from holdfast.egress.engine import Renewal
+from holdfast.ledger.verifier import verify_receipts
+from holdfast.testing.clock import SeededChance
+from house import Bench
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> Bench:
+    return await Bench(tmp_path).start()
+
+
+async def test_s02_a_retry_that_is_due_later_needs_no_new_message_to_wake_it(bench: Bench) -> None:
+    await bench.contract()
+    bench.script.answer = lambda claim: Retry("503", after_s=30) if len(bench.script.seen) < 3 else Delivered()
+    await bench.stream(1)
+    await bench.drain()
+    for _ in range(2):
+        delay = await bench.step()
+        assert delay is not None, "it would sleep until somebody else woke it"
+        assert 0 < delay <= 60
+        bench.clock.advance(60)
+        await bench.drain()
+    assert await bench.states() == ["delivered"]
+
+
+async def test_s03_a_head_in_back_off_is_not_overtaken(bench: Bench) -> None:
+    await bench.contract(ordered=True)
+    bench.script.answer = lambda claim: Retry("503", after_s=30) if len(bench.script.seen) == 1 else Delivered()
+    await bench.stream(3)
+    await bench.drain()
+    assert bench.script.seqs == [1], "a later message went before the one that waits"
+    bench.clock.advance(60)
+    await bench.drain()
+    assert bench.script.seqs == [1, 1, 2, 3]
+
+
+async def test_s04_a_poison_head_ends_and_its_lane_goes_on(bench: Bench) -> None:
+    await bench.contract(ordered=True, attempts=3)
+    bench.script.answer = lambda claim: Retry("poison", after_s=1) if claim.event.seq == 1 else Delivered()
+    await bench.stream(2)
+    for _ in range(5):
+        await bench.drain()
+        bench.clock.advance(120)
+    assert [(row.state, row.reason) for row in await bench.rows()] == [("dead", "exhausted"), ("delivered", None)]
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_s06_a_redirect_is_no_delivery(status: int) -> None:
+    assert not isinstance(judge(status, None, {}), Delivered)
+
+
+@pytest.mark.parametrize("status", [408, 425, 429])
+def test_s07_what_means_later_is_tried_later(status: int) -> None:
+    assert isinstance(judge(status, None, {}), Retry)
+    assert isinstance(judge(400, None, {}), Dead)
+
+
+async def test_s09_a_clock_that_is_set_back_does_not_change_the_order(bench: Bench) -> None:
+    await bench.contract(ordered=True)
+    await bench.stream(1)
+    bench.clock.step_wall(-3600)
+    await bench.stream(1, first=2)
+    await bench.store.care.checkpoint()
+    await bench.drain()
+    assert bench.script.seqs == [1, 2]
+    assert [event.payload["i"] for event in await bench.store.events.read("s", 0, 10)] == [1, 2]
+
+
+async def test_s10_what_cannot_be_delivered_is_dead_and_counted(bench: Bench) -> None:
+    await bench.contract()
+    bench.script.answer = lambda claim: Dead(Reason.REJECTED, "no such customer")
+    await bench.stream(1)
+    await bench.drain()
+    assert [(row.state, row.reason) for row in await bench.rows()] == [("dead", "rejected")]
+
+
+async def test_s11_what_was_answered_for_is_there_even_if_nothing_after_it_works(bench: Bench, monkeypatch) -> None:
+    """Routing fails after the event was accepted: it waits, and is routed when that works again."""
+    await bench.contract()
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("the dispatcher is broken")
+
+    (accepted,) = await bench.store.events.append([new_event("t.x")])
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.registry, "refresh", broken)
+        patch.setattr(bench.registry, "version", -1)
+        with pytest.raises(RuntimeError):
+            await bench.router.tick()
+    assert await bench.store.events.get(accepted.id) is not None
+    await bench.route()
+    await bench.drain()
+    assert [claim.event.id for claim in bench.script.seen] == [accepted.id]
+
+
+async def test_s12_a_handler_in_flight_at_the_end_is_called_again(bench: Bench) -> None:
+    await bench.contract()
+    bench.script.answer = lambda claim: asyncio.sleep(3600) if len(bench.script.seen) == 1 else Delivered()
+    await bench.stream(1)
+    await bench.step()
+    assert len(bench.script.seen) == 1
+    await bench.engine.stop(grace_s=0)
+    await bench.store.owners.retire(bench.owner)
+    bench.owner = await bench.store.owners.enlist()
+    bench.engine = bench.new_engine()
+    await bench.store.deliveries.reclaim()
+    await bench.drain()
+    assert await bench.states() == ["delivered"]
+    assert len(bench.script.seen) == 2
+
+
+async def test_s14_a_slow_handler_keeps_its_lease_and_runs_once(bench: Bench) -> None:
+    await bench.contract(timeout_s=3600)
+    done = asyncio.Event()
+
+    async def slow(claim: Claim) -> Delivered:
+        await done.wait()
+        return Delivered()
+
+    bench.script.answer = slow
+    await bench.stream(1)
+    await bench.step()
+    renewal = Renewal(bench.engine)
+    for _ in range(30):
+        bench.clock.advance(10)
+        await renewal.tick()
+        assert await bench.store.deliveries.reclaim() == 0
+        await bench.step()
+    done.set()
+    await bench.drain()
+    assert await bench.states() == ["delivered"]
+    assert len(bench.script.seen) == 1
+
+
+async def test_s15_three_hundred_streams_all_get_their_turn(bench: Bench) -> None:
+    await bench.contract(ordered=True)
+    for number in range(300):
+        await bench.store.events.append([new_event("t.x", stream=f"s{number:03}") for _ in range(2)])
+    await bench.route()
+    await bench.drain(steps=400)
+    assert len({claim.event.stream for claim in bench.script.seen}) == 300
+    assert set(await bench.states()) == {"delivered"}
+
+
+async def test_s16_a_duty_never_overlaps_itself() -> None:
+    class Slow:
+        name, running, most, ticks = "slow", 0, 0, 0
+
+        async def tick(self) -> float:
+            self.running += 1
+            self.most, self.ticks = max(self.most, self.running), self.ticks + 1
+            await asyncio.sleep(0.01)
+            self.running -= 1
+            return 0.0
+
+    loop, duty = Loop(SeededChance(1)), Slow()
+    wake = loop.add(duty, poll_s=0.001)
+    async with asyncio.timeout(10):
+        while duty.ticks < 10:
+            wake()
+            await asyncio.sleep(0.001)
+    await loop.stop()
+    assert duty.most == 1
+
+
+async def test_s17_what_commits_after_a_later_one_was_routed_is_routed_too(bench: Bench, tmp_path: Path) -> None:
+    """Numbers are given out in the writer's own transaction: what was rolled back leaves no gap to jump over."""
+    await bench.contract()
+    other = sqlite3.connect(tmp_path / "bench.db")
+    other.execute("INSERT INTO holdfast_publish (type) VALUES ('t.undone')")
+    other.rollback()
+    await bench.publish(new_event("t.first"))
+    other.execute("INSERT INTO holdfast_publish (type) VALUES ('t.second')")
+    other.commit()
+    other.close()
+    await bench.route()
+    await bench.drain()
+    assert [claim.event.type for claim in bench.script.seen] == ["t.first", "t.second"]
+
+
+async def test_s18_a_secret_is_in_one_table_and_in_no_delivery(bench: Bench, tmp_path: Path) -> None:
+    await bench.store.contracts.put(Contract("c", parse_address("https://example.com/")), "canary-secret")
+    await bench.registry.refresh()
+    await bench.stream(3)
+    reader = sqlite3.connect(tmp_path / "bench.db")
+    names = [name for (name,) in reader.execute("SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')")]
+    holding = {
+        name for name in names
+        if any("canary-secret" in str(row) for row in reader.execute(f'SELECT * FROM "{name}"'))
+    }  # fmt: skip
+    reader.close()
+    assert holding == {"holdfast_secrets"}
+
+
+async def test_s19_a_cut_tail_shows_against_a_head_kept_elsewhere(bench: Bench, tmp_path: Path) -> None:
+    """A chain alone cannot show that its end is missing; whoever noted its head can."""
+    await bench.contract()
+    for number in range(3):
+        await bench.stream(1, first=number + 1)
+        await bench.drain()
+    ((chain, head),) = (await bench.store.receipts.heads()).items()
+    vandal = sqlite3.connect(tmp_path / "bench.db")
+    vandal.execute("DELETE FROM holdfast_receipts WHERE chain = ? AND seq = ?", (chain, head.seq))
+    (before,) = vandal.execute("SELECT h_self FROM holdfast_receipts WHERE seq = ?", (head.seq - 1,)).fetchone()
+    vandal.execute("UPDATE holdfast_nodes SET seq = seq - 1, head = ? WHERE chain = ?", (before, chain))
+    vandal.commit()
+    vandal.close()
+    assert (await verify_receipts(bench.store.receipts))["ok"] is True
+    found = await verify_receipts(bench.store.receipts, [(chain, head)])
+    assert [fault["kind"] for fault in found["faults"]] == ["cut"]
+
+
+async def test_s20_a_number_is_never_given_twice(bench: Bench, tmp_path: Path) -> None:
+    await bench.contract()
+    await bench.stream(3)
+    await bench.drain()
+    vandal = sqlite3.connect(tmp_path / "bench.db")
+    before = [vandal.execute(f"SELECT max({column}) FROM {table}").fetchone()[0]
+              for table, column in (("holdfast_events", "n"), ("holdfast_deliveries", "id"))]  # fmt: skip
+    vandal.execute("DELETE FROM holdfast_deliveries")
+    vandal.execute("DELETE FROM holdfast_events")
+    vandal.commit()
+    await bench.stream(1, first=4)
+    after = [vandal.execute(f"SELECT max({column}) FROM {table}").fetchone()[0]
+             for table, column in (("holdfast_events", "n"), ("holdfast_deliveries", "id"))]  # fmt: skip
+    vandal.close()
+    assert [now > then for now, then in zip(after, before, strict=True)] == [True, True]
