@@ -70,6 +70,8 @@ class ApswConnection:
         flags = apsw.SQLITE_OPEN_READONLY if readonly else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
         try:
             self._raw = apsw.Connection(str(path), flags=flags)
+            # Plans do not depend on what is bound: a cached statement is not compiled anew at every use.
+            self._raw.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
             self._raw.execute("PRAGMA trusted_schema = OFF")  # older libraries do not trust their own JSON functions
         except apsw.Error as error:
             raise self._translate(error) from error
