@@ -5,15 +5,25 @@ Nothing here knows a database or a process, so a simulation fills it as well as 
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from holdfast.domain.receipt import Head, Link
-from holdfast.testing.prove.records import Accepted, Answered, Killed, Received, Record, Refused, Sent, Started
+from holdfast.testing.prove.records import (
+    Accepted,
+    Answered,
+    Killed,
+    Received,
+    Record,
+    Refused,
+    Sent,
+    Started,
+    Struck,
+    Undone,
+)
 
 
 class EventRow(NamedTuple):
@@ -44,6 +54,48 @@ class LeaseRow(NamedTuple):
     owner: int
 
 
+class Lease(NamedTuple):
+    """A lease from beginning to end, as the database itself wrote it down: who took it, and how he lost it.
+
+    `end` is `settled`, `released` (given back), `taken` (by somebody else) or `held` (to this day).
+    """
+
+    delivery: int
+    life: int
+    claimed_ms: int
+    ended_ms: int | None
+    end: str
+
+
+class Settle(NamedTuple):
+    """A transition in the book: who wrote it, when, and the lease that ended in the same transaction, if any did."""
+
+    delivery: int
+    life: int
+    state: str
+    at_ms: int
+    lease: Lease | None
+
+
+class Attempt(NamedTuple):
+    """A line of the attempts' history."""
+
+    delivery: int
+    attempt: int
+    started_ms: int
+
+
+@dataclass(frozen=True)
+class Holders:
+    """Who held what when: only where the store lets several daemons work, and was told to keep this ledger."""
+
+    leases: Sequence[Lease]
+    settles: Sequence[Settle]
+    attempts: Sequence[Attempt]
+    lease_ms: int
+    clock_slack_ms: int = 5
+
+
 class Ended(NamedTuple):
     """The end of a delivery as it was first seen after some kill."""
 
@@ -65,7 +117,10 @@ class StoreRows:
 
 @dataclass(frozen=True)
 class Evidence:
-    """The books sorted by kind, and the store. `ended_before`: ends that were seen on the way."""
+    """The books sorted by kind, and the store. `ended_before`: ends that were seen on the way.
+
+    `business`: the keys whose business row is there, of those that were published in a transaction together with one.
+    """
 
     sent: Mapping[str, Sent]
     accepted: Sequence[Accepted]
@@ -78,7 +133,10 @@ class Evidence:
     ordered: frozenset[str]
     contracts: frozenset[str]
     ended_before: Mapping[int, Ended] = field(default_factory=dict)
-    lease_lost: frozenset[tuple[str, str]] = frozenset()
+    undone: frozenset[str] = frozenset()
+    business: frozenset[str] | None = None
+    struck: Sequence[Struck] = ()
+    holders: Holders | None = None
 
     @cached_property
     def receipts_of(self) -> dict[tuple[str, str], list[Received]]:
@@ -94,13 +152,19 @@ class Evidence:
         return frozenset(self.sent) - {item.key for item in self.accepted} - {item.key for item in self.refused}
 
     @cached_property
-    def _rebirths(self) -> list[int]:
-        dead = {item.life for item in self.killed}
-        return sorted(item.at_ns for item in self.started if item.life - 1 in dead)
+    def killed_ns(self) -> dict[int, int]:
+        """When each life that was killed was killed."""
+        return {item.life: item.at_ns for item in self.killed}
 
-    def killed_between(self, first_ns: int, second_ns: int) -> bool:
-        """Whether the daemon of the first moment was killed and another one started before the second."""
-        return bisect_right(self._rebirths, first_ns) != bisect_right(self._rebirths, second_ns)
+    @cached_property
+    def leases_of(self) -> dict[tuple[str, str, int], list[Lease]]:
+        """Every lease, by (contract, event id, life of the holder)."""
+        rows = {row.id: row for row in self.store.deliveries}
+        found: defaultdict[tuple[str, str, int], list[Lease]] = defaultdict(list)
+        for lease in () if self.holders is None else self.holders.leases:
+            if (row := rows.get(lease.delivery)) is not None:
+                found[row.contract, row.event, lease.life].append(lease)
+        return dict(found)
 
     def answer_of(self, received: Received) -> str:
         answered = self.answers.get(received.n)
@@ -116,7 +180,7 @@ class Violation(NamedTuple):
 
 
 def gather(records: Iterable[Record], store: StoreRows, ordered: Iterable[str], contracts: Iterable[str],
-           ended_before: Mapping[int, Ended]) -> Evidence:  # fmt: skip
+           ended_before: Mapping[int, Ended], **more: Any) -> Evidence:  # fmt: skip
     """Sort the lines of all books by kind."""
     lines = list(records)
     return Evidence(
@@ -127,8 +191,11 @@ def gather(records: Iterable[Record], store: StoreRows, ordered: Iterable[str], 
         answers={item.n: item for item in lines if isinstance(item, Answered)},
         started=[item for item in lines if isinstance(item, Started)],
         killed=[item for item in lines if isinstance(item, Killed)],
+        undone=frozenset(item.key for item in lines if isinstance(item, Undone)),
+        struck=[item for item in lines if isinstance(item, Struck)],
         store=store,
         ordered=frozenset(ordered),
         contracts=frozenset(contracts),
         ended_before=ended_before,
+        **more,
     )

@@ -9,10 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
+
+
+NOBODY = -1
+"""The life of a sender that did not say who it is."""
 
 
 class Sent(NamedTuple):
@@ -24,13 +28,23 @@ class Sent(NamedTuple):
     at_ns: int
 
 
+class Undone(NamedTuple):
+    """A transaction that published this key was rolled back: the event must not exist."""
+
+    key: str
+    at_ns: int
+
+
 class Accepted(NamedTuple):
-    """The daemon answered 2xx. `duplicate`: an earlier post of the key had been accepted, its answer lost."""
+    """The daemon answered 2xx, or the transaction around `publish` committed, which tells no `stream` and `seq`.
+
+    `duplicate`: an earlier try with the key had been accepted, its answer lost.
+    """
 
     key: str
     id: str
-    stream: str
-    seq: int
+    stream: str | None
+    seq: int | None
     duplicate: bool
     at_ns: int
 
@@ -44,7 +58,7 @@ class Refused(NamedTuple):
 
 
 class Received(NamedTuple):
-    """A whole request reached the sink: one attempt at one delivery."""
+    """A whole request reached the sink: one attempt at one delivery, by the life of the daemon that `life` numbers."""
 
     n: int
     contract: str
@@ -56,6 +70,7 @@ class Received(NamedTuple):
     body: str
     at_ms: int
     at_ns: int
+    life: int = NOBODY
 
 
 class Answered(NamedTuple):
@@ -75,7 +90,7 @@ class Started(NamedTuple):
 
 
 class Killed(NamedTuple):
-    """A life ended by SIGKILL, and what its store looked like before anyone opened it again."""
+    """A life ended by SIGKILL, what its store looked like then, and what it was doing as far as can be told."""
 
     life: int
     kind: str
@@ -83,6 +98,7 @@ class Killed(NamedTuple):
     leases: int
     due: int
     at_ns: int
+    doing: Sequence[str] = ()
 
     @property
     def commit_open(self) -> bool:
@@ -99,6 +115,16 @@ class Killed(NamedTuple):
         return "lease held" if self.leases else "nothing in flight"
 
 
+class Struck(NamedTuple):
+    """Trouble on PostgreSQL that ends no life: `life` is whom it struck, None for everybody. `until`: it was over."""
+
+    kind: str
+    life: int | None
+    at_ms: int
+    until_ms: int
+    until_ns: int
+
+
 class Crashed(NamedTuple):
     """The daemon killed itself here, at the n-th passing of a named point."""
 
@@ -106,10 +132,8 @@ class Crashed(NamedTuple):
     n: int
 
 
-Record = Sent | Accepted | Refused | Received | Answered | Started | Killed | Crashed
-_KINDS: dict[str, type[Any]] = {
-    kind.__name__: kind for kind in (Sent, Accepted, Refused, Received, Answered, Started, Killed, Crashed)
-}
+Record = Sent | Undone | Accepted | Refused | Received | Answered | Started | Killed | Struck | Crashed
+_KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in get_args(Record)}
 
 
 class Book:

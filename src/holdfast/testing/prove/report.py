@@ -33,14 +33,11 @@ class Report:
     def restarts_s(self) -> list[float]:
         """Start of a life to its first delivery, of the lives that were left alone until then and had work due."""
         due = {item.life + 1 for item in self.evidence.killed if item.due}
-        arrivals = sorted(item.at_ns for item in self.evidence.received)
-        found = []
-        for life in self.evidence.started:
-            if life.waited and life.life in due:
-                first = next((at_ns for at_ns in arrivals if at_ns > life.at_ns), None)
-                if first is not None:
-                    found.append((first - life.at_ns) / 1e9)
-        return found
+        firsts: dict[int, int] = {}
+        for item in self.evidence.received:
+            firsts[item.life] = min(item.at_ns, firsts.get(item.life, item.at_ns))
+        waited = [life for life in self.evidence.started if life.waited and life.life in due and life.life in firsts]
+        return [(firsts[life.life] - life.at_ns) / 1e9 for life in waited]
 
     def as_dict(self) -> dict[str, Any]:
         evidence, verdict, restarts = self.evidence, self.verdict, self.restarts_s()
@@ -51,6 +48,7 @@ class Report:
             "kills": len(evidence.killed),
             "kills_in_flight": sum(item.in_flight for item in evidence.killed),
             "kills_by_kind": dict(sorted(Counter(item.kind for item in evidence.killed).items())),
+            "kills_while": dict(sorted(Counter(what for item in evidence.killed for what in item.doing).items())),
             "kills_by_place": dict(sorted(Counter(item.place for item in evidence.killed).items())),
             "kills_with_lease_held": sum(item.leases > 0 for item in evidence.killed),
             "accepted": len(evidence.accepted),
@@ -80,6 +78,7 @@ class Report:
             ("kills", f"{facts['kills']}, {facts['kills_in_flight']} of them in flight"),
             ("  kind", _listed(facts["kills_by_kind"])),
             ("  place", _listed(facts["kills_by_place"])),
+            ("  while", _listed(facts["kills_while"])),
             ("  lease held at", f"{facts['kills_with_lease_held']} of them"),
             ("accepted", f"{facts['accepted']}, {facts['answers_lost_and_found']} after a lost answer; "
                          f"{facts['unknown']} of unknown fate"),
