@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from holdfast.testing.prove.evidence import Evidence, Violation
-from holdfast.testing.prove.holders import is_stale, lease_of, lost_claim, taken_because
+from holdfast.testing.prove.holders import is_stale, lost_claim, taken_because
 from holdfast.testing.prove.records import Received
 
 KILLED, LEFT_OVER, ANSWERED_BADLY = "sender killed", "left on the wire by a killed sender", "sink failed or hung up"
@@ -45,7 +45,7 @@ def _cause(evidence: Evidence, before: Received, after: Received) -> str | None:
 
 def _kept_from_settling(evidence: Evidence, before: Received, after: Received) -> str | None:
     """Why the sender of the first could not write down that it was taken."""
-    lease = lease_of(evidence, before) if evidence.holders is not None else None
+    lease = evidence.lease_of.get(before.n)
     if lease is not None and lease.end == "settled":
         return None
     killed_ns = evidence.killed_ns.get(before.life)
@@ -62,5 +62,5 @@ def _sent_late(evidence: Evidence, after: Received) -> str | None:
         return None
     if after.life in evidence.killed_ns:
         return LEFT_OVER
-    lease = lease_of(evidence, after)
+    lease = evidence.lease_of.get(after.n)
     return lost_claim(evidence, after) if lease is None else taken_because(evidence, lease)

@@ -166,6 +166,22 @@ class Evidence:
                 found[row.contract, row.event, lease.life].append(lease)
         return dict(found)
 
+    @cached_property
+    def lease_of(self) -> dict[int, Lease]:
+        """The lease under which each request was sent. A lease stands for one attempt at most, so that the last
+        request takes the last lease that its sender took before it arrived, the one before it an earlier one."""
+        slack_ms = 0 if self.holders is None else self.holders.clock_slack_ms
+        found: dict[int, Lease] = {}
+        unused = {key: sorted(leases, key=lambda one: one.claimed_ms) for key, leases in self.leases_of.items()}
+        for (contract, id), receipts in self.receipts_of.items():
+            for item in reversed(receipts):
+                leases = unused.get((contract, id, item.life), [])
+                while leases and item.n not in found:
+                    lease = leases.pop()
+                    if lease.claimed_ms <= item.at_ms + slack_ms:
+                        found[item.n] = lease
+        return found
+
     def answer_of(self, received: Received) -> str:
         answered = self.answers.get(received.n)
         return "none" if answered is None else answered.answer

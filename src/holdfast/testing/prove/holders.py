@@ -73,18 +73,10 @@ def is_stale(evidence: Evidence, item: Received) -> bool:
         return True
     if evidence.holders is None:
         return False
-    lease = lease_of(evidence, item)
+    lease = evidence.lease_of.get(item.n)
     if lease is None:
         return lost_claim(evidence, item) is not None
     return lease.end == "taken" and lease.ended_ms is not None and lease.ended_ms <= item.at_ms
-
-
-def lease_of(evidence: Evidence, item: Received) -> Lease | None:
-    """The lease under which a request was sent: the last that its sender took before it arrived."""
-    assert evidence.holders is not None
-    latest = item.at_ms + evidence.holders.clock_slack_ms
-    leases = evidence.leases_of.get((item.contract, item.id, item.life), [])
-    return max((one for one in leases if one.claimed_ms <= latest), key=lambda one: one.claimed_ms, default=None)
 
 
 def taken_because(evidence: Evidence, lease: Lease) -> str | None:
