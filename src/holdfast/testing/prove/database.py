@@ -20,7 +20,8 @@ CONNECT_S = 30.0
 _MINE = "r.owner = (SELECT max(id) FROM holdfast.owners WHERE pid = $1)"
 _LEASED = f"""
 SELECT q.contract, e.id FROM holdfast.ready r JOIN holdfast.deliveries d ON d.id = r.delivery
-JOIN holdfast.events e ON e.n = d.event JOIN holdfast.queues q ON q.id = d.queue WHERE r.token IS NOT NULL AND {_MINE}"""
+JOIN holdfast.events e ON e.n = d.event JOIN holdfast.queues q ON q.id = d.queue
+WHERE r.token IS NOT NULL AND {_MINE}"""
 _COUNTS = "SELECT (SELECT count(*) FROM holdfast.ready), (SELECT count(*) FROM holdfast.unrouted)"
 _ENDED = "SELECT id, state, reason, generation FROM holdfast.deliveries WHERE state <> 'pending'"
 _EVENTS = "SELECT id, stream, seq, dedup_key, payload FROM holdfast.events ORDER BY n"
@@ -93,7 +94,7 @@ class Database:
         rows = [tuple(row) for row in self.rows(_DELIVERIES)]
         moving = {row[3] for row in rows if row[-1] and row[3] is not None}
         return StoreRows(
-            events=[EventRow(*row[:-1], digest_json(json.loads(row[-1]))) for row in map(tuple, self.rows(_EVENTS))],
+            events=[EventRow._make((*row[:4], digest_json(json.loads(row[4])))) for row in self.rows(_EVENTS)],
             deliveries=[DeliveryRow._make((*row[:-1], row[-1] or row[3] in moving)) for row in rows],
             leases=[LeaseRow(*row) for row in self.rows(_LEASES)],
             unrouted=frozenset(row[0] for row in self.rows(_WAITING.format("unrouted"))),
@@ -114,7 +115,7 @@ class Database:
         before = time.time()
         ((there,),) = self.rows("SELECT extract(epoch FROM clock_timestamp())::float8")
         after = time.time()
-        return 5 + round(1000 * max(0.0, before - there, there - after))
+        return 5 + round(1000 * max(0.0, before - float(there), float(there) - after))
 
     async def _run(self, text: str) -> None:
         connection = await asyncpg.connect(self._place.dsn, timeout=CONNECT_S)

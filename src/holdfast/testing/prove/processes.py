@@ -60,7 +60,9 @@ class Companion:
 class Daemon:
     """One life of the daemon in a home folder: `holdfast up`, or with `told` the same as a victim (see `victim.py`)."""
 
-    def __init__(self, home: Path, log: Path, store: str | None = None, told: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self, home: Path, log: Path, store: str | None = None, told: Mapping[str, object] | None = None
+    ) -> None:
         self.home, self._log = home, log
         environment = {**os.environ, "HOLDFAST_HOME": str(home)}
         for name in ("HOLDFAST_STORE", "HOLDFAST_CONFIG"):

@@ -29,7 +29,14 @@ UNDONE = 0.15
 UNKNOWN_S = 120.0
 PAUSE_S = 0.1
 PATIENCE_S = 20.0
-FAULTS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, HoldfastError, OSError, TimeoutError)
+FAULTS = (
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    HoldfastError,
+    OSError,
+    TimeoutError,
+)
 
 
 class Publisher:

@@ -14,7 +14,6 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple, get_args
 
-
 NOBODY = -1
 """The life of a sender that did not say who it is."""
 

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of our own: found among the installed packages, started in a temporary folder, killed and mended."""
+"""A PostgreSQL server of our own: found among the installed packages, started in a temporary folder, killed, mended."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import tempfile
 import time
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from holdfast.testing.prove.processes import Stuck, wait_until
 
@@ -100,12 +101,20 @@ class OwnServer:
 
     def _run(self, program: str, *arguments: object) -> None:
         """As somebody other than root: the server insists on that."""
-        user = {"user": "nobody", "group": _nobody().pw_gid, "extra_groups": []} if os.geteuid() == 0 else {}
+        user: dict[str, Any] = {}
+        if os.geteuid() == 0:
+            user = {"user": "nobody", "group": _nobody().pw_gid, "extra_groups": []}
         subprocess.run(
-            [str(self.programs / program), *map(str, arguments)], check=True, stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd="/", text=True, timeout=START_S,
-            **user,  # type: ignore[arg-type]
-        )  # fmt: skip
+            [str(self.programs / program), *map(str, arguments)],
+            check=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            cwd="/",
+            text=True,
+            timeout=START_S,
+            **user,
+        )
 
 
 def find_programs() -> Path | None:
@@ -121,7 +130,7 @@ def find_programs() -> Path | None:
 
 def _version(programs: Path) -> str:
     told = subprocess.run([programs / "postgres", "--version"], capture_output=True, text=True, check=True).stdout
-    return re.findall(r"\d+", told)[0]
+    return str(re.findall(r"\d+", told)[0])
 
 
 def _nobody() -> pwd.struct_passwd:

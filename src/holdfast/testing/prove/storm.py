@@ -1,4 +1,4 @@
-"""The campaign on PostgreSQL: two daemons under load, and trouble of every kind, round after round, drawn from a seed."""
+"""The campaign on PostgreSQL: two daemons under load, and trouble of every kind, round by round, drawn from a seed."""
 
 from __future__ import annotations
 
@@ -111,7 +111,8 @@ class Storm:
         self._chance.shuffle(pids)
         began = now()
         if not any(self._server.kill_backend(pid) for pid in pids):
-            return self._terminate()  # nobody was connected in that very moment
+            self._terminate()  # nobody was connected in that very moment
+            return
         wait_until("the server's recovery", self._server_answers, BACK_S, every_s=0.05)
         self._struck(BACKEND, None, began)
 
