@@ -61,7 +61,7 @@ VERBS: dict[str, tuple[str, str | None]] = {
 NO_VERBS = {"contracts.parse", "tokens.scope_of"}  # parts other verbs are made of
 # The probes, which look at the process, and the commands about files and processes: no verb of a running store.
 OTHER_ROUTES = {"GET /healthz", "GET /readyz"}
-OTHER_COMMANDS = {"up", "demo", "db migrate", "db print", "db backup", "db restore"}
+OTHER_COMMANDS = {"up", "demo", "prove", "db migrate", "db print", "db backup", "db restore"}
 
 _numbers = itertools.count(1)
 
