@@ -14,13 +14,14 @@ import sys
 from holdfast.domain.errors import HoldfastError
 from holdfast.testing.prove.faults import FAULTS, POSTGRES_FAULTS
 from holdfast.testing.prove.processes import Stuck
-from holdfast.testing.prove.whole import SIZES, Size, Wish, draw_seed, prove, workplace
+from holdfast.testing.prove.whole import SIZES, Size, Wish, check_store, draw_seed, prove, workplace
 
 STOPPED = 130
 
 
 def run(wish: Wish, as_json: bool) -> int:
     """Prove, and print what was found. Progress goes to stderr."""
+    check_store(wish)
     signal.signal(signal.SIGTERM, _interrupt)  # so that what we started is ended when we are
 
     def say(text: str) -> None:
@@ -91,7 +92,10 @@ def main() -> int:
     )  # fmt: skip
     given = parser.parse_args()
     seed = given.seed if given.seed is not None else draw_seed()
-    return run(Wish(_size(given), seed, given.store, given.fault), given.json)
+    try:
+        return run(Wish(_size(given), seed, given.store, given.fault), given.json)
+    except HoldfastError as error:
+        parser.error(error.message)
 
 
 if __name__ == "__main__":

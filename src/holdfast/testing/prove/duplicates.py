@@ -40,7 +40,7 @@ def judge_duplicates(evidence: Evidence) -> tuple[Duplicates, Iterator[Violation
 def _cause(evidence: Evidence, before: Received, after: Received) -> str | None:
     if evidence.answer_of(before) != "ok":
         return ANSWERED_BADLY
-    return _kept_from_settling(evidence, before, after) or _sent_late(evidence, after)
+    return _kept_from_settling(evidence, before, after) or _sent_late(evidence, before, after)
 
 
 def _kept_from_settling(evidence: Evidence, before: Received, after: Received) -> str | None:
@@ -56,11 +56,11 @@ def _kept_from_settling(evidence: Evidence, before: Received, after: Received) -
     return lost_claim(evidence, before) if lease is None else taken_because(evidence, lease)
 
 
-def _sent_late(evidence: Evidence, after: Received) -> str | None:
+def _sent_late(evidence: Evidence, before: Received, after: Received) -> str | None:
     """Why the second was sent by one who had no business to any more, and could not know."""
     if not is_stale(evidence, after):
         return None
     if after.life in evidence.killed_ns:
-        return LEFT_OVER
+        return LEFT_OVER if before.life != after.life else None
     lease = evidence.lease_of.get(after.n)
     return lost_claim(evidence, after) if lease is None else taken_because(evidence, lease)

@@ -17,7 +17,7 @@ from holdfast.testing.disk.campaign import IMAGES_PER_SEED, Tally, cut_power
 from holdfast.testing.sim.mutants import MUTANTS
 from holdfast.testing.sim.runner import Runner
 
-CHUNK = 25
+CHUNK = 10
 SHOWN_MAX = 20
 SAY_EVERY_S = 20.0
 T = TypeVar("T")
@@ -99,6 +99,8 @@ def _spread(work: Callable[[T], R], items: Iterator[T]) -> Iterator[R]:
         while running:
             yield running.pop(0).get()
             running += [pool.apply_async(work, (item,)) for item in _take(items, 1)]
+        pool.close()
+        pool.join()
 
 
 def _take(items: Iterator[T], count: int) -> Sequence[T]:

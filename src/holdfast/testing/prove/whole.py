@@ -10,9 +10,12 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
-from holdfast.domain.errors import BadConfig
+from holdfast.domain.errors import BadConfig, BadInput, NotFound, StoreError
+from holdfast.egress.engine import describe
+from holdfast.home import shown_url
 from holdfast.testing.prove.campaign import Campaign
 from holdfast.testing.prove.checker import check
 from holdfast.testing.prove.faults import FAULTS
@@ -22,6 +25,7 @@ from holdfast.testing.prove.scene import Plan, Scene
 from holdfast.testing.prove.table import Proof
 
 FAULTY_DRAIN_S = 10.0
+NO_DRIVER = "no driver for PostgreSQL is installed: pip install 'holdfast[postgres]' brings it"
 SQLITE, POSTGRES = "sqlite", "postgresql"
 
 
@@ -69,8 +73,6 @@ def draw_seed() -> int:
 
 def prove(wish: Wish, root: Path, say: Say) -> Proof:
     """Run every part that was wished for, one after another."""
-    if not (wish.sqlite or wish.postgres):
-        raise BadConfig("--store is sqlite:///PATH or postgresql://USER@HOST/DATABASE")
     size, seed, proof = wish.size, wish.seed, Proof(wish.seed)
     began_s = time.monotonic()
     if size.schedules != 0:
@@ -89,20 +91,42 @@ def prove(wish: Wish, root: Path, say: Say) -> Proof:
     return proof
 
 
+def check_store(wish: Wish) -> None:
+    """Refuse a store that cannot be had before anything is begun."""
+    if not (wish.sqlite or wish.postgres):
+        raise BadInput("--store takes sqlite:///PATH or postgresql://USER@HOST/DATABASE")
+    if wish.store is None:
+        return
+    if wish.sqlite:
+        folder = _folder_of(wish.store)
+        if not folder.is_dir():
+            raise NotFound(f"--store: the folder {folder} does not exist; name a file in one that does")
+        return
+    if find_spec("asyncpg") is None:
+        raise BadConfig(NO_DRIVER)
+    from holdfast.testing.prove.database import Database
+
+    place = Database(wish.store)
+    try:
+        place.rows("SELECT 1")
+    except Exception as error:
+        raise StoreError(f"{shown_url(wish.store)} cannot be reached: {describe(error)}") from error
+
+
 @contextmanager
 def workplace(wish: Wish) -> Iterator[Path]:
     """A folder of our own; beside the SQLite file that was named, so that it is that disk which is tried."""
-    beside = None
-    if wish.store is not None and wish.sqlite:
-        beside = Path(wish.store.removeprefix("sqlite:///")).absolute().parent
-        if not beside.is_dir():
-            raise BadConfig(f"--store: the folder {beside} does not exist; name a file in one that does")
+    beside = _folder_of(wish.store) if wish.store is not None and wish.sqlite else None
     root = Path(tempfile.mkdtemp(prefix="holdfast-prove-", dir=beside))
     try:
         yield root
     except KeyboardInterrupt:
         shutil.rmtree(root, ignore_errors=True)
         raise
+
+
+def _folder_of(url: str) -> Path:
+    return Path(url.removeprefix("sqlite:///")).absolute().parent
 
 
 def _first(seed: int) -> int:
@@ -123,6 +147,10 @@ def _kill_on_sqlite(wish: Wish, root: Path, say: Say) -> Report:
 def _trouble_on_postgres(wish: Wish, root: Path, proof: Proof, say: Say) -> None:
     from holdfast.testing.prove.server import NO_SERVER, OwnServer, find_programs
 
+    if find_spec("asyncpg") is None:
+        proof.skipped.append(NO_DRIVER)
+        say(NO_DRIVER)
+        return
     root.mkdir()
     with ExitStack() as stack:
         if wish.store is not None:
