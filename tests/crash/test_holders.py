@@ -62,6 +62,13 @@ def test_a_lease_that_was_taken_without_trouble_explains_nothing() -> None:
     assert "duplicate" in broken(replace(held(), struck=[Struck("sessions terminated", None, 41, 42, 42)])), "too late"
 
 
+def test_a_lease_past_its_time_is_a_cause_by_itself() -> None:
+    evidence = replace(held(), struck=[])
+    assert evidence.holders is not None
+    late = replace(evidence.holders, leases=[Lease(1, 0, 8, 40, "run out"), *evidence.holders.leases[1:]])
+    assert dict(check(replace(evidence, holders=late)).duplicates.explained) == {"lease ran out": 1}
+
+
 def test_a_sender_that_had_settled_has_no_excuse_to_be_repeated() -> None:
     evidence = held()
     assert evidence.holders is not None
@@ -106,21 +113,23 @@ def test_event_and_business_row_come_and_go_together() -> None:
 
 
 def test_leases_and_settlements_are_put_together_from_what_the_database_noted() -> None:
-    """Claimed by 3, taken, claimed by 4, settled by 4; beside it one that was given back, and one still held."""
+    """Claimed by 3, taken, claimed by 4, settled by 4; beside it one given back, one run out, and one still held."""
     book = link("node-0001", NO_LINKS, 60, [leaf_line(1, 1, "evt1", "delivered", None, 1, 60, "engine")])
     changes = [
         Change("10", 5, "hf-3", 1, None, 71, 0, 1),
-        Change("11", 20, "hf-4", 1, 71, None, 1, 1),
+        Change("11", 20, "hf-4", 1, 71, None, 1, 1, 25),
         Change("12", 30, "hf-4", 1, None, 72, 1, 2),
         Change("13", 60, "hf-4", 1, 72, None, 2, None),
         Change("14", 61, "hf-4", 2, None, 73, 0, 1),
         Change("15", 62, "hf-4", 2, 73, None, 1, 0),
+        Change("17", 64, "hf-4", 4, None, 75, 0, 1),
+        Change("18", 99, "hf-3", 4, 75, None, 1, 1, 84),
         Change("16", 63, "hf-publisher", 3, None, 74, 0, 1),
     ]
     leases, settles = fold(changes, [Note("13", 60, "hf-4", "node-0001", 1)], [book])
     assert leases == [
         Lease(1, 3, 5, 20, "taken"), Lease(1, 4, 30, 60, "settled"), Lease(2, 4, 61, 62, "released"),
-        Lease(3, -1, 63, None, "held"),
+        Lease(4, 4, 64, 99, "run out"), Lease(3, -1, 63, None, "held"),
     ]  # fmt: skip
     assert settles == [Settle(1, 4, "delivered", 60, leases[1])]
     _, unfenced = fold(changes[:3], [Note("13", 60, "hf-3", "node-0001", 1)], [book])

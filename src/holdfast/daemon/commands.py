@@ -55,9 +55,10 @@ def demo(as_json: bool) -> int:
 @click.option("--store", metavar="URL", help="Only this kind: your PostgreSQL, or the disk of this SQLite file.")
 @json_option
 def prove(size: str | None, seed: int | None, store: str | None, as_json: bool) -> int:
-    """Kill, stop and cut off Holdfast on this machine, and account for every event.
+    """Kill Holdfast on this machine, and account for every event.
 
-    It works in a folder or schema of its own, and removes it: no store of yours is touched.
+    Daemons are killed and stopped under load, sessions and servers cut off, disks lose power. It works in
+    a folder or schema of its own, and removes it: no store of yours is touched.
     """
     from holdfast.testing.prove.__main__ import run
     from holdfast.testing.prove.whole import SIZES, Wish, draw_seed

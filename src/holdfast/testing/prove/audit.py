@@ -17,17 +17,19 @@ from holdfast.testing.prove.records import NOBODY
 INSTALL = """
 CREATE TABLE IF NOT EXISTS holdfast.prove_leases (
   n bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, xid text NOT NULL, at bigint NOT NULL, by text NOT NULL,
-  delivery bigint NOT NULL, old_token bigint, new_token bigint, old_starts integer NOT NULL, new_starts integer);
+  delivery bigint NOT NULL, old_token bigint, new_token bigint, old_starts integer NOT NULL, new_starts integer,
+  old_until bigint);
 CREATE TABLE IF NOT EXISTS holdfast.prove_links (
   xid text NOT NULL, at bigint NOT NULL, by text NOT NULL, chain text NOT NULL, seq bigint NOT NULL);
 CREATE TABLE IF NOT EXISTS holdfast.prove_orders (key text PRIMARY KEY);
 
 CREATE OR REPLACE FUNCTION holdfast.prove_note_lease() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  INSERT INTO holdfast.prove_leases (xid, at, by, delivery, old_token, new_token, old_starts, new_starts)
+  INSERT INTO holdfast.prove_leases (xid, at, by, delivery, old_token, new_token, old_starts, new_starts, old_until)
   VALUES (pg_current_xact_id()::text, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint,
           current_setting('application_name'), OLD.delivery, OLD.token,
-          CASE WHEN TG_OP = 'UPDATE' THEN NEW.token END, OLD.starts, CASE WHEN TG_OP = 'UPDATE' THEN NEW.starts END);
+          CASE WHEN TG_OP = 'UPDATE' THEN NEW.token END, OLD.starts, CASE WHEN TG_OP = 'UPDATE' THEN NEW.starts END,
+          OLD.lease_until);
   RETURN NULL;
 END $$;
 CREATE OR REPLACE TRIGGER prove_changed AFTER UPDATE ON holdfast.ready FOR EACH ROW
@@ -46,12 +48,13 @@ CREATE OR REPLACE TRIGGER prove_linked AFTER INSERT ON holdfast.receipts FOR EAC
   EXECUTE FUNCTION holdfast.prove_note_link();
 """
 CHANGES = """
-SELECT xid, at, by, delivery, old_token, new_token, old_starts, new_starts FROM holdfast.prove_leases ORDER BY n"""
+SELECT xid, at, by, delivery, old_token, new_token, old_starts, new_starts, old_until
+FROM holdfast.prove_leases ORDER BY n"""
 NOTES = "SELECT xid, at, by, chain, seq FROM holdfast.prove_links"
 
 
 class Change(NamedTuple):
-    """A delivery's lease changed hands: tokens before and after, and the starts that were counted."""
+    """A delivery's lease changed hands: tokens before and after, the starts that were counted, and its time limit."""
 
     xid: str
     at_ms: int
@@ -61,6 +64,7 @@ class Change(NamedTuple):
     new_token: int | None
     old_starts: int
     new_starts: int | None
+    old_until_ms: int | None = None
 
 
 class Note(NamedTuple):
@@ -108,7 +112,9 @@ def _end_of(change: Change, settled: set[tuple[str, int]]) -> str:
     if (change.xid, change.delivery) in settled:
         return "settled"
     given_back = change.new_starts is not None and change.new_starts < change.old_starts
-    return "released" if given_back else "taken"
+    if given_back:
+        return "released"
+    return "run out" if change.old_until_ms is not None and change.old_until_ms < change.at_ms else "taken"
 
 
 def _transitions(notes: Sequence[Note], links: Sequence[Link]) -> list[tuple[str, int, str, str, int]]:

@@ -38,6 +38,13 @@ _WAITING = "SELECT e.id FROM holdfast.{} u JOIN holdfast.events e ON e.n = u.eve
 _HEADS = "SELECT chain, seq, head FROM holdfast.nodes WHERE chain <> 'substrate'"
 _LINKS = "SELECT chain, seq, at, prev, root, h_self, leaves FROM holdfast.receipts ORDER BY chain, seq"
 _LEASES = "SELECT delivery, owner FROM holdfast.ready WHERE token IS NOT NULL"
+_BACKLOG = """
+SELECT (SELECT count(*) FROM holdfast.unrouted)
+     + (SELECT count(*) FROM holdfast.deliveries WHERE state = 'pending')"""
+_BLOCKED = """
+SELECT DISTINCT waiting.application_name FROM pg_stat_activity waiting
+CROSS JOIN LATERAL unnest(pg_blocking_pids(waiting.pid)) holder JOIN pg_stat_activity held ON held.pid = holder
+WHERE held.application_name = $1"""
 _SESSIONS = "SELECT pid FROM pg_stat_activity WHERE starts_with(application_name, $1) ORDER BY pid"
 
 
@@ -83,6 +90,14 @@ class Database:
     def ended(self) -> dict[int, Ended]:
         """Every end that is committed now: no crash may undo one."""
         return {row[0]: Ended(*row[1:]) for row in self.rows(_ENDED)}
+
+    def backlog(self) -> int:
+        """How many events are to be routed and deliveries to be brought to an end."""
+        return int(self.rows(_BACKLOG)[0][0])
+
+    def blocked_by(self, tag: str) -> set[str]:
+        """The sessions that wait for a lock which sessions of this name hold."""
+        return {row[0] for row in self.rows(_BLOCKED, tag)}
 
     def business(self) -> frozenset[str]:
         return frozenset(row[0] for row in self.rows("SELECT key FROM holdfast.prove_orders"))

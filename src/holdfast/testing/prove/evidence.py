@@ -57,7 +57,8 @@ class LeaseRow(NamedTuple):
 class Lease(NamedTuple):
     """A lease from beginning to end, as the database itself wrote it down: who took it, and how he lost it.
 
-    `end` is `settled`, `released` (given back), `taken` (by somebody else) or `held` (to this day).
+    `end` is `settled`, `released` (given back), `run out` (taken, its time was over), `taken` (before its time: its
+    holder was thought dead) or `held` (to this day).
     """
 
     delivery: int

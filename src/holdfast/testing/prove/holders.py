@@ -17,6 +17,8 @@ from holdfast.testing.prove.records import Received
 CALM_MS = 5_000
 """How long after a trouble is over it may still be the cause: connections are made anew with growing pauses."""
 
+LOST = ("taken", "run out")
+RAN_OUT = "lease ran out"
 CRASHES = frozenset({"backend killed", "postmaster killed"})
 
 
@@ -76,18 +78,21 @@ def is_stale(evidence: Evidence, item: Received) -> bool:
     lease = evidence.lease_of.get(item.n)
     if lease is None:
         return lost_claim(evidence, item) is not None
-    return lease.end == "taken" and lease.ended_ms is not None and lease.ended_ms <= item.at_ms
+    return lease.end in LOST and lease.ended_ms is not None and lease.ended_ms <= item.at_ms
 
 
 def taken_because(evidence: Evidence, lease: Lease) -> str | None:
-    """The trouble that took a lease from its holder; None if there was none."""
-    if lease.end != "taken" or lease.ended_ms is None:
+    """The trouble that took a lease from its holder; None if there was none.
+
+    A lease past its time needs none: whoever is kept from renewing it on a busy machine must lose it.
+    """
+    if lease.end not in LOST or lease.ended_ms is None:
         return None
     for one in evidence.struck:
         hit = one.life in (None, lease.life)
         if hit and one.at_ms <= lease.ended_ms and lease.claimed_ms <= one.until_ms + CALM_MS:
             return one.kind
-    return None
+    return RAN_OUT if lease.end == "run out" else None
 
 
 def lost_claim(evidence: Evidence, item: Received) -> str | None:

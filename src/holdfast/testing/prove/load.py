@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 from holdfast.testing.prove.records import Accepted, Book, Refused, Sent, digest_json
 
 WORKERS = 24
-ANSWER_S = 5.0
-UNKNOWN_S = 60.0
+ANSWER_S = 10.0
+UNKNOWN_S = 300.0
 PAUSE_S = 0.03
 STREAMED = 0.7
 WORDS = ("kelp", "reef", "naïve", "汐", "🌊", "tab\tnew\nline", '"quoted"', "\\", "")

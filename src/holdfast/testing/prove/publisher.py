@@ -26,7 +26,7 @@ from holdfast.testing.prove.records import Accepted, Book, Sent, Undone, digest_
 
 CONNECTIONS = 3
 UNDONE = 0.15
-UNKNOWN_S = 120.0
+UNKNOWN_S = 300.0
 PAUSE_S = 0.1
 PATIENCE_S = 20.0
 FAULTS = (

@@ -1,6 +1,7 @@
 """What the outside books say, one kind of line for each fact, and the files they are kept in.
 
-A book is append-only and every line is on disk before anybody acts on it. Times named `_ns` are from the machine's
+A book is append-only, and every line is in the system's hands before anybody acts on it: what is killed here are
+processes, not machines. Times named `_ns` are from the machine's
 monotonic clock, which all processes share; `_ms` is UTC, as in the store.
 """
 
@@ -16,6 +17,10 @@ from typing import Any, NamedTuple, get_args
 
 NOBODY = -1
 """The life of a sender that did not say who it is."""
+
+
+BLOCKED = "kept waiting by a stopped daemon"
+"""A consequence, not a strike: somebody stopped in the middle of a transaction, and others wait for its locks."""
 
 
 class Sent(NamedTuple):
@@ -136,7 +141,7 @@ _KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in get_args(Record)
 
 
 class Book:
-    """One append-only file. Each line is synced before `write` returns."""
+    """One append-only file. Each line outlives the process that wrote it once `write` returns."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -147,7 +152,6 @@ class Book:
         with self._lock:
             if os.write(self._descriptor, line) != len(line):
                 raise OSError("the book took only part of a line")
-            os.fdatasync(self._descriptor)
 
     def close(self) -> None:
         os.close(self._descriptor)

@@ -22,8 +22,8 @@ egress: {allow: ["127.0.0.0/8"]}
 policies:
   prove: {schedule: [0.1, 0.2, 0.5, 1], attempts: 60, lease: 30}
 """
-FIRST_DELIVERY_S = 15.0
-LOAD_END_S = 90.0
+FIRST_DELIVERY_S = 90.0
+LOAD_END_S = 330.0
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,11 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+from holdfast.testing.prove.audit import life_of
 from holdfast.testing.prove.evidence import Evidence
 from holdfast.testing.prove.fleet import DAEMONS, Fleet
 from holdfast.testing.prove.processes import wait_until
-from holdfast.testing.prove.records import Killed, Struck
+from holdfast.testing.prove.records import BLOCKED, Killed, Struck
 from holdfast.testing.prove.server import OwnServer
 
 DAEMON, BACKEND, POSTMASTER = "daemon killed", "backend killed", "postmaster killed"
@@ -20,6 +21,7 @@ KINDS = {DAEMON: 30, STOPPED: 20, TERMINATED: 20, BACKEND: 18, POSTMASTER: 12}
 OF_THE_SERVER = (BACKEND, POSTMASTER)
 PAUSE_S = 1.0
 STORM_S = 1.2
+LOOK_S = 0.25
 BACK_S = 60.0
 
 
@@ -49,6 +51,7 @@ class Storm:
         with self._fleet as fleet:
             fleet.open()
             for number, kind in enumerate(self._kinds(), 1):
+                fleet.catch_up()
                 time.sleep(self._chance.uniform(0.0, PAUSE_S))
                 fleet.check()
                 self._strikes[kind]()
@@ -84,11 +87,18 @@ class Storm:
         """SIGSTOP for longer than a lease: others take over; then it wakes, and believes nothing happened."""
         fleet, number = self._fleet, self._chance.randrange(DAEMONS)
         began, life = now(), fleet.lives[number]
+        until_s = time.monotonic() + fleet.plan.lease_ms / 1000 + self._chance.uniform(0.3, 2.0)
+        blocked: set[str] = set()
         fleet.daemons[number].signal(signal.SIGSTOP)
         try:
-            time.sleep(fleet.plan.lease_ms / 1000 + self._chance.uniform(0.3, 2.0))
+            while time.monotonic() < until_s:
+                blocked |= fleet.database.blocked_by(f"{fleet.tag}-{life}")
+                time.sleep(LOOK_S)
         finally:
             fleet.daemons[number].signal(signal.SIGCONT)
+        over = now()
+        for tag in sorted(blocked):
+            fleet.book.write(Struck(BLOCKED, life_of(tag), began.ms, over.ms, over.ns))
         self._struck(STOPPED, life, began)
 
     def _terminate(self) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.testing.disk.campaign import Tally
 from holdfast.testing.prove.pooled import Schedules, worst
+from holdfast.testing.prove.records import BLOCKED
 from holdfast.testing.prove.report import Report, listed
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class Proof:
             found["daemon killed, SQLite"] = len(self.sqlite.evidence.killed)
         if self.postgres is not None:
             found["daemon killed, PostgreSQL"] = len(self.postgres.evidence.killed)
-            found.update(one.kind for one in self.postgres.evidence.struck)
+            found.update(one.kind for one in self.postgres.evidence.struck if one.kind != BLOCKED)
         return dict(found)
 
     def table(self) -> str:
