@@ -17,7 +17,7 @@ from holdfast.testing.prove.faults import FAULTS, POSTGRES_FAULTS
 from holdfast.testing.prove.storm import KINDS
 from holdfast.testing.prove.whole import SIZES
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 SEEN_AS = {"stranding": "settled", "overtaking": "order", "forgetting": "lost"}
 SEEN_AS |= {"unfenced": "stale", "unreclaimed": "settled"}
@@ -26,7 +26,7 @@ SEEN_AS |= {"unfenced": "stale", "unreclaimed": "settled"}
 def prove(folder: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
     command = [sys.executable, "-m", "holdfast.testing.prove", "--json", *arguments]
     environment = {**os.environ, "TMPDIR": str(folder)}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=580, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1150, env=environment)
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)
 
@@ -71,13 +71,13 @@ def test_a_proof_that_is_stopped_ends_what_it_started_and_cleans_up(tmp_path: Pa
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
     try:
-        deadline_s = time.monotonic() + 120
+        deadline_s = time.monotonic() + 600
         while not list(tmp_path.glob("holdfast-prove-*/postgresql/home1/address")):
             assert process.poll() is None
             assert time.monotonic() < deadline_s
             time.sleep(0.1)
         process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=120)
+        _, told = process.communicate(timeout=600)
     finally:
         process.kill()
     assert process.returncode == 130, told

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
 
-STOP_S = 40.0
+START_S = 120.0
+STOP_S = 120.0
 
 
 class Stuck(Exception):
@@ -96,7 +97,7 @@ class Daemon:
         """Whether this very life, not one before it, has written its address."""
         return self._stamp() not in (None, self._stale)
 
-    def wait_answering(self, limit_s: float = 30.0) -> None:
+    def wait_answering(self, limit_s: float = START_S) -> None:
         def ready() -> bool:
             if not self.alive:
                 raise Stuck(f"the daemon ended with {self._process.returncode} at its start; see {self._log}")
@@ -108,7 +109,7 @@ class Daemon:
         """SIGKILL, and the proof that this was how it ended."""
         if self.alive:
             os.kill(self.pid, signal.SIGKILL)
-        code = self._process.wait(10)
+        code = self._process.wait(STOP_S)
         if code != -signal.SIGKILL:
             raise Stuck(f"the daemon ended with {code} before it was killed; see {self._log}")
 

@@ -22,7 +22,7 @@ egress: {allow: ["127.0.0.0/8"]}
 policies:
   prove: {schedule: [0.1, 0.2, 0.5, 1], attempts: 60, lease: 30}
 """
-FIRST_DELIVERY_S = 90.0
+FIRST_DELIVERY_S = 300.0
 LOAD_END_S = 330.0
 
 

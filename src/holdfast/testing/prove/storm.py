@@ -22,7 +22,7 @@ OF_THE_SERVER = (BACKEND, POSTMASTER)
 PAUSE_S = 1.0
 STORM_S = 1.2
 LOOK_S = 0.25
-BACK_S = 60.0
+BACK_S = 300.0
 
 
 class Now(NamedTuple):
