@@ -108,3 +108,14 @@ def test_the_default_and_the_full_size_are_as_large_as_the_docs_say() -> None:
     assert (full.schedules or 0) >= 200_000
     assert full.images >= 20_000
     assert full.kills + full.rounds >= 1000
+
+
+def test_the_command_refuses_as_commands_do(tmp_path: Path) -> None:
+    environment = {**os.environ, "HOLDFAST_HOME": str(tmp_path / "home"), "TMPDIR": str(tmp_path)}
+    for url, code in (("mysql://x", 2), (f"sqlite:///{tmp_path}/nowhere/app.db", 3)):
+        command = [sys.executable, "-m", "holdfast", "prove", "--quick", "--store", url]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
+        assert done.returncode == code, done.stderr
+        assert done.stderr.startswith("holdfast: --store"), done.stderr
+        assert done.stdout == ""
+    assert list(tmp_path.iterdir()) == [], "nothing was begun"
