@@ -86,6 +86,18 @@ def test_a_request_without_a_lease_needs_a_crash_of_the_server() -> None:
     assert "duplicate" in broken(replace(lost, struck=[Struck("postmaster killed", None, 90, 95, 95)]))
 
 
+def test_a_request_belongs_to_the_lease_in_force_when_it_arrives_and_a_late_one_to_an_earlier() -> None:
+    """A claim that a crash lost leaves its request without a lease, and does not shift the others."""
+    evidence = held()
+    assert evidence.holders is not None
+    leases = [Lease(1, 0, 8, 20, "settled"), Lease(1, 0, 22, 40, "run out"), Lease(1, 0, 60, 80, "settled")]
+    requests = [received(n, 1, at, life=0) for n, at in ((1, 10), (2, 30), (3, 50), (4, 70))]
+    mixed = replace(evidence, received=requests, holders=replace(evidence.holders, leases=leases))
+    assert mixed.lease_of == {1: leases[0], 2: leases[1], 4: leases[2]}
+    late = [received(n, 1, at, life=0) for n, at in ((1, 62), (2, 70))]
+    assert replace(mixed, received=late).lease_of == {1: leases[1], 2: leases[2]}
+
+
 def test_one_lease_does_not_excuse_two_requests() -> None:
     evidence = replace(held(), struck=[])
     twice = [*evidence.received[1:], received(4, 2, 75)]

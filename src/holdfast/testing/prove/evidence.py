@@ -169,23 +169,38 @@ class Evidence:
 
     @cached_property
     def lease_of(self) -> dict[int, Lease]:
-        """The lease under which each request was sent. A lease stands for one attempt at most, so that the last
-        request takes the last lease that its sender took before it arrived, the one before it an earlier one."""
+        """The lease under which each request was sent, of those that its sender took before it arrived.
+
+        A lease stands for one attempt at most: the last request that arrived while it was in force is its own. What
+        is then left came late, and takes the latest lease that is left; or none, if a crash of the server lost it.
+        """
         slack_ms = 0 if self.holders is None else self.holders.clock_slack_ms
-        found: dict[int, Lease] = {}
-        unused = {key: sorted(leases, key=lambda one: one.claimed_ms) for key, leases in self.leases_of.items()}
+        groups: defaultdict[tuple[str, str, int], list[Received]] = defaultdict(list)
         for (contract, id), receipts in self.receipts_of.items():
             for item in reversed(receipts):
-                leases = unused.get((contract, id, item.life), [])
-                while leases and item.n not in found:
-                    lease = leases.pop()
-                    if lease.claimed_ms <= item.at_ms + slack_ms:
+                groups[contract, id, item.life].append(item)
+        found: dict[int, Lease] = {}
+        for key, leases in self.leases_of.items():
+            unused = sorted(leases, key=lambda one: one.claimed_ms, reverse=True)
+            for in_force in (True, False):
+                for item in groups.get(key, []):
+                    if item.n in found:
+                        continue
+                    fitting = (one for one in unused if _fits(one, item, slack_ms, in_force))
+                    if (lease := next(fitting, None)) is not None:
+                        unused.remove(lease)
                         found[item.n] = lease
         return found
 
     def answer_of(self, received: Received) -> str:
         answered = self.answers.get(received.n)
         return "none" if answered is None else answered.answer
+
+
+def _fits(lease: Lease, item: Received, slack_ms: int, in_force: bool) -> bool:
+    """Whether a request may have been sent under a lease; `in_force`: it was still held when the request arrived."""
+    over_ms = lease.ended_ms if in_force else None
+    return lease.claimed_ms <= item.at_ms + slack_ms and (over_ms is None or item.at_ms <= over_ms + slack_ms)
 
 
 class Violation(NamedTuple):
