@@ -49,8 +49,8 @@ check: $(VENV)/.test ## style, types and import law only
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --config pyproject.toml --no-cache
 
-prove: $(VENV)/.run ## kill the daemon -9 two hundred times under load and account for every event
-	@exec $(BIN)/python -m holdfast.testing.prove --kills 200
+prove: $(VENV)/.test ## kill, stop and cut off Holdfast on both stores and account for every event, a quarter of an hour
+	@exec $(BIN)/holdfast prove
 
 bench: $(VENV)/.bench ## measure beside the limit of this machine and the peers, and write docs/numbers.md (40 min; BENCH=--quick)
 	@exec $(BIN)/python -m benchmarks $(BENCH)

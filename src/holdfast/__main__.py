@@ -27,6 +27,7 @@ CLI, OWN = "holdfast.surfaces.cli", "holdfast.daemon.commands"
 COMMANDS = {
     "up": Entry("Run", "Run the daemon in the foreground.", OWN),
     "demo": Entry("Run", "Tell the whole story in one minute, in a temporary home.", OWN),
+    "prove": Entry("Run", "Kill Holdfast on this machine, and account for every event.", OWN),
     "emit": Entry("Work", "Append an event.", f"{CLI}.emit"),
     "contracts": Entry("Work", "Say who wants which events, where.", f"{CLI}.contracts"),
     "status": Entry("Look", "Say what is true right now.", f"{CLI}.care"),

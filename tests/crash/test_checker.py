@@ -6,43 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.domain.receipt import NO_LINKS, Head, leaf_line, link
+from books import broken, good, received
+from holdfast.domain.receipt import Head, leaf_line, link
 from holdfast.testing.prove.checker import check
-from holdfast.testing.prove.evidence import DeliveryRow, Ended, EventRow, Evidence, LeaseRow, StoreRows
-from holdfast.testing.prove.records import Accepted, Answered, Killed, Received, Refused, Sent, Started
-
-
-def received(n: int, number: int, at: int, **more: object) -> Received:
-    item = Received(n, "ordered", f"evt{number}", "s", number, f"key{number}", f"d{number}", f"b{number}", at, at)
-    return item._replace(**more)
-
-
-def good() -> Evidence:
-    """Two events on one ordered lane; the first is sent twice, since the daemon was killed before it could settle."""
-    events = [EventRow(f"evt{n}", "s", n, f"key{n}", f"d{n}") for n in (1, 2)]
-    deliveries = [
-        DeliveryRow(n, f"evt{n}", "ordered", 1, "delivered", None, 1, 1, settled, False)
-        for n, settled in ((1, 60), (2, 80))
-    ]
-    first = link("node-0001", NO_LINKS, 60, [leaf_line(1, 1, "evt1", "delivered", None, 1, 60, "engine")])
-    second = link("node-0001", Head(1, first.hash), 80, [leaf_line(2, 1, "evt2", "delivered", None, 1, 80, "engine")])
-    head = Head(2, second.hash)
-    return Evidence(
-        sent={f"key{n}": Sent(f"key{n}", "s", f"d{n}", n) for n in (1, 2)},
-        accepted=[Accepted(f"key{n}", f"evt{n}", "s", n, False, 5 + n) for n in (1, 2)],
-        refused=[],
-        received=[received(1, 1, 10), received(2, 1, 50), received(3, 2, 70)],
-        answers={n: Answered(n, "ok", at) for n, at in ((1, 12), (2, 55), (3, 75))},
-        started=[Started(0, False, 0), Started(1, False, 30)],
-        killed=[Killed(0, "random", None, 1, 1, 20)],
-        store=StoreRows(events, deliveries, [], frozenset(), frozenset(), {"node-0001": head}, [first, second]),
-        ordered=frozenset({"ordered"}),
-        contracts=frozenset({"ordered"}),
-    )
-
-
-def broken(evidence: Evidence) -> set[str]:
-    return {violation.promise for violation in check(evidence).violations}
+from holdfast.testing.prove.evidence import Ended, Evidence, LeaseRow
+from holdfast.testing.prove.records import Accepted, Answered, Killed, Refused, Sent
 
 
 def with_store(evidence: Evidence, **changes: object) -> Evidence:
@@ -131,9 +99,23 @@ def test_a_duplicate_needs_a_cause_between_the_two() -> None:
     assert "duplicate" not in broken(
         replace(evidence, killed=[], answers={**evidence.answers, 1: Answered(1, "reset", 12)})
     )
-    assert "duplicate" not in broken(replace(evidence, killed=[], lease_lost=frozenset({("ordered", "evt1")})))
-    later = replace(evidence, started=[Started(0, False, 0), Started(1, False, 65)])
-    assert "duplicate" in broken(later)
+    assert "duplicate" in broken(replace(evidence, killed=[Killed(0, "random", None, 1, 1, 60)])), "killed too late"
+    again = [evidence.received[0], received(2, 1, 50, life=0), evidence.received[2]]
+    assert "duplicate" in broken(replace(evidence, received=again)), "one life sent it twice"
+
+
+def test_what_a_killed_daemon_left_on_the_wire_is_explained_and_not_held_against_the_order() -> None:
+    """The new life sends it first; then the bytes of the dead one arrive, even after the next of the lane has begun."""
+    evidence = good()
+    late = [received(1, 1, 50), received(2, 2, 70), received(3, 1, 72, life=0)]
+    evidence = replace(
+        evidence, received=late, answers={n: Answered(n, "ok", at) for n, at in ((1, 55), (2, 75), (3, 77))}
+    )
+    verdict = check(evidence)
+    assert verdict.violations == ()
+    assert dict(verdict.duplicates.explained) == {"left on the wire by a killed sender": 1}
+    alive = replace(evidence, killed=[])
+    assert {"duplicate", "order", "absorbing"} <= broken(alive)
 
 
 def test_an_end_that_changes_or_is_followed_by_an_attempt_is_not_absorbing() -> None:

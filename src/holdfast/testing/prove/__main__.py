@@ -1,56 +1,63 @@
-"""`python -m holdfast.testing.prove`: kill the daemon under load, and account for every event. 1: a promise broke."""
+"""`python -m holdfast.testing.prove`: the proof with numbers of one's own. 1: a promise broke.
+
+Without any number it is what `holdfast prove` runs; with some, only the parts that they name.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
-import secrets
 import shutil
 import signal
 import sys
-import tempfile
-import time
-from pathlib import Path
 
-from holdfast.testing.prove.campaign import Campaign
-from holdfast.testing.prove.checker import check
-from holdfast.testing.prove.faults import FAULTS
+from holdfast.domain.errors import HoldfastError
+from holdfast.testing.prove.faults import FAULTS, POSTGRES_FAULTS
 from holdfast.testing.prove.processes import Stuck
-from holdfast.testing.prove.report import Report
-from holdfast.testing.prove.scene import Plan, Scene
+from holdfast.testing.prove.whole import SIZES, Size, Wish, check_store, draw_seed, prove, workplace
 
-FAULTY_DRAIN_S = 10.0
+STOPPED = 130
 
 
-def prove(kills: int, plan: Plan, as_json: bool) -> int:
-    seed = plan.seed
-    root = Path(tempfile.mkdtemp(prefix="holdfast-prove-"))
-    began_s = time.monotonic()
+def run(wish: Wish, as_json: bool) -> int:
+    """Prove, and print what was found. Progress goes to stderr."""
+    check_store(wish)
+    signal.signal(signal.SIGTERM, _interrupt)  # so that what we started is ended when we are
 
     def say(text: str) -> None:
-        print(text, file=sys.stderr if as_json else sys.stdout, flush=True)
+        print(text, file=sys.stderr, flush=True)
 
-    say(f"Killing the daemon -9 {kills} times under load, seed {seed} …")
+    say(f"Seed {wish.seed}.")
     try:
-        evidence = Campaign(Scene(root, plan), kills, say).run()
-        report = Report(evidence, check(evidence), seed, time.monotonic() - began_s)
-    except (Exception, KeyboardInterrupt) as error:
-        what = str(error) if isinstance(error, Stuck) else repr(error)
-        say(f"The campaign broke off (seed {seed}): {what}\nIts books, store and log are kept in {root}")
-        if as_json:
-            print(json.dumps({"ok": False, "seed": seed, "error": what, "kept": str(root)}))
-        return 1
-    if as_json:
-        kept = {} if report.ok else {"kept": str(root)}
-        print(json.dumps({**report.as_dict(), **kept}, indent=2))
-    else:
-        say(report.table())
-    if not report.ok:
-        say(f"PROMISES BROKEN (seed {seed}):\n{report.violations()}\nBooks, store and log are kept in {root}")
+        with workplace(wish) as root:
+            try:
+                proof = prove(wish, root, say)
+            except Exception as error:
+                return _broke_off(wish, error, str(root), as_json)
+    except KeyboardInterrupt:
+        say("Stopped; everything that was started is gone.")
+        return STOPPED
+    kept = {} if proof.ok else {"kept": str(root)}
+    print(json.dumps({**proof.as_dict(), **kept}, indent=2) if as_json else proof.table(), flush=True)
+    if not proof.ok:
+        lines = "\n".join(f"  {line}" for line in proof.violations)
+        say(f"PROMISES BROKEN (seed {wish.seed}):\n{lines}\nBooks and logs are kept in {root}")
         return 1
     say("Every accepted event is accounted for.")
     shutil.rmtree(root)
     return 0
+
+
+def _broke_off(wish: Wish, error: Exception, root: str, as_json: bool) -> int:
+    what = str(error) if isinstance(error, Stuck | HoldfastError) else repr(error)
+    print(f"The proof broke off (seed {wish.seed}): {what}\nBooks and logs are kept in {root}", file=sys.stderr)
+    if as_json:
+        print(json.dumps({"ok": False, "seed": wish.seed, "error": what, "kept": root}))
+    return 1
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def _positive(text: str) -> int:
@@ -59,21 +66,36 @@ def _positive(text: str) -> int:
     return value
 
 
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
+def _size(given: argparse.Namespace) -> Size:
+    """What was named and nothing else; the default where nothing was."""
+    numbers = {
+        "schedules": given.schedules, "mutant_seeds": given.mutants, "images": given.images, "kills": given.kills,
+        "rounds": given.rounds, "writer_s": given.writers,
+    }  # fmt: skip
+    named = {name: value for name, value in numbers.items() if value is not None}
+    return Size(**named) if named else SIZES["default"]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m holdfast.testing.prove", description=__doc__)
-    parser.add_argument("--kills", type=_positive, default=200, help="how often to kill it (default 200)")
-    parser.add_argument("--seed", type=int, default=None, help="repeat the chances of an earlier campaign")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON; progress goes to stderr")
-    parser.add_argument("--fault", choices=sorted(FAULTS), help="put a known fault in: the campaign must then fail")
+    parser.add_argument("--schedules", type=_positive, help="simulated schedules")
+    parser.add_argument("--mutants", type=_positive, metavar="SEEDS", help="known bugs, so many schedules for each")
+    parser.add_argument("--images", type=_positive, help="images of power cuts")
+    parser.add_argument("--kills", type=_positive, help="kills of the daemon on SQLite")
+    parser.add_argument("--rounds", type=_positive, help="rounds of trouble on PostgreSQL")
+    parser.add_argument("--writers", type=_positive, metavar="SECONDS", help="how long eight writers write")
+    parser.add_argument("--seed", type=int, help="repeat the chances of an earlier proof")
+    parser.add_argument("--store", help="prove it on this PostgreSQL, or on the disk of this SQLite file")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument(
+        "--fault", choices=sorted({**FAULTS, **POSTGRES_FAULTS}), help="put a known fault in: the proof must then fail"
+    )  # fmt: skip
     given = parser.parse_args()
-    signal.signal(signal.SIGTERM, _interrupt)  # so that what we started is ended when we are
-    seed = given.seed if given.seed is not None else secrets.randbelow(1_000_000)
-    plan = Plan(seed) if given.fault is None else Plan(seed, drain_s=FAULTY_DRAIN_S, fault=given.fault)
-    return prove(given.kills, plan, given.json)
+    seed = given.seed if given.seed is not None else draw_seed()
+    try:
+        return run(Wish(_size(given), seed, given.store, given.fault), given.json)
+    except HoldfastError as error:
+        parser.error(error.message)
 
 
 if __name__ == "__main__":

@@ -48,12 +48,13 @@ class Campaign:
         self._ends[kind]()
         scene.daemon.kill()
         killed_ns = time.monotonic_ns()
-        scene.hear_out()
         seen = glance(scene.database, time.time_ns() // 1_000_000)
         point = next((note.point for note in read_book(scene.crash_note) if isinstance(note, Crashed)), None)
         if kind == "commit" and point is None:
             kind = "random"  # it did not get that far, and was killed from outside
-        scene.book.write(Killed(scene.life, kind, point, seen.leases, seen.due, killed_ns))
+        doing = scene.watch.doing(scene.life, 0, seen.leased, seen.unrouted)
+        scene.watch.forget(scene.life)
+        scene.book.write(Killed(scene.life, kind, point, len(seen.leased), seen.due, killed_ns, doing))
         scene.ended = {**seen.ended, **scene.ended}  # the end first seen is the one that must stay
 
     def _restart(self, last: bool) -> None:

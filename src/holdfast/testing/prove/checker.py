@@ -14,6 +14,7 @@ from holdfast.domain.states import State
 from holdfast.testing.prove.book import check_book, count_links
 from holdfast.testing.prove.duplicates import Duplicates, judge_duplicates
 from holdfast.testing.prove.evidence import Evidence, Violation
+from holdfast.testing.prove.holders import check_holders, is_stale
 from holdfast.testing.prove.order import check_order
 
 ENDS = frozenset({State.DELIVERED, State.DEAD, State.DROPPED})
@@ -39,7 +40,7 @@ def check(evidence: Evidence, *, settled: bool = True) -> Verdict:
     judges = [
         check_lost(evidence), check_keys(evidence), check_invented(evidence), check_bytes(evidence),
         check_false_success(evidence), check_order(evidence), unexplained, check_absorbing(evidence),
-        check_conservation(evidence), check_book(evidence),
+        check_conservation(evidence), check_book(evidence), check_undone(evidence), check_holders(evidence),
     ]  # fmt: skip
     if settled:
         judges.append(check_settled(evidence))
@@ -113,11 +114,10 @@ def check_bytes(evidence: Evidence) -> Iterator[Violation]:
             yield Violation("bytes", item.id, f"request {item.n} names another place than the store")
     for accepted in evidence.accepted:
         row = events.get(accepted.id)
-        if row is not None and (row.stream or row.id, row.seq, row.key) != (
-            accepted.stream,
-            accepted.seq,
-            accepted.key,
-        ):
+        if row is None:
+            continue
+        told = (accepted.stream, accepted.seq, accepted.key)
+        if row.key != accepted.key or (accepted.seq is not None and (row.stream or row.id, row.seq, row.key) != told):
             yield Violation("bytes", accepted.id, "the store has it at another place than the answer said")
 
 
@@ -131,16 +131,32 @@ def check_false_success(evidence: Evidence) -> Iterator[Violation]:
 
 
 def check_absorbing(evidence: Evidence) -> Iterator[Violation]:
-    """An end is an end: it stays, and nothing is sent after it."""
+    """An end is an end: it stays, and nothing is sent after it, unless by one who had lost its lease by then."""
     for row in evidence.store.deliveries:
         before = evidence.ended_before.get(row.id)
         if before is not None and before != (row.state, row.reason, row.generation):
             yield Violation("absorbing", row.event, f"delivery {row.id} had ended as {before.state}, now {row.state}")
         receipts = evidence.receipts_of.get((row.contract, row.event), [])
-        if row.settled_at_ms is not None and receipts and receipts[-1].at_ms > row.settled_at_ms:
+        late = [item for item in receipts if row.settled_at_ms is not None and item.at_ms > row.settled_at_ms]
+        if any(not is_stale(evidence, item) for item in late):
             yield Violation("absorbing", row.event, f"delivery {row.id} was attempted again after its end")
     for gone in evidence.ended_before.keys() - {row.id for row in evidence.store.deliveries}:
         yield Violation("absorbing", str(gone), "the delivery had ended, and is no longer there")
+
+
+def check_undone(evidence: Evidence) -> Iterator[Violation]:
+    """Event and business row come and go together: both after a commit, neither after a rollback."""
+    for row in evidence.store.events:
+        if row.key in evidence.undone:
+            yield Violation("undone", row.id, f"key {row.key} was rolled back, and its event is there")
+    if evidence.business is None:
+        return
+    stored = {row.key for row in evidence.store.events}
+    for key in sorted(evidence.business - stored, key=str):
+        yield Violation("undone", key, "the business row is there, and its event is not")
+    published = {item.key for item in evidence.accepted if item.seq is None}
+    for key in sorted(published - evidence.business):
+        yield Violation("undone", key, "the event was published, and its business row is not there")
 
 
 def check_conservation(evidence: Evidence) -> Iterator[Violation]:

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from holdfast.testing.prove.evidence import Evidence, Violation
+from holdfast.testing.prove.holders import is_stale, lost_claim, taken_because
 from holdfast.testing.prove.records import Received
 
-KILLED, ANSWERED_BADLY, LEASE_LOST = "killed between", "sink failed or hung up", "lease lost"
+KILLED, LEFT_OVER, ANSWERED_BADLY = "sender killed", "left on the wire by a killed sender", "sink failed or hung up"
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ def judge_duplicates(evidence: Evidence) -> tuple[Duplicates, Iterator[Violation
             cause = _cause(evidence, before, after)
             if cause is None:
                 what = f"request {after.n} repeats {before.n}, which was answered {evidence.answer_of(before)}"
-                found.append(Violation("duplicate", id, f"{contract}: {what}, with no kill between them"))
+                found.append(Violation("duplicate", id, f"{contract}: {what}, and no trouble explains it"))
             else:
                 causes[cause] += 1
     return Duplicates(causes, len(found)), iter(found)
@@ -39,8 +40,27 @@ def judge_duplicates(evidence: Evidence) -> tuple[Duplicates, Iterator[Violation
 def _cause(evidence: Evidence, before: Received, after: Received) -> str | None:
     if evidence.answer_of(before) != "ok":
         return ANSWERED_BADLY
-    if evidence.killed_between(before.at_ns, after.at_ns):
+    return _kept_from_settling(evidence, before, after) or _sent_late(evidence, before, after)
+
+
+def _kept_from_settling(evidence: Evidence, before: Received, after: Received) -> str | None:
+    """Why the sender of the first could not write down that it was taken."""
+    lease = evidence.lease_of.get(before.n)
+    if lease is not None and lease.end == "settled":
+        return None
+    killed_ns = evidence.killed_ns.get(before.life)
+    if killed_ns is not None and killed_ns <= after.at_ns and before.life != after.life:
         return KILLED
-    if (before.contract, before.id) in evidence.lease_lost:
-        return LEASE_LOST
-    return None
+    if evidence.holders is None:
+        return None
+    return lost_claim(evidence, before) if lease is None else taken_because(evidence, lease)
+
+
+def _sent_late(evidence: Evidence, before: Received, after: Received) -> str | None:
+    """Why the second was sent by one who had no business to any more, and could not know."""
+    if not is_stale(evidence, after):
+        return None
+    if after.life in evidence.killed_ns:
+        return LEFT_OVER if before.life != after.life else None
+    lease = evidence.lease_of.get(after.n)
+    return lost_claim(evidence, after) if lease is None else taken_because(evidence, lease)

@@ -1,11 +1,11 @@
 """Negative controls: known faults that can be put into the daemon, to show that a campaign sees them.
 
-A proof that cannot fail proves nothing. Each fault replaces statements of the SQLite store by faulty ones.
+A proof that cannot fail proves nothing. Each fault replaces statements of a store by faulty ones.
 """
 
 from __future__ import annotations
 
-from holdfast.store.sqlite.statements import sql
+from importlib import import_module
 
 FAULTS: dict[str, dict[str, str]] = {
     # Recovery looks only at what waits, and what was claimed by a process that died is never seen again.
@@ -31,10 +31,27 @@ FAULTS: dict[str, dict[str, str]] = {
     },
 }
 
+POSTGRES_FAULTS: dict[str, dict[str, str]] = {
+    # Whoever comes to settle is believed, whether the lease is still his or not.
+    "unfenced": {
+        "ready_end": """
+            WITH gone AS (
+              DELETE FROM holdfast.ready r USING unnest($1::bigint[], $2::bigint[]) w(delivery, token)
+              WHERE r.delivery = w.delivery)
+            SELECT delivery FROM unnest($1::bigint[]) delivery""",
+    },
+    # An owner whose session is gone keeps its leases for ever, and so does one that stands still.
+    "unreclaimed": {
+        "lease_reclaim": "UPDATE holdfast.ready SET token = token WHERE $1::bigint IS NOT NULL AND false",
+    },
+}
+
 
 def put_in(fault: str) -> None:
     """Make this process's store faulty, for as long as it lives."""
-    for name, text in FAULTS[fault].items():
+    store, texts = ("sqlite", FAULTS) if fault in FAULTS else ("postgres", POSTGRES_FAULTS)
+    sql = import_module(f"holdfast.store.{store}.statements").sql
+    for name, text in texts[fault].items():
         if name not in sql.names():
             raise ValueError(f"the store has no statement {name} that could be made faulty")
         sql._texts[name] = text

@@ -20,18 +20,18 @@ from urllib.parse import urlsplit
 from holdfast.testing.prove.records import Accepted, Book, Refused, Sent, digest_json
 
 WORKERS = 24
-ANSWER_S = 5.0
-UNKNOWN_S = 60.0
+ANSWER_S = 10.0
+UNKNOWN_S = 300.0
 PAUSE_S = 0.03
 STREAMED = 0.7
 WORDS = ("kelp", "reef", "naïve", "汐", "🌊", "tab\tnew\nline", '"quoted"', "\\", "")
 
 
 class Load:
-    def __init__(self, home: Path, book: Book, seed: int, rate: float, streams: int) -> None:
+    def __init__(self, home: Path, book: Book, seed: int, rate: float, streams: int, first: int = 0) -> None:
         self._home, self._book, self._seed, self._streams = home, book, seed, streams
         self._every_s = 1 / rate
-        self._lock, self._next_s, self._count = Lock(), time.monotonic(), 0
+        self._lock, self._next_s, self._count = Lock(), time.monotonic(), first
         self.stopping = Event()
 
     def work(self) -> None:
@@ -122,8 +122,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--rate", type=float, required=True)
     parser.add_argument("--streams", type=int, required=True)
+    parser.add_argument("--first", type=int, default=0, help="where the count of its facts begins")
     given = parser.parse_args()
-    load = Load(given.home, Book(given.book), given.seed, given.rate, given.streams)
+    load = Load(given.home, Book(given.book), given.seed, given.rate, given.streams, given.first)
     workers = [Thread(target=load.work) for _ in range(WORKERS)]
     for worker in workers:
         worker.start()

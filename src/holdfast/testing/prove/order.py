@@ -7,10 +7,16 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from holdfast.testing.prove.evidence import DeliveryRow, Evidence, Violation
+from holdfast.testing.prove.holders import is_stale
+from holdfast.testing.prove.records import Received
 
 
 def check_order(evidence: Evidence) -> Iterator[Violation]:
-    """Lane by lane, twice: from the sink's book alone, and against the ends the store wrote down."""
+    """Lane by lane, twice: from the sink's book alone, and against the ends the store wrote down.
+
+    What arrives from a sender that had been killed by then, or had lost its lease, is not held against the order:
+    nobody can call back what is on the wire.
+    """
     events = {row.id: row for row in evidence.store.events}
     lanes: defaultdict[tuple[str, str], list[DeliveryRow]] = defaultdict(list)
     for row in evidence.store.deliveries:
@@ -28,7 +34,7 @@ def _first_receipts(evidence: Evidence, lane: str, rows: Sequence[DeliveryRow]) 
     """First receipts come in the order of `seq`."""
     latest = None
     for row in rows:
-        receipts = evidence.receipts_of.get((row.contract, row.event))
+        receipts = _in_force(evidence, row)
         if not receipts:
             continue
         if latest is not None and receipts[0].at_ns < latest.at_ns:
@@ -38,17 +44,24 @@ def _first_receipts(evidence: Evidence, lane: str, rows: Sequence[DeliveryRow]) 
 
 def _pair(evidence: Evidence, lane: str, before: DeliveryRow, after: DeliveryRow) -> Iterator[Violation]:
     """Neighbours: the later one begins only when the earlier one is through."""
-    later = evidence.receipts_of.get((after.contract, after.event))
+    later = _in_force(evidence, after)
     if not later:
         return
     first = later[0]
     earlier = evidence.receipts_of.get((before.contract, before.event), [])
+    standing = _in_force(evidence, before)
     if before.settled_at_ms is None:
         yield Violation("order", lane, f"seq {first.seq} was attempted while the one before it is still pending")
     elif first.at_ms < before.settled_at_ms:
         yield Violation("order", lane, f"seq {first.seq} was attempted before the one ahead of it had its end")
-    if earlier and earlier[-1].at_ns > first.at_ns:
-        yield Violation("order", lane, f"seq {earlier[-1].seq} was attempted again after seq {first.seq} had begun")
+    if standing and standing[-1].at_ns > first.at_ns:
+        yield Violation("order", lane, f"seq {standing[-1].seq} was attempted again after seq {first.seq} had begun")
     taken = [evidence.answers[item.n].at_ns for item in earlier if evidence.answer_of(item) == "ok"]
     if before.state == "delivered" and (not taken or min(taken) > first.at_ns):
         yield Violation("order", lane, f"seq {first.seq} was attempted before the sink had taken the one ahead of it")
+
+
+def _in_force(evidence: Evidence, row: DeliveryRow) -> list[Received]:
+    """The receipts whose senders were alive and held the lease, as far as anybody knows."""
+    receipts = evidence.receipts_of.get((row.contract, row.event), [])
+    return [item for item in receipts if not is_stale(evidence, item)]

@@ -7,11 +7,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
 
-STOP_S = 40.0
+START_S = 120.0
+STOP_S = 120.0
 
 
 class Stuck(Exception):
@@ -29,11 +30,11 @@ def wait_until(what: str, done: Callable[[], bool], limit_s: float, every_s: flo
 class Companion:
     """The sink or the load: a module of ours that runs until its input is closed."""
 
-    def __init__(self, module: str, *arguments: str) -> None:
+    def __init__(self, module: str, *arguments: str, environment: Mapping[str, str] | None = None) -> None:
         self._name = module
         self._process = subprocess.Popen(
             [sys.executable, "-m", f"holdfast.testing.prove.{module}", *arguments],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **(environment or {})},
         )  # fmt: skip
 
     def first_line(self) -> str:
@@ -58,20 +59,22 @@ class Companion:
 
 
 class Daemon:
-    """One life of the daemon in a home folder: the real one, or a victim with a way to crash or a fault put in."""
+    """One life of the daemon in a home folder: `holdfast up`, or with `told` the same as a victim (see `victim.py`)."""
 
     def __init__(
-        self, home: Path, log: Path, crash: str | None = None, note: Path | None = None, fault: str | None = None
+        self, home: Path, log: Path, store: str | None = None, told: Mapping[str, object] | None = None
     ) -> None:
         self.home, self._log = home, log
         environment = {**os.environ, "HOLDFAST_HOME": str(home)}
         for name in ("HOLDFAST_STORE", "HOLDFAST_CONFIG"):
             environment.pop(name, None)
+        if store is not None:
+            environment["HOLDFAST_STORE"] = store
         command = [sys.executable, "-m", "holdfast", "up", "--port", "0"]
-        if crash is not None or fault is not None:
+        if told is not None:
             command = [sys.executable, "-m", "holdfast.testing.prove.victim"]
-            names = {"CRASH": crash, "NOTE": note, "FAULT": fault}
-            environment |= {f"HOLDFAST_PROVE_{name}": str(value or "") for name, value in names.items()}
+            names = {name.upper(): value for name, value in told.items() if value is not None}
+            environment |= {f"HOLDFAST_PROVE_{name}": str(value) for name, value in names.items()}
         self._address = home / "address"
         self._stale = self._stamp()
         with log.open("ab") as file:
@@ -94,7 +97,7 @@ class Daemon:
         """Whether this very life, not one before it, has written its address."""
         return self._stamp() not in (None, self._stale)
 
-    def wait_answering(self, limit_s: float = 30.0) -> None:
+    def wait_answering(self, limit_s: float = START_S) -> None:
         def ready() -> bool:
             if not self.alive:
                 raise Stuck(f"the daemon ended with {self._process.returncode} at its start; see {self._log}")
@@ -106,7 +109,7 @@ class Daemon:
         """SIGKILL, and the proof that this was how it ended."""
         if self.alive:
             os.kill(self.pid, signal.SIGKILL)
-        code = self._process.wait(10)
+        code = self._process.wait(STOP_S)
         if code != -signal.SIGKILL:
             raise Stuck(f"the daemon ended with {code} before it was killed; see {self._log}")
 

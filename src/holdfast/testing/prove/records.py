@@ -1,6 +1,7 @@
 """What the outside books say, one kind of line for each fact, and the files they are kept in.
 
-A book is append-only and every line is on disk before anybody acts on it. Times named `_ns` are from the machine's
+A book is append-only, and every line is in the system's hands before anybody acts on it: what is killed here are
+processes, not machines. Times named `_ns` are from the machine's
 monotonic clock, which all processes share; `_ms` is UTC, as in the store.
 """
 
@@ -9,10 +10,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
+
+NOBODY = -1
+"""The life of a sender that did not say who it is."""
+
+
+BLOCKED = "kept waiting by a stopped daemon"
+"""A consequence, not a strike: somebody stopped in the middle of a transaction, and others wait for its locks."""
 
 
 class Sent(NamedTuple):
@@ -24,13 +32,23 @@ class Sent(NamedTuple):
     at_ns: int
 
 
+class Undone(NamedTuple):
+    """A transaction that published this key was rolled back: the event must not exist."""
+
+    key: str
+    at_ns: int
+
+
 class Accepted(NamedTuple):
-    """The daemon answered 2xx. `duplicate`: an earlier post of the key had been accepted, its answer lost."""
+    """The daemon answered 2xx, or the transaction around `publish` committed, which tells no `stream` and `seq`.
+
+    `duplicate`: an earlier try with the key had been accepted, its answer lost.
+    """
 
     key: str
     id: str
-    stream: str
-    seq: int
+    stream: str | None
+    seq: int | None
     duplicate: bool
     at_ns: int
 
@@ -44,7 +62,7 @@ class Refused(NamedTuple):
 
 
 class Received(NamedTuple):
-    """A whole request reached the sink: one attempt at one delivery."""
+    """A whole request reached the sink: one attempt at one delivery, by the life of the daemon that `life` numbers."""
 
     n: int
     contract: str
@@ -56,6 +74,7 @@ class Received(NamedTuple):
     body: str
     at_ms: int
     at_ns: int
+    life: int = NOBODY
 
 
 class Answered(NamedTuple):
@@ -75,7 +94,7 @@ class Started(NamedTuple):
 
 
 class Killed(NamedTuple):
-    """A life ended by SIGKILL, and what its store looked like before anyone opened it again."""
+    """A life ended by SIGKILL, what its store looked like then, and what it was doing as far as can be told."""
 
     life: int
     kind: str
@@ -83,6 +102,7 @@ class Killed(NamedTuple):
     leases: int
     due: int
     at_ns: int
+    doing: Sequence[str] = ()
 
     @property
     def commit_open(self) -> bool:
@@ -99,6 +119,16 @@ class Killed(NamedTuple):
         return "lease held" if self.leases else "nothing in flight"
 
 
+class Struck(NamedTuple):
+    """Trouble on PostgreSQL that ends no life: `life` is whom it struck, None for everybody. `until`: it was over."""
+
+    kind: str
+    life: int | None
+    at_ms: int
+    until_ms: int
+    until_ns: int
+
+
 class Crashed(NamedTuple):
     """The daemon killed itself here, at the n-th passing of a named point."""
 
@@ -106,14 +136,12 @@ class Crashed(NamedTuple):
     n: int
 
 
-Record = Sent | Accepted | Refused | Received | Answered | Started | Killed | Crashed
-_KINDS: dict[str, type[Any]] = {
-    kind.__name__: kind for kind in (Sent, Accepted, Refused, Received, Answered, Started, Killed, Crashed)
-}
+Record = Sent | Undone | Accepted | Refused | Received | Answered | Started | Killed | Struck | Crashed
+_KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in get_args(Record)}
 
 
 class Book:
-    """One append-only file. Each line is synced before `write` returns."""
+    """One append-only file. Each line outlives the process that wrote it once `write` returns."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -124,7 +152,6 @@ class Book:
         with self._lock:
             if os.write(self._descriptor, line) != len(line):
                 raise OSError("the book took only part of a line")
-            os.fdatasync(self._descriptor)
 
     def close(self) -> None:
         os.close(self._descriptor)

@@ -10,17 +10,17 @@ import asyncio
 import hashlib
 import json
 import random
+import re
 import socket
 import struct
 import sys
 import time
 from pathlib import Path
 
-from holdfast.testing.prove.records import Answered, Book, Received, digest_json
+from holdfast.testing.prove.records import NOBODY, Answered, Book, Received, digest_json
 
 FAULTS = ("503", "reset", "lost")
 DELAY_S = 0.03
-QUIET_STEPS = 10_000
 _OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 _BUSY = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"
 
@@ -30,49 +30,37 @@ class Sink:
 
     def __init__(self, book: Book, seed: int, fail: float) -> None:
         self._book, self._seed, self._fail = book, seed, fail
-        self._count, self._lines = 0, 0
+        self._count = 0
         self._tries: dict[tuple[str, str], int] = {}
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, request after request, until either side ends it."""
-        self._lines += 1
         try:
             while await self._request(reader, writer):
                 pass
         except (asyncio.IncompleteReadError, ConnectionError):
             pass  # the daemon died, or closed a connection it kept
         finally:
-            self._lines -= 1
             writer.close()
 
     async def _request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         line, *headers = head.split("\r\n")
-        if line.startswith("GET /quiet "):
-            return await _reply(writer, "ok" if await self._quiet() else "503")
         sizes = [text.partition(":")[2] for text in headers if text.lower().startswith("content-length:")]
         body = await reader.readexactly(int(sizes[0]) if sizes else 0)
-        received = self._note(line.split(" ")[1].strip("/"), body)
+        received = self._note(line.split(" ")[1].strip("/"), body, _sender(headers))
         answer, delay_s = self._choose(received)
         await asyncio.sleep(delay_s)
         self._book.write(Answered(received.n, answer, time.monotonic_ns()))
         return await _reply(writer, answer)
 
-    async def _quiet(self) -> bool:
-        """Wait until nobody but the one who asks is connected: then all that a dead daemon sent has been noted."""
-        for _ in range(QUIET_STEPS):
-            if self._lines == 1:
-                return True
-            await asyncio.sleep(0.001)
-        return False
-
-    def _note(self, contract: str, body: bytes) -> Received:
+    def _note(self, contract: str, body: bytes, life: int) -> Received:
         event = json.loads(body)
         self._count += 1
         received = Received(
             self._count, contract, event["id"], event["stream"], event["seq"], event["payload"]["key"],
             digest_json(event["payload"]), hashlib.sha256(body).hexdigest()[:32],
-            time.time_ns() // 1_000_000, time.monotonic_ns(),
+            time.time_ns() // 1_000_000, time.monotonic_ns(), life,
         )  # fmt: skip
         self._book.write(received)
         return received
@@ -83,6 +71,13 @@ class Sink:
         chance = random.Random(f"{self._seed}/{received.contract}/{received.key}/{turn}")
         answer = chance.choice(FAULTS) if chance.random() < self._fail else "ok"
         return answer, chance.uniform(0, DELAY_S)
+
+
+def _sender(headers: list[str]) -> int:
+    """Which life of the daemon this came from: it says so in its `User-Agent`."""
+    agents = [text for text in headers if text.lower().startswith("user-agent:")]
+    life = re.search(r"life-(\d+)", agents[0]) if agents else None
+    return NOBODY if life is None else int(life[1])
 
 
 async def _reply(writer: asyncio.StreamWriter, answer: str) -> bool:

@@ -12,6 +12,9 @@ from holdfast.testing.prove.evidence import DeliveryRow, Ended, EventRow, LeaseR
 from holdfast.testing.prove.records import digest_json
 
 _LEASES = "SELECT delivery, owner FROM holdfast_ready WHERE token IS NOT NULL"
+_LEASED = """
+SELECT q.contract, e.id FROM holdfast_ready r JOIN holdfast_deliveries d ON d.id = r.delivery
+JOIN holdfast_events e ON e.n = d.event JOIN holdfast_queues q ON q.id = d.queue WHERE r.token IS NOT NULL"""
 _DUE = "SELECT count(*) FROM holdfast_ready WHERE token IS NOT NULL OR due_at <= ?"
 _ENDED = "SELECT id, state, reason, generation FROM holdfast_deliveries WHERE state <> 'pending'"
 _EVENTS = "SELECT id, stream, seq, dedup_key, payload FROM holdfast_events ORDER BY n"
@@ -30,10 +33,11 @@ _LINKS = "SELECT chain, seq, at, prev, root, h_self, leaves FROM holdfast_receip
 
 
 class Glance(NamedTuple):
-    """What a dead daemon left: leases it held, how much was due, and which deliveries had ended."""
+    """What a dead daemon left: leases it held, how much was to do, and which deliveries had ended."""
 
-    leases: int
+    leased: frozenset[tuple[str, str]]
     due: int
+    unrouted: int
     ended: dict[int, Ended]
 
 
@@ -41,9 +45,10 @@ def glance(path: Path, now_ms: int) -> Glance:
     """A quick look, for use after every kill."""
     connection = ApswConnection(path, readonly=True)
     try:
-        leases = len(connection.rows(_LEASES))
+        leased = frozenset((row[0], row[1]) for row in connection.rows(_LEASED))
         due = int(connection.rows(_DUE, (now_ms,))[0][0])
-        return Glance(leases, due, {row[0]: Ended(*row[1:]) for row in connection.rows(_ENDED)})
+        unrouted = int(connection.rows("SELECT count(*) FROM holdfast_unrouted")[0][0])
+        return Glance(leased, due, unrouted, {row[0]: Ended(*row[1:]) for row in connection.rows(_ENDED)})
     finally:
         connection.close()
 

@@ -1,17 +1,23 @@
-"""The daemon itself, with a probe in its store: it kills itself at the n-th passing of a named point.
+"""The daemon itself, with a name tag, and perhaps a probe in its store: it kills itself at the n-th passing of a point.
 
-`HOLDFAST_PROVE_CRASH=before_commit:57` names both; `HOLDFAST_PROVE_NOTE` is the book it writes its last line to.
-`HOLDFAST_PROVE_FAULT` puts a known fault into it.
+The campaign tells it by environment: `HOLDFAST_PROVE_LIFE=12` is its number, which its requests carry in their
+`User-Agent`; `…_TAG` names its connections to PostgreSQL; `…_LEASE_MS` shortens its leases, so that a stop of a few
+seconds outlives them. `…_CRASH=before_commit:57` names a point and a passing, `…_NOTE` the book it then writes its last
+line to; `…_FAULT` puts a known fault into it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import sys
 from pathlib import Path
 
+import holdfast.daemon.wiring as wiring_module
+import holdfast.egress.engine as engine_module
+from holdfast import __version__
 from holdfast.daemon.run import run_daemon
 from holdfast.home import find_home
 from holdfast.ports import Probe, no_probe
@@ -37,13 +43,35 @@ def crash_at(point: str, nth: int, note: Path) -> Probe:
     return probe
 
 
+def wear_tag(life: str, tag: str) -> None:
+    """Say who we are: to receivers, and to the database."""
+    setattr(wiring_module, "__version__", f"{__version__} life-{life}")  # noqa: B010 - what the User-Agent is made of
+    if tag:
+        from holdfast.store.postgres.session import Session
+
+        connect = Session.connect
+
+        async def connect_tagged(place: object, **settings: str) -> Session:
+            return await connect(place, application_name=tag, **settings)  # type: ignore[arg-type]
+
+        setattr(Session, "connect", connect_tagged)  # noqa: B010
+
+
+def told(name: str) -> str:
+    return os.environ.get(f"HOLDFAST_PROVE_{name}", "")
+
+
 def main() -> int:
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     probe: Probe = no_probe
-    if crash := os.environ.get("HOLDFAST_PROVE_CRASH"):
+    if crash := told("CRASH"):
         point, _, nth = crash.partition(":")
-        probe = crash_at(point, int(nth), Path(os.environ["HOLDFAST_PROVE_NOTE"]))
-    if fault := os.environ.get("HOLDFAST_PROVE_FAULT"):
+        probe = crash_at(point, int(nth), Path(told("NOTE")))
+    if fault := told("FAULT"):
         put_in(fault)
+    if lease_ms := told("LEASE_MS"):
+        engine_module.LEASE_MS.update(dict.fromkeys(engine_module.LEASE_MS, int(lease_ms)))
+    wear_tag(told("LIFE"), told("TAG"))
     return asyncio.run(run_daemon(find_home(), None, 0, None, lambda text: None, probe))
 
 
