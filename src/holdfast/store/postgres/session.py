@@ -11,6 +11,7 @@ from holdfast.store.postgres.place import in_schema
 Row = Any
 """A record: it unpacks and indexes as a tuple does."""
 
+APPLICATION = "holdfast"
 CONNECT_TIMEOUT_S = 10.0
 STATEMENTS_CACHED = 400
 
@@ -40,7 +41,7 @@ class Session:
             dsn,
             timeout=CONNECT_TIMEOUT_S,
             statement_cache_size=STATEMENTS_CACHED if cached else 0,
-            server_settings={"application_name": "holdfast"},
+            server_settings={"application_name": APPLICATION},
         )
         return cls(raw, schema)
 

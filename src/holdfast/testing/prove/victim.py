@@ -47,14 +47,9 @@ def wear_tag(life: str, tag: str) -> None:
     """Say who we are: to receivers, and to the database."""
     setattr(wiring_module, "__version__", f"{__version__} life-{life}")  # noqa: B010 - what the User-Agent is made of
     if tag:
-        from holdfast.store.postgres.session import Session
+        from holdfast.store.postgres import session
 
-        connect = Session.connect
-
-        async def connect_tagged(place: object, **settings: str) -> Session:
-            return await connect(place, application_name=tag, **settings)  # type: ignore[arg-type]
-
-        setattr(Session, "connect", connect_tagged)  # noqa: B010
+        setattr(session, "APPLICATION", tag)  # noqa: B010
 
 
 def told(name: str) -> str:
