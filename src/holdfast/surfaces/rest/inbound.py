@@ -77,6 +77,8 @@ async def _receive(source: InboundSource, request: Request, body_s: float, refus
     """Every step in its order: bounds, signature, form, store; and only then the answer."""
     headers = Headers(request.headers.raw)
     try:
+        if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
+            raise BadInput("compressed bodies are not accepted; send it as it is")
         async with asyncio.timeout(body_s):
             body = await read_body(request, source.body_max_bytes)
         if source.check is not None:
