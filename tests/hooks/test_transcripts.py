@@ -16,7 +16,7 @@ from holdfast.domain.event import parse_time
 from holdfast.ingress.hook.transcripts import FORMATS, Entry, LastWords, find_transcript, last_words, read
 from holdfast.ingress.hook.transcripts import file as transcript_file
 from holdfast.ingress.hook.transcripts.entry import TEXT_MAX, clip, one_line, tool_line
-from holdfast.ingress.hook.transcripts.reader import start_at
+from holdfast.ingress.hook.transcripts.reader import end_of, start_at
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "transcripts"
 FILES = {"claude": "claude.jsonl", "codex": "codex-rollout.jsonl", "gemini": "gemini.jsonl"}
@@ -379,25 +379,26 @@ def test_last_words_of_a_long_transcript_are_read_from_its_end(tmp_path: Path) -
 
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
-def test_the_place_of_a_moment_is_that_of_the_first_line_since(
+def test_the_place_of_a_moment_is_behind_the_last_line_before_it(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     times = sorted(data.draw(st.lists(st.integers(0, 5_000), min_size=1, max_size=300)))
     timed = data.draw(st.lists(st.booleans(), min_size=len(times), max_size=len(times)))
     width = data.draw(st.sampled_from([1, 2_000, 30_000 if len(times) < 40 else 3_000]))
     path = tmp_path_factory.mktemp("timed") / "t.jsonl"
-    offsets, at = [], 0
+    ends, at = [], 0
     with path.open("wb") as file:
         for ms, has_time in zip(times, timed, strict=True):
             stamp = {"timestamp": f"2026-01-01T00:00:0{ms // 1000}.{ms % 1000:03d}Z"} if has_time else {}
             raw = json.dumps({**stamp, "pad": "x" * width}).encode() + b"\n"
-            offsets.append(at)
             at += file.write(raw)
+            ends.append(at)
         file.write(b'{"half')
     since = data.draw(st.integers(0, 5_001))
     begin_ms = parse_time("2026-01-01T00:00:00Z", "t")
-    wanted = next((o for o, ms, t in zip(offsets, times, timed, strict=True) if t and ms >= since), at)
+    wanted = max((end for end, ms, t in zip(ends, times, timed, strict=True) if t and ms < since), default=0)
     assert start_at(str(path), begin_ms + since) == wanted
+    assert end_of(str(path)) == at
 
 
 def test_what_is_not_a_plain_file_of_ours_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from holdfast.domain.session import Session, SessionState
 from holdfast.ingress.hook.transcripts.file import Mark, Signature, glance
 from holdfast.ingress.hook.transcripts.output import digest, is_output, output_of
 from holdfast.ingress.hook.transcripts.places import find_transcript
-from holdfast.ingress.hook.transcripts.reader import BATCH_BYTES, FORMATS, Batch, head_of, read, start_at
+from holdfast.ingress.hook.transcripts.reader import BATCH_BYTES, FORMATS, Batch, end_of, head_of, read, start_at
 from holdfast.ports import Clock, Executor, Probe, no_probe
 from holdfast.store.base import SessionFilter, Store
 
@@ -221,7 +221,7 @@ class Follower:
             case "beginning":
                 return 0
             case "now":
-                since_ms = self._clock.now_ms()
+                return await self._executor.submit(lambda: end_of(one.path))
             case "heard":
                 first = await self._store.events.read(one.session.stream, 0, 1)
                 heard_ms = parse_time(first[0].timestamp, "timestamp") if first else one.session.created_at_ms

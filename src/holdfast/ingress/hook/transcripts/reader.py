@@ -108,7 +108,7 @@ def last_words(agent: str, path: str) -> LastWords | None:
 
 
 def start_at(path: str, since_ms: int) -> int:
-    """Where the first line begins that was written at that moment or later; the end if there is none.
+    """The place right behind the last line that was written before that moment.
 
     Lines stand in the order of time, so the place is found by halves: a long transcript costs a few reads.
     """
@@ -121,11 +121,27 @@ def start_at(path: str, since_ms: int) -> int:
                 high = middle
             else:
                 low = found[0]
+        place = low
         for at, line in _lines_on(file, low):
             written = _time_in(line)
             if written is not None and written >= since_ms:
-                return at
-        return _end(file)
+                break
+            if written is not None:
+                place = at + len(line) + 1
+        return place
+
+
+def end_of(path: str) -> int:
+    """The place behind the last whole line."""
+    with opened(path) as file:
+        end = file.size
+        while end > 0:
+            start = max(0, end - BATCH_BYTES)
+            found = file.piece(start, end - start).rfind(b"\n")
+            if found >= 0:
+                return start + found + 1
+            end = start
+        return 0
 
 
 def format_of(agent: str) -> Format:
@@ -195,15 +211,3 @@ def _time_in(line: bytes) -> int | None:
         return parse_time(value, "timestamp")
     except BadInput:
         return None
-
-
-def _end(file: Transcript) -> int:
-    """Where the last whole line ends."""
-    raw_end = file.size
-    while raw_end > 0:
-        start = max(0, raw_end - BATCH_BYTES)
-        found = file.piece(start, raw_end - start).rfind(b"\n")
-        if found >= 0:
-            return start + found + 1
-        raw_end = start
-    return 0
