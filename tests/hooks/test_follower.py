@@ -382,6 +382,20 @@ async def test_a_session_that_ended_is_read_to_its_end_and_then_left(world: Worl
     assert not world.follower._follows
 
 
+async def test_a_session_that_goes_on_in_another_file_finishes_the_one_before(world: World) -> None:
+    await world.session()
+    append(world.path(), line("one"))
+    await world.drain()
+    append(world.path(), line("two"))
+    append(world.path("next"), line("three"))
+    await world.session(transcript=str(world.path("next")))
+    await world.drain()
+    assert sorted(await world.output()) == ["one", "three", "two"]
+    world.clock.advance(module.LINGER_MS / 1000 + 1)
+    await world.drain()
+    assert [path for _, path in world.follower._follows] == [str(world.path("next"))]
+
+
 async def test_only_so_many_are_followed_the_newest_first(tmp_path: Path) -> None:
     world = World(tmp_path, sessions_max=2)
     for name in ("a", "b", "c"):

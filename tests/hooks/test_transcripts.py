@@ -421,6 +421,7 @@ def test_what_is_not_a_plain_file_of_ours_is_refused(tmp_path: Path, monkeypatch
             read("claude", name)
     with pytest.raises(BadInput, match="cannot be read; known are"):
         read("cobol", str(real))
+    assert last_words("cobol", str(real)) is None
     with pytest.raises(FileNotFoundError):
         read("claude", str(tmp_path / "missing.jsonl"))
 

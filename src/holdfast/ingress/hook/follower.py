@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Literal
 
 from holdfast.domain.errors import Conflict, HoldfastError, StoreError
@@ -71,6 +72,12 @@ class Follow:
     seen: Signature | None = None
     known: dict[str, None] = field(default_factory=dict)
     complaint: str | None = None
+    left_ms: int | None = None
+
+    @property
+    def is_behind(self) -> bool:
+        """There is more in it than was read so far."""
+        return self.due_ms == 0 and self.seen is None
 
 
 class Follower:
@@ -90,7 +97,7 @@ class Follower:
     ) -> None:
         self._store, self._clock, self._executor = store, clock, executor
         self._pace, self._find, self._probe = pace or Pace(), find, probe
-        self._follows: dict[str, Follow] = {}
+        self._follows: dict[tuple[str, str], Follow] = {}
         self._nudged: dict[str, str | None] = {}
         self._told: dict[str, str] = {}
         self._sought_ms: dict[str, int] = {}
@@ -127,18 +134,22 @@ class Follower:
         ids = {session.id for session in chosen}
         self._told = {id: path for id, path in (self._told | _named(nudged)).items() if id in ids}
         self._sought_ms = {id: at for id, at in self._sought_ms.items() if id in ids}
-        follows: dict[str, Follow] = {}
+        follows: dict[tuple[str, str], Follow] = {}
         for session in chosen:
             path = session.transcript or self._told.get(session.id) or await self._seek(session, now_ms)
-            one = self._follows.get(session.id)
-            if path is not None and (one is None or one.path != path):
-                one = Follow(session, path)
-            if one is not None and path is not None:
-                one.session = session
-                follows[session.id] = one
-        unread = [one for id, one in self._follows.items() if id not in ids and one.due_ms == 0 and one.seen is None]
-        follows.update({one.session.id: one for one in unread[: self._pace.sessions_max]})
-        self._follows = follows
+            if path is not None:
+                one = self._follows.get((session.id, path)) or Follow(session, path)
+                one.session, one.left_ms = session, None
+                follows[session.id, path] = one
+        left = {
+            key: one for key, one in self._follows.items() if key not in follows and self._lingers(one, ids, now_ms)
+        }
+        self._follows = follows | dict(islice(left.items(), self._pace.sessions_max))
+
+    def _lingers(self, one: Follow, ids: set[str], now_ms: int) -> bool:
+        """What is begun is read to its end. A session that went on in another file may still finish the one before."""
+        one.left_ms = now_ms if one.left_ms is None else one.left_ms
+        return one.is_behind or (one.session.id in ids and now_ms - one.left_ms < LINGER_MS)
 
     async def _living(self) -> list[Session]:
         """One that ended a moment ago still counts: its last lines may be written after its last hook."""

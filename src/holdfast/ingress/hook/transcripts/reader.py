@@ -91,8 +91,13 @@ def head_of(path: str) -> str | None:
 
 
 def last_words(agent: str, path: str) -> LastWords | None:
-    """Title, last prompt of the user and last answer, read from the end; None if the transcript tells none of them."""
-    format = format_of(agent)
+    """Title, last prompt of the user and last answer, read from the end.
+
+    None if the transcript tells none of them, or is of a CLI whose transcripts are not known here.
+    """
+    format = FORMATS.get(agent)
+    if format is None:
+        return None
     with opened(path) as file:
         words = LastWords()
         for count in LOOK_BACK_BYTES:
