@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from holdfast.daemon.loop import Loop
 from holdfast.domain.errors import StreamClosed
 from holdfast.domain.event import iso_time, new_event
 from holdfast.domain.session import SessionChange, SessionState
@@ -24,7 +25,7 @@ from holdfast.ingress.hook import follower as module
 from holdfast.ingress.hook.follower import READER, Follower, Pace
 from holdfast.ingress.hook.transcripts.output import digest
 from holdfast.ingress.hook.transcripts.reader import head_of
-from holdfast.ports import Inline, Threads, no_probe
+from holdfast.ports import Inline, SystemClock, Threads, no_probe
 from holdfast.store.base import Store
 from holdfast.store.open import open_store
 from holdfast.testing.clock import ManualClock, SeededChance
@@ -547,3 +548,21 @@ async def test_files_are_read_away_from_the_event_loop(world: World, monkeypatch
     assert await world.output() == ["one"]
     assert threads
     assert threading.get_ident() not in threads
+
+
+async def test_in_the_daemons_loop_a_nudge_brings_what_was_said(world: World) -> None:
+    executor, loop = Threads("test-transcripts"), Loop(SeededChance(1))
+    follower = Follower(world.store, SystemClock(), executor)
+    stored = asyncio.Event()
+    world.store.on_change(lambda what: stored.set())
+    await world.session(transcript=None)
+    append(world.path(), line("one"))
+    follower.wake = loop.add(follower, poll_s=3600)
+    follower.nudge("s", str(world.path()))
+    async with asyncio.timeout(30):
+        while await world.output() != ["one"]:
+            await stored.wait()
+            stored.clear()
+    assert loop.health() == {"transcripts": "ok"}
+    await loop.stop()
+    executor.close()
