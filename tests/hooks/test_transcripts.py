@@ -1,0 +1,482 @@
+"""Transcripts: read in whole lines while they grow, whatever they hold."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.domain.errors import BadInput
+from holdfast.domain.event import parse_time
+from holdfast.ingress.hook.transcripts import FORMATS, Entry, LastWords, find_transcript, last_words, read
+from holdfast.ingress.hook.transcripts import file as transcript_file
+from holdfast.ingress.hook.transcripts.entry import TEXT_MAX, clip, one_line, tool_line
+from holdfast.ingress.hook.transcripts.reader import end_of, start_at
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "transcripts"
+FILES = {"claude": "claude.jsonl", "codex": "codex-rollout.jsonl", "gemini": "gemini.jsonl"}
+
+GOLDEN = {
+    "claude": [
+        ("user", "Run the tests please", "2026-11-15T22:14:32.548Z", "c7490b8c-456a-40ea-9beb-03716893cc35", 0),
+        ("assistant", "Running a command.", "2026-11-15T22:14:32.661Z", "c61fa9a4-1a21-4bbf-b772-d430dc2a0a2b", 0),
+        ("tool", "Bash: echo 12 passed", "2026-11-15T22:14:32.677Z", "toolu_6b3d134b468447d39305", 0),
+        ("tool", "Bash: exit 3", "2026-11-15T22:14:32.690Z", "toolu_f44ae8d9c53f4086bed1", 0),
+        (
+            "assistant",
+            "All done: 12 tests pass.",
+            "2026-11-15T22:14:32.874Z",
+            "f738b1c7-c08e-45e8-9da3-35be85de915f",
+            0,
+        ),
+    ],
+    "codex": [
+        ("user", "Run the tests", "2026-11-15T22:15:59.737Z", "msg_01a1e148-13f9-73e3-b5f3-aeb185032fa1", 0),
+        ("tool", "exec_command: echo 12 passed", "2026-11-15T22:15:59.787Z", "call_a5c804fe", 0),
+        ("assistant", "All done: 12 tests pass.", "2026-11-15T22:16:00.009Z", "msg_1", 0),
+    ],
+    "gemini": [
+        (
+            "injected",
+            "<session_context>\nThis is the Gemini CLI…",
+            "2026-11-15T22:16:52.315Z",
+            "d04923d38bb0f6017037e74183378ef4",
+            0,
+        ),
+        ("user", "Run the tests", "2026-11-15T22:16:52.394Z", "dd6fd895-7b98-4914-8624-8ebdb7e49fb8", 0),
+        (
+            "tool",
+            "run_shell_command: echo 12 passed",
+            "2026-11-15T22:16:52.695Z",
+            "run_shell_command__run_shell_command_1794781012517_0",
+            1,
+        ),
+        (
+            "assistant",
+            "All done: 12 tests pass.",
+            "2026-11-15T22:16:52.987Z",
+            "1319a287-d7e6-4712-9b7e-00c028e50ccb",
+            0,
+        ),
+    ],
+}
+agents = pytest.mark.parametrize("agent", FILES)
+
+
+def fixture(agent: str) -> str:
+    return str(FIXTURES / FILES[agent])
+
+
+def brief(entry: Entry) -> tuple[object, ...]:
+    return ("injected" if entry.injected else entry.kind, entry.text, entry.at, entry.id, entry.part)
+
+
+def read_all(agent: str, path: str, most_bytes: int = 1 << 20) -> list[Entry]:
+    entries: list[Entry] = []
+    offset, mark = 0, None
+    while True:
+        batch = read(agent, path, offset, most_bytes, mark)
+        assert not batch.replaced
+        entries += batch.entries
+        if batch.next_offset == offset:
+            return entries
+        offset, mark = batch.next_offset, batch.mark
+
+
+def write(path: Path, *records: object) -> str:
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    return str(path)
+
+
+def entries_of(agent: str, tmp_path: Path, *records: object) -> list[Entry]:
+    return read_all(agent, write(tmp_path / "t.jsonl", *records))
+
+
+@agents
+def test_the_fixture_gives_the_golden_entries(agent: str) -> None:
+    entries = read_all(agent, fixture(agent))
+    assert [brief(entry) for entry in entries] == GOLDEN[agent]
+    batch = read(agent, fixture(agent), 0, 1 << 20)
+    assert (batch.unknown, batch.broken, batch.oversized, batch.more) == (0, 0, 0, False)
+    assert batch.next_offset == os.stat(fixture(agent)).st_size
+    raw = Path(fixture(agent)).read_bytes()
+    for entry in entries:
+        assert raw[: entry.offset] == b"" or raw[: entry.offset].endswith(b"\n")
+
+
+@agents
+@pytest.mark.parametrize("most_bytes", [1, 100, 1000, 3000])
+def test_reading_in_small_pieces_gives_the_same(agent: str, most_bytes: int) -> None:
+    assert read_all(agent, fixture(agent), most_bytes) == read_all(agent, fixture(agent))
+
+
+@agents
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_reading_while_it_is_written_gives_the_same_as_reading_at_once(
+    agent: str, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    raw = Path(fixture(agent)).read_bytes()
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(raw)), max_size=12)))
+    path = tmp_path_factory.mktemp("growing") / "t.jsonl"
+    path.touch()
+    found: list[Entry] = []
+    offset, mark = 0, None
+    for start, end in zip([0, *cuts], [*cuts, len(raw)], strict=True):
+        with path.open("ab") as file:
+            file.write(raw[start:end])
+        for _ in range(data.draw(st.integers(0, 3))):
+            batch = read(agent, str(path), offset, data.draw(st.integers(1, 9000)), mark)
+            found, offset, mark = found + batch.entries, batch.next_offset, batch.mark
+    while (batch := read(agent, str(path), offset, 2000, mark)).next_offset != offset:
+        found, offset, mark = found + batch.entries, batch.next_offset, batch.mark
+    assert found == read_all(agent, fixture(agent))
+
+
+@agents
+def test_cut_at_any_byte_it_never_raises_and_never_says_a_wrong_thing(agent: str, tmp_path: Path) -> None:
+    raw = Path(fixture(agent)).read_bytes()
+    whole = read_all(agent, fixture(agent))
+    path = tmp_path / "cut.jsonl"
+    path.write_bytes(raw)
+    for size in range(len(raw), -1, -1):
+        os.truncate(path, size)
+        batch = read(agent, str(path), 0, 1 << 20)
+        lines = raw[:size].rfind(b"\n") + 1
+        assert batch.entries == [entry for entry in whole if entry.offset < lines]
+        assert (batch.next_offset, batch.broken) == (lines, 0)
+        if size % 7 == 0 or raw[size - 1 : size] == b"\n":
+            words = last_words(agent, str(path)) or ()
+            assert {text for text in words if text is not None} <= {entry.text for entry in whole}
+
+
+@agents
+def test_a_beginning_cut_off_at_any_byte_never_raises(agent: str, tmp_path: Path) -> None:
+    """Every line may be half a line, from the front as well."""
+    raw = Path(fixture(agent)).read_bytes()
+    texts = {entry.text for entry in read_all(agent, fixture(agent))}
+    path = tmp_path / "cut.jsonl"
+    for start in range(0, len(raw), 13):
+        path.write_bytes(raw[start:])
+        assert {entry.text for entry in read(agent, str(path), 0, 1 << 20).entries} <= texts
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["type", "text", "id"]), inner),
+    max_leaves=6,
+)
+NAMES = [
+    "type", "message", "content", "payload", "timestamp", "uuid", "text", "name", "input", "arguments", "role", "item",
+    "$set", "messages", "toolCalls", "args", "summary", "aiTitle", "isSidechain", "isMeta", "promptSource", "action",
+    "thread_name", "sessionId", "kind", "source", "command", "id", "call_id", "model",
+]  # fmt: skip
+TYPES = [
+    "user", "assistant", "text", "tool_use", "response_item", "message", "function_call", "custom_tool_call", "gemini",
+    "local_shell_call", "web_search_call", "event_msg", "thread_name_updated", "summary", "ai-title", "subagent",
+]  # fmt: skip
+SHAPED = st.recursive(
+    JSON | st.sampled_from(TYPES),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=6),
+    max_leaves=12,
+)
+
+
+@agents
+@settings(max_examples=100, deadline=None)
+@given(record=st.dictionaries(st.sampled_from(NAMES), SHAPED, max_size=8), kind=st.sampled_from(TYPES))
+def test_whatever_a_line_holds_nothing_is_raised(agent: str, record: dict[str, object], kind: str) -> None:
+    for one in (record, {**record, "type": kind}, {"type": "response_item", "payload": {**record, "type": kind}}):
+        for entry in FORMATS[agent].entries(one) or []:
+            assert entry.text.strip()
+            assert len(entry.text) <= TEXT_MAX + 40
+            entry.text.encode("utf-8")
+        FORMATS[agent].is_subagent(one)
+
+
+@agents
+def test_strange_lines_are_left_out_and_counted(agent: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    good = Path(fixture(agent)).read_bytes()
+    bad = [b"{", b"\xff\xfe", b"[1]", b"17", b"null", b"[" * 100_000, b'{"a":' + b"9" * 5000 + b"}", b'"text"']
+    path.write_bytes(b"".join(line + b"\n" for line in bad) + b'\n  \n{"type":"from-the-future"}\n' + good)
+    batch = read(agent, str(path), 0, 1 << 20)
+    assert (batch.broken, batch.unknown) == (len(bad), 1)
+    assert [brief(entry) for entry in batch.entries] == GOLDEN[agent]
+
+
+def test_a_line_too_long_to_hold_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transcript_file, "LINE_MAX", 2000)
+    good = Path(fixture("codex")).read_bytes()
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(b'{"type":"' + b"x" * 9000 + b'"}\n' + good + b'{"half":"' + b"x" * 9000)
+    for most_bytes in (10, 1500, 1 << 20):
+        assert [brief(entry) for entry in read_all("codex", str(path), most_bytes)] == GOLDEN["codex"]
+    assert read("codex", str(path), 0, 100).oversized == 1
+    assert read("codex", str(path), 0, 1 << 20).oversized == 1
+
+
+def test_a_file_that_was_cut_short_or_replaced_begins_anew(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    raw = Path(fixture("claude")).read_bytes()
+    path.write_bytes(raw)
+    first = read("claude", str(path), 0, 1 << 20)
+    path.write_bytes(raw[:900])
+    again = read("claude", str(path), first.next_offset)
+    assert (again.replaced, again.next_offset, again.entries) == (True, 0, [])
+    path.write_bytes(raw + b"{}\n")
+    on = read("claude", str(path), first.next_offset, mark=first.mark)
+    assert (on.replaced, on.unknown) == (False, 1)
+    end = raw[-40:]
+    path.write_bytes(raw[:-40] + end.replace(b"a", b"b") + b"{}\n")
+    assert end != end.replace(b"a", b"b")
+    assert read("claude", str(path), first.next_offset, mark=first.mark).replaced
+    other = Path(fixture("codex")).read_bytes()
+    path.write_bytes(other + raw)
+    assert read("claude", str(path), first.next_offset, mark=first.mark).replaced
+
+
+def test_subagents_are_told_apart(tmp_path: Path) -> None:
+    claude = {"type": "assistant", "uuid": "u", "message": {"content": [{"type": "text", "text": "I am another"}]}}
+    assert [entry.subagent for entry in entries_of("claude", tmp_path, {**claude, "isSidechain": True}, claude)] == [
+        True,
+        False,
+    ]
+    said = {"type": "response_item", "payload": {"type": "message", "role": "assistant", "content": [{"text": "hi"}]}}
+    meta = {"type": "session_meta", "payload": {"source": {"subagent": {"thread_spawn": {}}}}}
+    assert [entry.subagent for entry in entries_of("codex", tmp_path, meta, said)] == [True]
+    assert [entry.subagent for entry in entries_of("codex", tmp_path, {"type": "session_meta"}, said)] == [False]
+    kind = {"sessionId": "s", "kind": "subagent"}
+    assert [e.subagent for e in entries_of("gemini", tmp_path, kind, {"type": "gemini", "content": "hi"})] == [True]
+
+
+@pytest.mark.parametrize(
+    ("record", "text", "injected"),
+    [
+        ({"message": {"content": "Fix it"}}, "Fix it", False),
+        ({"message": {"content": "Fix it"}, "isMeta": True}, "Fix it", True),
+        ({"message": {"content": "Fix it"}, "isCompactSummary": True}, "Fix it", True),
+        ({"message": {"content": "Fix it"}, "promptSource": "loop_wakeup"}, "Fix it", True),
+        ({"message": {"content": "Fix it"}, "promptSource": "user"}, "Fix it", False),
+        ({"message": {"content": "<task-notification>done"}}, "<task-notification>done", True),
+        ({"message": {"content": [{"type": "text", "text": "<system-reminder>x"}]}}, "<system-reminder>x", True),
+        (
+            {"message": {"content": "<command-message>r</command-message><command-name>/review</command-name>"}},
+            "/review",
+            False,
+        ),
+        (
+            {"message": {"content": "<command-name>/review</command-name><command-args>main.py</command-args>"}},
+            "/review main.py",
+            False,
+        ),
+        ({"message": {"content": "<bash-input>ls -l</bash-input>"}}, "!ls -l", False),
+        ({"message": {"content": "<bash-stdout>a</bash-stdout>"}}, "<bash-stdout>a</bash-stdout>", True),
+    ],
+)
+def test_what_a_program_wrote_is_not_the_users(
+    tmp_path: Path, record: dict[str, object], text: str, injected: bool
+) -> None:
+    [entry] = entries_of("claude", tmp_path, {"type": "user", **record})
+    assert (entry.kind, entry.text, entry.injected) == ("user", text, injected)
+
+
+def test_codex_context_is_marked_as_injected(tmp_path: Path) -> None:
+    def user(text: str) -> dict[str, object]:
+        return {"type": "response_item", "payload": {"type": "message", "role": "user", "content": [{"text": text}]}}
+
+    texts = ["<environment_context>x", "# AGENTS.md instructions for /src", "Fix it"]
+    assert [e.injected for e in entries_of("codex", tmp_path, *map(user, texts))] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "line"),
+    [
+        ("Bash", {"description": "Run", "command": "make\n  test"}, "Bash: make test"),
+        ("Edit", {"old_string": "a", "new_string": "b", "file_path": "/src/a.py"}, "Edit: /src/a.py"),
+        ("Grep", {"path": "/src", "pattern": "def"}, "Grep: def"),
+        ("shell", {"command": ["bash", "-lc", "ls -l"]}, "shell: ls -l"),
+        ("shell", {"command": ["git", "status"]}, "shell: git status"),
+        ("mcp__x__y", {"colour": "red"}, "mcp__x__y: red"),
+        ("Wait", {}, "Wait"),
+        ("Wait", None, "Wait"),
+        ("Wait", {"seconds": 3}, "Wait"),
+        ("Bash", {"command": "x" * 500}, "Bash: " + "x" * 200 + "…"),
+        ("Bash", {"command": "printf '\x1b[31m'"}, "Bash: printf '\ufffd[31m'"),
+    ],
+)
+def test_a_call_is_told_in_one_line(name: str, arguments: object, line: str) -> None:
+    assert tool_line(name, arguments) == line
+
+
+def test_a_patch_is_told_by_its_file(tmp_path: Path) -> None:
+    patch = "*** Begin Patch\n*** Update File: src/a.py\n@@\n-a\n+b\n*** End Patch"
+    call = {"type": "custom_tool_call", "name": "apply_patch", "input": patch, "call_id": "c"}
+    [entry] = entries_of("codex", tmp_path, {"type": "response_item", "payload": call})
+    assert (entry.text, entry.tool) == ("apply_patch: src/a.py", "apply_patch")
+
+
+def test_long_and_unstorable_text_is_cut_and_cleaned() -> None:
+    assert clip("x" * (TEXT_MAX + 1)) == "x" * TEXT_MAX + f"… [cut: {TEXT_MAX + 1:,} characters]"
+    assert clip("a\x00b\ud800c") == "a\ufffdb?c"
+    assert one_line(" \n ") == ""
+
+
+@agents
+def test_the_last_words_of_the_fixture(agent: str) -> None:
+    prompt = "Run the tests please" if agent == "claude" else "Run the tests"
+    assert last_words(agent, fixture(agent)) == LastWords(None, prompt, "All done: 12 tests pass.")
+
+
+def test_titles(tmp_path: Path) -> None:
+    said = {"type": "assistant", "uuid": "leaf-1", "message": {"content": [{"type": "text", "text": "Hello"}]}}
+    strange = {"type": "summary", "summary": "Of another session", "leafUuid": "leaf-9"}
+    own = {"type": "summary", "summary": "Greeting", "leafUuid": "leaf-1"}
+    path = tmp_path / "t.jsonl"
+    assert last_words("claude", write(path, said, strange)) == LastWords(None, None, "Hello")
+    assert last_words("claude", write(path, said, own, strange)) == LastWords("Greeting", None, "Hello")
+    titled = [{"type": "ai-title", "aiTitle": title} for title in ("Old", "New")]
+    assert last_words("claude", write(path, titled[0], said, titled[1], own)) == LastWords("New", None, "Hello")
+    named = {"type": "event_msg", "payload": {"type": "thread_name_updated", "thread_name": "Tests"}}
+    assert last_words("codex", write(path, named)) == LastWords("Tests")
+    assert last_words("gemini", write(path, {"$set": {"summary": "Tests"}})) == LastWords("Tests")
+    assert last_words("codex", write(path, {"type": "session_meta"})) is None
+
+
+def test_last_words_are_the_users_and_the_agents_own(tmp_path: Path) -> None:
+    def line(kind: str, text: str, **more: object) -> dict[str, object]:
+        return {"type": kind, "message": {"content": [{"type": "text", "text": text}]}, **more}
+
+    path = write(
+        tmp_path / "t.jsonl",
+        line("user", "Mine"),
+        line("assistant", "Yours"),
+        line("user", "<task-notification>", isMeta=True),
+        line("assistant", "A subagent's", isSidechain=True),
+        line("user", "To a subagent", isSidechain=True),
+        line("assistant", "API Error: 500", isApiErrorMessage=True),
+    )
+    assert last_words("claude", path) == LastWords(None, "Mine", "Yours")
+
+
+def test_last_words_of_a_long_transcript_are_read_from_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    title = json.dumps({"type": "ai-title", "aiTitle": "At the front"}).encode() + b"\n"
+    noise = json.dumps({"type": "progress", "data": "x" * 1000}).encode() + b"\n"
+    raw = Path(fixture("claude")).read_bytes()
+    path.write_bytes(title + noise * 20_000 + raw + noise * 900)
+    assert last_words("claude", str(path)) == LastWords(
+        "At the front", "Run the tests please", "All done: 12 tests pass."
+    )
+    path.write_bytes(raw + noise * 6000)
+    assert last_words("claude", str(path)) is None  # too far back to be worth the reading
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_the_place_of_a_moment_is_behind_the_last_line_before_it(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    times = sorted(data.draw(st.lists(st.integers(0, 5_000), min_size=1, max_size=300)))
+    timed = data.draw(st.lists(st.booleans(), min_size=len(times), max_size=len(times)))
+    width = data.draw(st.sampled_from([1, 2_000, 30_000 if len(times) < 40 else 3_000]))
+    path = tmp_path_factory.mktemp("timed") / "t.jsonl"
+    ends, at = [], 0
+    with path.open("wb") as file:
+        for ms, has_time in zip(times, timed, strict=True):
+            stamp = {"timestamp": f"2026-01-01T00:00:0{ms // 1000}.{ms % 1000:03d}Z"} if has_time else {}
+            raw = json.dumps({**stamp, "pad": "x" * width}).encode() + b"\n"
+            at += file.write(raw)
+            ends.append(at)
+        file.write(b'{"half')
+    since = data.draw(st.integers(0, 5_001))
+    begin_ms = parse_time("2026-01-01T00:00:00Z", "t")
+    wanted = max((end for end, ms, t in zip(ends, times, timed, strict=True) if t and ms < since), default=0)
+    assert start_at(str(path), begin_ms + since) == wanted
+    assert end_of(str(path)) == at
+
+
+def test_what_is_not_a_plain_file_of_ours_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = tmp_path / "real.jsonl"
+    real.write_bytes(Path(fixture("claude")).read_bytes())
+    link, fifo, folder, listening = (tmp_path / f"{name}.jsonl" for name in ("link", "fifo", "folder", "socket"))
+    link.symlink_to(real)
+    os.mkfifo(fifo)
+    folder.mkdir()
+    with socket.socket(socket.AF_UNIX) as server:
+        monkeypatch.chdir(tmp_path)  # the name of a socket may not be long
+        server.bind(listening.name)
+        for path in (link, fifo, folder, listening):
+            with pytest.raises(BadInput, match="is not a plain file"):
+                read("claude", str(path))
+            with pytest.raises(BadInput, match="is not a plain file"):
+                last_words("claude", str(path))
+    for name in ("real.jsonl", f"{tmp_path}/x/../real.jsonl", f"{tmp_path}/real.txt", f"{tmp_path}/a\x00b.jsonl", ""):
+        with pytest.raises(BadInput, match="is not an absolute path"):
+            read("claude", name)
+    with pytest.raises(BadInput, match="cannot be read; known are"):
+        read("cobol", str(real))
+    assert last_words("cobol", str(real)) is None
+    with pytest.raises(FileNotFoundError):
+        read("claude", str(tmp_path / "missing.jsonl"))
+
+
+def test_another_users_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "t.jsonl", {"type": "user"})
+    if os.geteuid() == 0:
+        os.chown(path, 12345, 12345)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    with pytest.raises(BadInput, match="belongs to another user"):
+        read("claude", path)
+
+
+ID = "01a1e148-133f-7263-8540-4d643c50c254"
+
+
+def test_a_rollout_is_found_by_its_id_the_newest_first(tmp_path: Path) -> None:
+    environ = {"CODEX_HOME": str(tmp_path), "HOME": "/nowhere"}
+    assert find_transcript("codex", ID, environ) is None
+    paths = []
+    for day in ("2025/12/31", "2026/02/03", "2026/11/15"):
+        folder = tmp_path / "sessions" / day
+        folder.mkdir(parents=True)
+        path = folder / f"rollout-{day.replace('/', '-')}T22-15-59-{ID}.jsonl"
+        path.write_bytes(b"{}\n")
+        (folder / f"rollout-{day.replace('/', '-')}T23-00-00-{ID[:-1]}0.jsonl").write_bytes(b"{}\n")
+        paths.append(path)
+    assert find_transcript("codex", ID, environ) == str(paths[2])
+    paths[2].unlink()
+    paths[2].symlink_to(paths[0])
+    assert find_transcript("codex", ID, environ) == str(paths[1])
+    assert find_transcript("codex", "4d643c50c254", environ) is None  # the end of an id is not the id
+    for name in ("../x", "", "*", ".", "a/b", "x" * 200):
+        assert find_transcript("codex", name, environ) is None
+    assert find_transcript("claude", ID, environ) is None
+
+
+def test_a_link_to_a_folder_is_not_entered(tmp_path: Path) -> None:
+    real = tmp_path / "elsewhere" / "11" / "15"
+    real.mkdir(parents=True)
+    (real / f"rollout-2026-11-15T22-15-59-{ID}.jsonl").write_bytes(b"{}\n")
+    (tmp_path / "sessions").mkdir()
+    (tmp_path / "sessions" / "2026").symlink_to(tmp_path / "elsewhere")
+    assert find_transcript("codex", ID, {"CODEX_HOME": str(tmp_path)}) is None
+
+
+def test_a_chat_of_gemini_is_found_and_known_by_its_first_line(tmp_path: Path) -> None:
+    native_id = "5c939c92-0c25-4e6b-8cd0-6c9e3d799f2b"
+    environ = {"HOME": str(tmp_path)}
+    for project, id, stamp in (("shop", native_id, "15T22-16"), ("zoo", "5c939c92-other", "15T22-17")):
+        folder = tmp_path / ".gemini" / "tmp" / project / "chats"
+        folder.mkdir(parents=True)
+        write(folder / f"session-2026-11-{stamp}-5c939c92.jsonl", {"sessionId": id})
+    found = find_transcript("gemini", native_id, environ)
+    assert found == str(tmp_path / ".gemini/tmp/shop/chats/session-2026-11-15T22-16-5c939c92.jsonl")
+    assert find_transcript("gemini", "5c939c92-none", environ) is None
+    assert find_transcript("gemini", native_id, {"HOME": "/nowhere", "GEMINI_CLI_HOME": str(tmp_path)}) == found
