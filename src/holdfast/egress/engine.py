@@ -61,6 +61,7 @@ class Held:
     kind: str
     terms: Terms
     claimed_at_ms: int
+    lease_until_ms: int
     started_at_ms: int = 0
     deadline_ms: int = 0
     worker: asyncio.Task[None] | None = None
@@ -157,8 +158,11 @@ class Engine:
         for kind, lease_ms in LEASE_MS.items():
             asked = {id: item for id, item in self._held.items() if item.kind == kind and not item.lost}
             if asked:
+                until_ms = self._clock.boot_ms() + lease_ms
                 for id in await self._deliveries.renew([item.claim for item in asked.values()], lease_ms):
                     self._lose(asked[id])  # it, and not what may have been claimed in its place meanwhile
+                for item in asked.values():
+                    item.lease_until_ms = until_ms
         return min(LEASE_MS.values()) / 4000
 
     async def expire(self) -> float | None:
@@ -246,9 +250,10 @@ class Engine:
             after_queue=self._after_queue,
             suspects=_suspects(self._held.values()) == _suspects(ending),
         )
+        asked_ms = self._clock.boot_ms()  # the lease began no earlier
         claimed = await self._deliveries.claim(request)
         self._after_queue = claimed.after_queue
-        refused = [claim for claim in claimed.claims if not self._accept(claim)]
+        refused = [claim for claim in claimed.claims if not self._accept(claim, asked_ms)]
         for queue in {claim.queue for claim in claimed.claims} & self._lines.keys():
             self._feed(queue)
         if refused:
@@ -284,7 +289,7 @@ class Engine:
             room[id] = max(0, line.window - held)
         return room
 
-    def _accept(self, claim: Claim) -> bool:
+    def _accept(self, claim: Claim, asked_ms: int) -> bool:
         """Whether it may be held; what is not accepted goes back."""
         kind = claim.delivery.address.partition(":")[0]
         kind = "https" if kind == "http" else kind
@@ -292,7 +297,7 @@ class Engine:
         gate = self._gatekeeper if kind == "https" else None
         if gate is not None and not gate.admit(claim.delivery.address, terms.interval_us):
             return False
-        held = Held(claim, kind, terms, self._clock.now_ms(), gate=gate)
+        held = Held(claim, kind, terms, self._clock.now_ms(), asked_ms + LEASE_MS[kind], gate=gate)
         line = self._lines.get(claim.queue)
         if line is None:
             line = self._lines[claim.queue] = Line(window=terms.concurrency)
@@ -332,7 +337,7 @@ class Engine:
         claim = held.claim
         if held.gate is not None and held.terms.interval_us:
             await held.gate.turn(claim.delivery.address, held.terms.interval_us)
-        if held.lost:
+        if held.lost or await self._ran_out(held):
             return Retry("the lease was lost before it began")
         if claim.starts > STARTS_MAX:
             return Dead(
@@ -350,6 +355,16 @@ class Engine:
             return Retry(describe(error))
         finally:
             held.worker = None
+
+    async def _ran_out(self, held: Held) -> bool:
+        """After standing still, or waiting long for a turn, ask whether it is still ours before beginning."""
+        now_ms = self._clock.boot_ms()
+        if now_ms < held.lease_until_ms:
+            return False
+        lost = await self._deliveries.renew([held.claim], LEASE_MS[held.kind])
+        held.lease_until_ms = now_ms + LEASE_MS[held.kind]
+        held.lost = held.lost or bool(lost)
+        return held.lost
 
     def _lose(self, held: Held) -> None:
         """The lease is not ours any more: stop the work if it has begun, and forget its outcome."""

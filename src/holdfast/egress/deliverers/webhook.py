@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 READ_MAX = 16 * 1024
 SHOWN_MAX = 500
 KEEPALIVE_S = 15.0
+RESEND_MS = 1000
 WHOLE_MAX = 64 * 1024
 ROUTES_MAX = 1024
 RETRIED_4XX = frozenset({408, 425, 429})
@@ -223,7 +224,8 @@ class WebhookDeliverer:
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
             # A kept connection that its server closed in the same moment says nothing about the receiver. The id
             # makes sending once more safe, and it is not worth one of the delivery's attempts.
-            if exchange.dialled:
+            # After a while it is not the same moment, and somebody else may hold the delivery by now.
+            if exchange.dialled or self._clock.boot_ms() - exchange.began_ms > RESEND_MS:
                 raise
             await self._post(session, url, headers, body, exchange)
 

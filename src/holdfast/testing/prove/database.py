@@ -24,7 +24,7 @@ JOIN holdfast.events e ON e.n = d.event JOIN holdfast.queues q ON q.id = d.queue
 WHERE r.token IS NOT NULL AND {_MINE}"""
 _COUNTS = "SELECT (SELECT count(*) FROM holdfast.ready), (SELECT count(*) FROM holdfast.unrouted)"
 _ENDED = "SELECT id, state, reason, generation FROM holdfast.deliveries WHERE state <> 'pending'"
-_EVENTS = "SELECT id, stream, seq, dedup_key, payload FROM holdfast.events ORDER BY n"
+_EVENTS = "SELECT id, stream, seq, dedup_key, payload FROM holdfast.events WHERE source <> 'holdfast' ORDER BY n"
 _DELIVERIES = """
 SELECT d.id, e.id, q.contract, d.lane, d.state, d.reason, d.attempts, d.generation, d.settled_at,
        d.handed_until IS NOT NULL OR EXISTS (SELECT FROM holdfast.ready r WHERE r.delivery = d.id)

@@ -17,7 +17,8 @@ SELECT q.contract, e.id FROM holdfast_ready r JOIN holdfast_deliveries d ON d.id
 JOIN holdfast_events e ON e.n = d.event JOIN holdfast_queues q ON q.id = d.queue WHERE r.token IS NOT NULL"""
 _DUE = "SELECT count(*) FROM holdfast_ready WHERE token IS NOT NULL OR due_at <= ?"
 _ENDED = "SELECT id, state, reason, generation FROM holdfast_deliveries WHERE state <> 'pending'"
-_EVENTS = "SELECT id, stream, seq, dedup_key, payload FROM holdfast_events ORDER BY n"
+# News of the house itself were accepted from nobody.
+_EVENTS = "SELECT id, stream, seq, dedup_key, payload FROM holdfast_events WHERE source <> 'holdfast' ORDER BY n"
 _DELIVERIES = """
 SELECT d.id, e.id, q.contract, d.lane, d.state, d.reason, d.attempts, d.generation, d.settled_at,
        d.handed_until IS NOT NULL OR EXISTS (SELECT 1 FROM holdfast_ready r WHERE r.delivery = d.id)
