@@ -31,6 +31,7 @@ COMMANDS = {
     "contracts": Entry("Work", "Say who wants which events, where.", f"{CLI}.contracts"),
     "status": Entry("Look", "Say what is true right now.", f"{CLI}.care"),
     "events": Entry("Look", "Look at events, and route again those nobody wanted.", f"{CLI}.events"),
+    "sessions": Entry("Look", "Look at the sessions of agents, and close one.", f"{CLI}.sessions"),
     "streams": Entry("Look", "Look at streams.", f"{CLI}.streams"),
     "receipts": Entry("Look", "Look at the receipts, and verify that they are whole.", f"{CLI}.receipts"),
     "deliveries": Entry("Repair", "Look at deliveries, retry or cancel one.", f"{CLI}.deliveries"),

@@ -16,6 +16,7 @@ import yaml
 from holdfast.daemon.subscriptions import read_subscriptions
 from holdfast.domain.errors import BadConfig
 from holdfast.domain.event import show
+from holdfast.domain.hook import EVENT_TYPES
 from holdfast.domain.retry import POLICIES, Policy
 from holdfast.store.base import Retention
 
@@ -39,6 +40,7 @@ class Config:
     policies: Mapping[str, Policy]
     subscriptions: tuple[Any, ...] = ()
     disable_after_ms: int = 0
+    session_events: tuple[str, ...] = EVENT_TYPES
 
 
 def default_text() -> str:
@@ -133,6 +135,9 @@ def _build(settings: Mapping[str, Any]) -> Config:
     for item in (*server["hosts"], *settings["egress"]["allow"]):
         if not isinstance(item, str):
             raise BadConfig(f"server.hosts and egress.allow list texts, not {show(item)}")
+    for item in settings["sessions"]["events"]:
+        if item not in EVENT_TYPES:
+            raise BadConfig(f"sessions.events names {show(item)}; known are {', '.join(EVENT_TYPES)}")
     policies = {**POLICIES, **{name: _policy(name, value) for name, value in settings["policies"].items()}}
     subscriptions = settings["hooks"]["subscriptions"]
     read_subscriptions(subscriptions, policies, now_ms=0)
@@ -155,6 +160,7 @@ def _build(settings: Mapping[str, Any]) -> Config:
         policies=policies,
         subscriptions=tuple(subscriptions),
         disable_after_ms=round(settings["egress"]["disable_after_days"] * _DAY_MS),
+        session_events=tuple(settings["sessions"]["events"]),
     )
 
 

@@ -82,7 +82,7 @@ class Registry:
 def _target(contract: Contract, queue: int, event: Event) -> Target:
     address = contract.address
     lane = lane_key(address.kind, address.text, contract.id, _stream(event), contract.is_ordered)
-    return Target(queue, address.text, address.kind, lane, burst_key(address.text, event.type))
+    return Target(queue, address.text, address.kind, lane, _burst(address.text, event))
 
 
 def _direct(event: Event, to: str) -> list[Target]:
@@ -92,7 +92,11 @@ def _direct(event: Event, to: str) -> list[Target]:
         log.warning("event %s cannot go to its direct address: %s", event.id, error)
         return []
     lane = lane_key(address.kind, address.text, None, _stream(event), ordered=address.text == SESSIONS)
-    return [Target(None, address.text, address.kind, lane, burst_key(address.text, event.type))]
+    return [Target(None, address.text, address.kind, lane, _burst(address.text, event))]
+
+
+def _burst(address: str, event: Event) -> str | None:
+    return burst_key(address, event.type, event.properties) if address == SESSIONS else None
 
 
 def _stream(event: Event) -> str | None:
