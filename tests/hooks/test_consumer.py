@@ -147,19 +147,20 @@ async def test_the_session_before_is_ended_in_its_own_lane(house: House) -> None
 
 
 @pytest.mark.parametrize(
-    ("payload", "stream", "why"),
+    ("payload", "why"),
     [
-        ({"agent": "claude", "native_event": "Stop", "event_type": "agent_stop"}, "session:claude-s1", "no native_id"),
-        ({"agent": "claude", "native_event": "X", "event_type": "x", "native_id": "s1"}, "session:claude-s1", "unknown"),
-        ({"agent": "claude", "native_event": "Stop", "event_type": "agent_stop", "native_id": "s2"}, "session:claude-s1",
-         "another stream"),
-        (["no", "object"], "session:claude-s1", "must be an object"),
+        ({"agent": "claude", "native_event": "Stop", "event_type": "agent_stop"}, "no native_id"),
+        ({"agent": "claude", "native_event": "X", "event_type": "x", "native_id": "s1"}, "unknown"),
+        ({"agent": "claude", "native_event": "Stop", "event_type": "agent_stop", "native_id": "s2"}, "another stream"),
+        (["no", "object"], "must be an object"),
     ],
-)  # fmt: skip
+)
 async def test_what_cannot_be_understood_ends_dead_with_its_reason_and_the_lane_goes_on(
-    house: House, payload: Any, stream: str, why: str
+    house: House, payload: Any, why: str
 ) -> None:
-    poison = new_event("hook.agent_stop", payload, source="hook", stream=stream, to="handler:sessions")
+    poison = new_event(
+        "hook.agent_stop", payload, source="hook", stream="session:claude-s1", to="handler:sessions"
+    )
     await house.store.events.append([poison])
     house.hook(claude("Stop", last_assistant_message="after it"))
     await house.settle()

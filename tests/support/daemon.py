@@ -57,7 +57,10 @@ class Daemon:
         if config is not None:
             (self.home / "holdfast.yml").write_text(config, encoding="utf-8")
         self._app, self._cwd, self._port = app, cwd, port
-        self.env = clean_env(self.home, {**({"PYTHONPATH": str(cwd)} if cwd else {}), **(env or {})})
+        paths = [str(cwd), os.environ.get("PYTHONPATH", "")] if cwd else []
+        self.env = clean_env(
+            self.home, {**({"PYTHONPATH": os.pathsep.join(filter(None, paths))} if cwd else {}), **(env or {})}
+        )
         self._log = self.home.with_name(self.home.name + ".log")
         self._process: subprocess.Popen[bytes] | None = None
 
