@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from holdfast.daemon.config import load_config
+from holdfast.daemon.wiring import House as DaemonHouse
 from holdfast.domain.delivery import Claim, Outcome
+from holdfast.domain.errors import BadConfig
 from holdfast.domain.event import new_event
 from holdfast.domain.hook import EVENT_TYPES
 from holdfast.domain.lifecycle import Last
@@ -20,6 +22,7 @@ from holdfast.ingress.hook.agents.codex import find_transcript
 from holdfast.ingress.importer import SpoolImport
 from holdfast.operations.sessions import SessionConsumer, SessionVerbs
 from holdfast.store.base import EventFilter
+from holdfast.store.open import open_store
 from hooks import claude, fixture, write_hook
 from house import Bench
 
@@ -158,9 +161,7 @@ async def test_the_session_before_is_ended_in_its_own_lane(house: House) -> None
 async def test_what_cannot_be_understood_ends_dead_with_its_reason_and_the_lane_goes_on(
     house: House, payload: Any, why: str
 ) -> None:
-    poison = new_event(
-        "hook.agent_stop", payload, source="hook", stream="session:claude-s1", to="handler:sessions"
-    )
+    poison = new_event("hook.agent_stop", payload, source="hook", stream="session:claude-s1", to="handler:sessions")
     await house.store.events.append([poison])
     house.hook(claude("Stop", last_assistant_message="after it"))
     await house.settle()
@@ -249,3 +250,9 @@ async def test_a_record_whose_import_was_cut_off_is_not_told_twice(house: House)
     await house.settle()
     assert (await house.types("session:claude-s1")).count("agent.agent_stop") == 1
     assert json.loads(kept.partition(b"\n")[0])["kind"] == "hook"
+
+
+def test_an_applications_handler_cannot_take_the_place_of_ours(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path}/any.db")
+    with pytest.raises(BadConfig, match="'sessions' is the house's own"):
+        DaemonHouse(store, load_config(None), None, handlers={"sessions": lambda event: None})

@@ -156,6 +156,9 @@ def test_a_late_event_adds_its_words_and_leaves_the_state(life: Life) -> None:
     life.feed(claude("Stop"))
     session = life.feed(claude("UserPromptSubmit", prompt="Earlier"), late=True)
     assert (session.state, session.last_prompt) == (S.IDLE, "Earlier")
+    life.feed(claude("UserPromptSubmit", prompt="Newer"))
+    session = life.feed(claude("UserPromptSubmit", prompt="Older"), late=True)
+    assert (session.last_prompt, session.facts["turns"]) == ("Newer", 1)
 
 
 def test_a_compaction_leaves_a_working_session_at_work(life: Life) -> None:

@@ -21,26 +21,20 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from holdfast.domain.agent_events import agent_activity, agent_event, error_event, session_event
 from holdfast.domain.event import NewEvent
 from holdfast.domain.hook import CLOSED, CONTINUED, Hook, ending
-from holdfast.domain.session import Session, SessionChange, SessionState
+from holdfast.domain.session import OVER, Session, SessionChange, SessionState
+from holdfast.domain.telling import ANSWER_MAX, MESSAGE_MAX, PROMPT_MAX, TITLE_MAX, WORD_MAX, clip_text, tell
 
-PROMPT_MAX = 4000
-ANSWER_MAX = 8000
-MESSAGE_MAX = 2000
-TITLE_MAX = 200
 TITLE_FROM_PROMPT_MAX = 80
 SUBAGENTS_MAX = 32
-WORD_MAX = 200
 
-OVER = (SessionState.ENDED, SessionState.CLOSED)
 PANE_UNSURE = frozenset({"codex"})
 """CLIs whose hooks run in a process that several terminals share: the pane they see is often another one's."""
 
 CONTINUING = frozenset({"resume", "clear", "compact"})
 _NOT_WAITING = frozenset({"auth_success", "elicitation_complete", "elicitation_response", "agent_completed"})
-_TOLD = ("user_prompt_submit", "agent_stop", "notification", "subagent_start", "subagent_stop")
+_COLUMNS = ("cwd", "pane", "transcript", "title", "last_prompt", "last_answer")
 _REVIVE = ("session_start", "user_prompt_submit")
 
 
@@ -74,12 +68,10 @@ def advance(
         **_texts(session, hook, last or _NOTHING),
         facts={**_facts(session, hook, state), **({} if before is None else {"continues": before.id})},
     )
+    if session is not None and hook.late:
+        change = _fill_in(session, change)
     after = _after(session, change)
-    news = _news(session, after, hook, before)
-    events = [*news, *_tell(after, hook)]
-    if session is not None and not news and _outside(after) != _outside(session):
-        events.append(_session_event("updated", after, hook))
-    events = [replace(event, timestamp=hook.at) for event in events]
+    events = tell(session, after, hook, before)
     if before is not None and before.state not in OVER:
         events.append(ending(before, CONTINUED, hook.at, by=hook.session_id))
     return change, events
@@ -226,91 +218,19 @@ def _by_type(session: Session | None, hook: Hook) -> dict[str, Any]:
     return {}
 
 
+def _fill_in(session: Session, change: SessionChange) -> SessionChange:
+    """Of what came late, only what nothing later has said."""
+    said: dict[str, Any] = {name: None for name in _COLUMNS if getattr(session, name) is not None}
+    return replace(change, **said, facts={})
+
+
 def _after(session: Session | None, change: SessionChange) -> Session:
     """The session as the change leaves it, for those who are told of it."""
     before = session or Session(change.id, change.agent, change.native_id)
-    names = ("state", "cwd", "pane", "transcript", "title", "last_prompt", "last_answer")
+    names = ("state", *_COLUMNS)
     changed = {name: value for name in names if (value := getattr(change, name)) is not None}
     return replace(before, **changed)
 
 
-def _outside(session: Session) -> tuple[Any, ...]:
-    """What somebody else cares about. Prompts and answers are told by events of their own."""
-    return (session.state, session.title, session.cwd, session.pane or None)
-
-
-def _news(session: Session | None, after: Session, hook: Hook, before: Session | None) -> list[NewEvent]:
-    """That a session began or is over."""
-    was_over = session is not None and session.state in OVER
-    events = []
-    if session is None or (was_over and after.state not in OVER):
-        more = {"continues": None if before is None else before.id, "resumed": session is not None or None}
-        events.append(_session_event("started", after, hook, **more))
-    if after.state in OVER and (not was_over or (session is not None and session.state is not after.state)):
-        events.append(_session_event("closed", after, hook))
-    return events
-
-
-def _session_event(happened: str, after: Session, hook: Hook, **more: Any) -> NewEvent:
-    payload = {
-        **_about(after), "native_id": after.native_id, "state": after.state, "pane": after.pane or None,
-        "source": clip_text(hook.source, WORD_MAX), "reason": clip_text(hook.reason, WORD_MAX), **more,
-    }  # fmt: skip
-    return session_event(happened, after.id, _known(payload), agent=after.agent, title=after.title)
-
-
-def _tell(after: Session, hook: Hook) -> list[NewEvent]:
-    """The agent's own event, for those who listen to agents. A tool's output is no part of it."""
-    if hook.event_type in ("tool_use", "tool_done"):
-        facts = {"tool_name": clip_text(hook.tool_name, WORD_MAX), "ok": hook.ok, "at": hook.at, **_subagent(hook)}
-        payload = _known({"agent": after.agent, **facts})
-        tool = clip_text(hook.tool_name, WORD_MAX)
-        return [agent_activity(hook.event_type, after.id, payload, tool_name=tool, agent=after.agent)]
-    if hook.event_type == "error":
-        code = clip_text(hook.error, WORD_MAX) or "UNKNOWN"
-        said = clip_text(hook.message, MESSAGE_MAX) or code
-        payload = {**_about(after), "message": said, "error": code}
-        return [error_event(payload, session_id=after.id, error_source=after.agent, error_code=code)]
-    if hook.event_type not in _TOLD:
-        return []
-    payload = _known({**_about(after), **_said(after, hook), **_subagent(hook)})
-    marks = {"agent": after.agent, "title": after.title, "injected": hook.injected or None}
-    return [agent_event(hook.event_type, after.id, payload, **marks)]
-
-
-def _said(after: Session, hook: Hook) -> dict[str, Any]:
-    match hook.event_type:
-        case "user_prompt_submit":
-            return {"prompt": clip_text(hook.prompt, PROMPT_MAX), "injected": hook.injected or None}
-        case "agent_stop":
-            return {"last_answer": after.last_answer, "state": after.state, "background": hook.background or None}
-        case "notification":
-            return {
-                "message": clip_text(hook.message, MESSAGE_MAX),
-                "reason": clip_text(hook.reason, WORD_MAX),
-                "tool_name": clip_text(hook.tool_name, WORD_MAX),
-            }
-        case "subagent_stop":
-            return {"answer": clip_text(hook.answer, ANSWER_MAX)}
-    return {}
-
-
-def _subagent(hook: Hook) -> dict[str, Any]:
-    return {"subagent_id": hook.subagent_id, "subagent_type": hook.subagent_type}
-
-
-def _about(after: Session) -> dict[str, Any]:
-    return {"agent": after.agent, "title": after.title, "cwd": after.cwd}
-
-
-def _known(payload: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in payload.items() if value is not None}
-
-
 def _count(value: Any) -> int:
     return value if isinstance(value, int) else 0
-
-
-def clip_text(text: str | None, limit: int) -> str | None:
-    """A text within a bound, and visibly cut where it was longer."""
-    return text if text is None or len(text) <= limit else text[: limit - 1] + "…"
