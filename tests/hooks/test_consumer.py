@@ -18,7 +18,6 @@ from holdfast.domain.hook import EVENT_TYPES
 from holdfast.domain.lifecycle import Last
 from holdfast.domain.session import Session, SessionState
 from holdfast.egress.deliverers.handler import HandlerDeliverer
-from holdfast.ingress.hook.agents.codex import find_transcript
 from holdfast.ingress.importer import SpoolImport
 from holdfast.operations.sessions import SessionConsumer, SessionVerbs
 from holdfast.store.base import EventFilter
@@ -209,18 +208,21 @@ async def test_the_transcript_is_asked_at_the_end_of_a_turn_and_its_fault_costs_
     assert (session.title, session.state) == ("From the transcript", SessionState.IDLE)
 
 
-async def test_a_codex_transcript_is_found_by_the_native_id_in_its_name(tmp_path: Path) -> None:
-    native_id = "01a1e148-133f-7263-8540-4d643c50c254"
-    day = tmp_path / "codex" / "sessions" / "2026" / "11" / "15"
-    day.mkdir(parents=True)
-    (day / f"rollout-2026-11-15T22-15-59-{native_id}.jsonl").write_text("{}")
-    (day / "rollout-2026-11-15T23-00-00-other.jsonl").write_text("{}")
-    assert find_transcript("../../etc", tmp_path / "codex") is None
-    assert find_transcript("01a1e148-0000-7263-8540-4d643c50c254", tmp_path / "codex") is None
-    house = await House(tmp_path).work(find_transcript=lambda agent, id: find_transcript(id, tmp_path / "codex"))
+async def test_a_transcript_that_the_cli_did_not_name_is_looked_for_once(tmp_path: Path) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def find_transcript(agent: str, native_id: str) -> str:
+        asked.append((agent, native_id))
+        return "/rollout.jsonl"
+
+    house = await House(tmp_path).work(find_transcript=find_transcript)
     house.hook(fixture("codex/notify.agent-turn-complete.json")[2], "codex")
     await house.settle()
-    assert (await house.session(f"codex-{native_id}")).transcript == str(next(day.glob(f"*{native_id}*")))
+    house.hook(fixture("codex/Stop.nulls.json")[2], "codex")
+    await house.settle()
+    native_id = "01a1e148-133f-7263-8540-4d643c50c254"
+    assert asked == [("codex", native_id)]
+    assert (await house.session(f"codex-{native_id}")).transcript == "/rollout.jsonl"
 
 
 async def test_closing_takes_its_turn_in_the_lane_and_a_new_prompt_opens_again(house: House) -> None:

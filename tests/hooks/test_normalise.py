@@ -182,7 +182,8 @@ def test_how_cursor_stopped_is_told_apart(status: str, type: str, ok: bool | Non
 def test_opencode_is_understood_as_its_plugin_hands_it_over() -> None:
     idle = made({"type": "session.idle", "properties": {"sessionID": "ses_1"}}, "opencode")
     chat = made(
-        {"sessionID": "ses_1", "parts": [{"type": "text", "text": "Fix\nit"}, {"type": "file"}]},
+        {"sessionID": "ses_1", "message": {"id": "m"}, "model": {"modelID": "big"},
+         "parts": [{"type": "text", "text": "Fix\nit"}, {"type": "file"}]},
         "opencode", "chat.message",
     )  # fmt: skip
     tool = made({"tool": "bash", "sessionID": "ses_1", "callID": "c"}, "opencode", "tool.execute.before")
@@ -193,7 +194,8 @@ def test_opencode_is_understood_as_its_plugin_hands_it_over() -> None:
     assert [event.type for event in (idle, chat, tool, fault)] == [
         "hook.agent_stop", "hook.user_prompt_submit", "hook.tool_use", "hook.error",
     ]  # fmt: skip
-    assert payload_of(chat)["prompt"] == "Fix\nit"
+    said = payload_of(chat)
+    assert (said["prompt"], said["model"], said.get("message")) == ("Fix\nit", "big", None)
     assert payload_of(fault)["error"] == "ApiError"
 
 

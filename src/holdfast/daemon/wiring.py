@@ -18,7 +18,6 @@ from holdfast.egress.engine import Deadlines, Deliverer, Engine, Renewal
 from holdfast.egress.gatekeeper import Gatekeeper
 from holdfast.egress.guard import Guard
 from holdfast.home import Home
-from holdfast.ingress.hook.agents import find_transcript
 from holdfast.ingress.importer import SpoolImport, spool_depth
 from holdfast.operations.contract_sweep import ContractSweep
 from holdfast.operations.news import Newsroom
@@ -53,7 +52,7 @@ class House:
         self._contracts = contracts or []
         self.guard = Guard(config.egress_allow)
         self.handlers = HandlerDeliverer()
-        self.handlers.add("sessions", SessionConsumer(store.sessions, find_transcript=find_transcript).handle)
+        self.handlers.add("sessions", SessionConsumer(store.sessions).handle)
         for name, function in (handlers or {}).items():
             if name == "sessions":
                 raise BadConfig("the handler name 'sessions' is the house's own; give yours another one")

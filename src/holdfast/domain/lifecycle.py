@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from holdfast.domain.event import NewEvent
 from holdfast.domain.hook import CLOSED, CONTINUED, Hook, ending
@@ -38,9 +38,18 @@ _COLUMNS = ("cwd", "pane", "transcript", "title", "last_prompt", "last_answer")
 _REVIVE = ("session_start", "user_prompt_submit")
 
 
-class Last(NamedTuple):
+class Words(Protocol):
     """What a transcript says of its session."""
 
+    @property
+    def title(self) -> str | None: ...
+    @property
+    def prompt(self) -> str | None: ...
+    @property
+    def answer(self) -> str | None: ...
+
+
+class Last(NamedTuple):
     title: str | None = None
     prompt: str | None = None
     answer: str | None = None
@@ -50,7 +59,7 @@ _NOTHING = Last()
 
 
 def advance(
-    session: Session | None, hook: Hook, *, last: Last | None = None, before: Session | None = None
+    session: Session | None, hook: Hook, *, last: Words | None = None, before: Session | None = None
 ) -> tuple[SessionChange, list[NewEvent]]:
     """What one hook event changes, and the events that tell of it.
 
@@ -148,7 +157,7 @@ def _pane(session: Session | None, hook: Hook) -> str | None:
     return hook.pane
 
 
-def _texts(session: Session | None, hook: Hook, last: Last) -> dict[str, str | None]:
+def _texts(session: Session | None, hook: Hook, last: Words) -> dict[str, str | None]:
     own = hook.subagent is None
     prompt = hook.prompt if own and not hook.injected and hook.event_type != "raw" else None
     answer = hook.answer if own and hook.event_type != "error" else None

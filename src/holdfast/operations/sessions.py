@@ -12,7 +12,7 @@ from holdfast.domain.delivery import Delivered, Outcome
 from holdfast.domain.errors import BadInput, NotFound, Reject
 from holdfast.domain.event import Event, iso_time, show
 from holdfast.domain.hook import CLOSED, Hook, ending, read_hook
-from holdfast.domain.lifecycle import CONTINUING, Last, advance, continued
+from holdfast.domain.lifecycle import CONTINUING, Words, advance, continued
 from holdfast.domain.session import Session, SessionState
 from holdfast.operations.shapes import LIMIT_DEFAULT, check_limit, session_shape
 from holdfast.ports import Clock
@@ -23,7 +23,7 @@ CLOSE_WAIT_S = 5.0
 CLOSE_LOOK_S = 0.02
 SAME_MAX = 10
 
-ReadLast = Callable[[str, str], Last | None]
+ReadLast = Callable[[str, str], Words | None]
 FindTranscript = Callable[[str, str], str | None]
 
 log = logging.getLogger("holdfast.sessions")
@@ -70,7 +70,7 @@ class SessionConsumer:
         page = await self._sessions.find(SessionFilter(agent=hook.agent), None, LOOK_BACK)
         return continued(hook, page.items)
 
-    async def _transcript(self, session: Session | None, hook: Hook) -> tuple[Hook, Last | None]:
+    async def _transcript(self, session: Session | None, hook: Hook) -> tuple[Hook, Words | None]:
         """At the end of a turn, what the transcript says; and where it is, if the CLI did not say."""
         if hook.event_type not in ("agent_stop", "error", "session_end"):
             return hook, None

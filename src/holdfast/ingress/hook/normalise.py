@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -139,7 +140,7 @@ def _text(value: object) -> str | None:
     """A text as it may be stored; objects where a CLI should have sent a text become their JSON."""
     if value is None or value == "" or isinstance(value, bool):
         return None
-    text = value if isinstance(value, str) else str(value)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return clean_text(text if len(text) <= TEXT_MAX else text[: TEXT_MAX - 1] + "…")
 
 

@@ -29,13 +29,13 @@ FIELDS = {
     "prompt": ("prompt", "output.message.text"),
     "answer": ("answer",),
     "message": (
-        "message", "title", "properties.title", "properties.error.data.message", "event.properties.title",
+        "properties.title", "properties.error.data.message", "event.properties.title",
         "event.properties.error.data.message",
     ),
     "tool_name": ("tool", "tool_name", "input.tool"),
     "error": ("properties.error.name", "event.properties.error.name", "error"),
     "title": ("properties.info.title", "event.properties.info.title"),
-    "model": ("model", "input.model.modelID"),
+    "model": ("model.modelID", "input.model.modelID"),
 }  # fmt: skip
 
 
