@@ -210,6 +210,11 @@ def test_what_is_not_on_the_list_is_left_out() -> None:
     assert normalise(header(1, "claude"), body, allowed=("agent_stop",)) is None
 
 
+@pytest.mark.parametrize("received_at", [None, "now", True, -1, 2**60, 199_999_999_999_999])
+def test_any_time_of_receipt_can_be_read_again(received_at: Any) -> None:
+    assert read_hook(stored(made(claude("Stop"), received_at=received_at))).at_ms >= 0
+
+
 def test_a_record_without_an_id_is_refused() -> None:
     with pytest.raises(BadInput, match="no event id"):
         normalise({**header(1, "claude"), "id": "x"}, b"{}")

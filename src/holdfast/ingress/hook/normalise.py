@@ -27,7 +27,7 @@ TEXT_MAX = 100_000
 SHORTEN = (100_000, 10_000, 1_000, 100)
 
 _OUTSIDE = re.compile(r"[^A-Za-z0-9_.-]")
-_TIME_MAX_MS = 250_000_000_000_000
+_TIME_MAX_MS = 200_000_000_000_000
 _INJECTED = ("<task-notification", "<system-reminder")
 """How prompts begin that a CLI puts in by itself."""
 
