@@ -33,6 +33,7 @@ COMMANDS = {
     "status": Entry("Look", "Say what is true right now.", f"{CLI}.care"),
     "events": Entry("Look", "Look at events, and route again those nobody wanted.", f"{CLI}.events"),
     "explain": Entry("Look", "Say why an event went where it went, and why not elsewhere.", f"{CLI}.explain"),
+    "sessions": Entry("Look", "Look at the sessions of agents, and close one.", f"{CLI}.sessions"),
     "streams": Entry("Look", "Look at streams.", f"{CLI}.streams"),
     "receipts": Entry("Look", "Look at the receipts, and verify that they are whole.", f"{CLI}.receipts"),
     "deliveries": Entry("Repair", "Look at deliveries, retry or cancel one.", f"{CLI}.deliveries"),

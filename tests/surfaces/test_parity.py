@@ -23,6 +23,7 @@ from holdfast.ports import SystemChance, SystemClock
 from holdfast.store.open import open_store
 from holdfast.surfaces.rest.app import build_app
 from holdfast.surfaces.rest.gate import Tokens
+from hooks import claude, write_hook
 
 # verb -> (command, route); None: said beside it why there is none.
 VERBS: dict[str, tuple[str, str | None]] = {
@@ -50,6 +51,9 @@ VERBS: dict[str, tuple[str, str | None]] = {
     "contracts.remove": ("contracts remove", "DELETE /hooks/contracts/{id}"),
     "contracts.test": ("contracts test", "POST /hooks/contracts/test"),
     "contracts.properties": ("contracts properties", "GET /hooks/properties"),
+    "sessions.find": ("sessions list", "GET /api/sessions"),
+    "sessions.show": ("sessions show", "GET /api/sessions/{id}"),
+    "sessions.close": ("sessions close", "POST /api/sessions/{id}/close"),
     "receipts.find": ("receipts list", "GET /api/receipts"),
     "receipts.verify": ("receipts verify", "GET /api/receipts/verify"),
     "care.status": ("status", "GET /api/status"),
@@ -194,6 +198,24 @@ async def test_looking_at_events_and_streams(daemon: Daemon) -> None:
             assert cli(daemon, *arguments) == rest(daemon, "GET", path) == await answer
 
 
+async def test_looking_at_sessions(daemon: Daemon) -> None:
+    native_id = f"n{next(_numbers)}"
+    write_hook(daemon.home / "spool", next(_numbers), "claude", claude("Stop", native_id, last_assistant_message="Hi"))
+    id = f"claude-{native_id}"
+    daemon.wait_for("/api/sessions", lambda page: any(item["id"] == id for item in page["items"]))
+    async with python(daemon) as ops:
+        for arguments, path, answer in (
+            (("sessions", "list"), "/api/sessions", ops.sessions.find()),
+            (("sessions", "list", "--state", "ended"), "/api/sessions?state=ended", ops.sessions.find(state="ended")),
+            (("sessions", "show", id), f"/api/sessions/{id}", ops.sessions.show(id)),
+            (("sessions", "show", native_id), f"/api/sessions/{native_id}", ops.sessions.show(native_id)),
+        ):
+            assert cli(daemon, *arguments) == rest(daemon, "GET", path) == await answer
+    assert cli(daemon, "sessions", "close", native_id)["state"] == "closed"
+    assert cli(daemon, "sessions", "close", id) == rest(daemon, "POST", f"/api/sessions/{id}/close")
+    assert daemon.cli("sessions").out.splitlines()[1].startswith(id)
+
+
 async def test_looking_at_deliveries_and_dead_letters(daemon: Daemon) -> None:
     one = dead_letter(daemon)
     id, stream = one["id"], one["stream"]
@@ -229,7 +251,7 @@ async def test_looking_at_contracts_and_receipts(daemon: Daemon) -> None:
 
 async def test_status(daemon: Daemon) -> None:
     def still(answer: dict[str, Any]) -> dict[str, Any]:
-        moving = ("store", "uptime_seconds", "oldest_pending_seconds", "duties")
+        moving = ("store", "uptime_seconds", "oldest_pending_seconds", "duties", "hooks")
         return {name: value for name, value in answer.items() if name not in moving}
 
     async with python(daemon) as ops:

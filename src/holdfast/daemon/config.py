@@ -17,6 +17,7 @@ from holdfast.daemon.inbound_config import parse_inbound
 from holdfast.daemon.subscriptions import read_subscriptions
 from holdfast.domain.errors import BadConfig
 from holdfast.domain.event import show
+from holdfast.domain.hook import EVENT_TYPES
 from holdfast.domain.retry import POLICIES, Policy
 from holdfast.ingress.webhook import InboundSource
 from holdfast.store.base import Retention
@@ -48,6 +49,7 @@ class Config:
     inbound: tuple[InboundSource, ...] = ()
     subscriptions: tuple[Any, ...] = ()
     disable_after_ms: int = 0
+    session_events: tuple[str, ...] = EVENT_TYPES
 
     @property
     def room(self) -> dict[str, int]:
@@ -200,6 +202,9 @@ def _build(settings: Mapping[str, Any]) -> Config:
             f"disk.low_water_bytes ({disk['low_water_bytes']:,}) must be at least one and a half times "
             f"disk.ballast_bytes ({disk['ballast_bytes']:,}); or set both to 0 to watch nothing"
         )
+    for item in settings["sessions"]["events"]:
+        if item not in EVENT_TYPES:
+            raise BadConfig(f"sessions.events names {_show(item)}; known are {', '.join(EVENT_TYPES)}")
     policies = {**POLICIES, **{name: _policy(name, value) for name, value in settings["policies"].items()}}
     subscriptions = settings["hooks"]["subscriptions"]
     read_subscriptions(subscriptions, policies, now_ms=0)
@@ -225,6 +230,7 @@ def _build(settings: Mapping[str, Any]) -> Config:
         disable_after_ms=round(settings["egress"]["disable_after_days"] * _DAY_MS),
         low_water_bytes=disk["low_water_bytes"],
         ballast_bytes=disk["ballast_bytes"],
+        session_events=tuple(settings["sessions"]["events"]),
     )
 
 

@@ -19,12 +19,15 @@ from holdfast.egress.engine import Deadlines, Deliverer, Engine, Renewal
 from holdfast.egress.gatekeeper import Gatekeeper
 from holdfast.egress.guard import Guard
 from holdfast.home import Home
+from holdfast.ingress.hook.transcripts.places import find_transcript
+from holdfast.ingress.hook.transcripts.reader import last_words
 from holdfast.ingress.importer import SpoolImport, spool_depth
 from holdfast.ingress.normalizers import Normalizer, find_normalizer
 from holdfast.ingress.webhook import InboundSource, normalising
 from holdfast.operations.contract_sweep import ContractSweep
 from holdfast.operations.news import Newsroom
 from holdfast.operations.retention import Checking, Checkpointing, Pruning, Watching
+from holdfast.operations.sessions import SessionConsumer
 from holdfast.operations.sweeper import Sweeper
 from holdfast.operations.verbs import Operations
 from holdfast.ports import Chance, Clock, SystemChance, SystemClock
@@ -55,7 +58,10 @@ class House:
         self._contracts = contracts or []
         self.guard = Guard(config.egress_allow)
         self.handlers = HandlerDeliverer()
+        self.handlers.add("sessions", SessionConsumer(store.sessions, last_words, find_transcript).handle)
         for name, function in {**BUILTINS, **(handlers or {})}.items():
+            if name == "sessions":
+                raise BadConfig("the handler name 'sessions' is the house's own; give yours another one")
             self.handlers.add(name, function)
         for source in config.inbound:
             self._serve_inbound(source, normalizers or {})
@@ -70,6 +76,7 @@ class House:
             gone=self._news.gone,
             patience=lambda contract_id: max(registry.terms_of(contract_id, "https").timeout_s - SETTLE_S, 0.1),
         )
+        self._spool: SpoolImport | None = None
         self.loop: Loop
         self.engine: Engine
         self.operations: Operations
@@ -124,7 +131,8 @@ class House:
         if owner.unclean:
             loop.add(Checking(store.care), poll_s=3600.0)
         if self.home is not None:
-            loop.add(SpoolImport(self.home.spool, store.events, clock))
+            self._spool = SpoolImport(self.home.spool, store.events, clock, config.session_events)
+            loop.add(self._spool)
         store.on_change(self._changed)
         if any(queue.kind == "https" for queue in await store.contracts.queues()):
             self._loading = asyncio.get_running_loop().create_task(self._webhooks.start())
@@ -141,6 +149,7 @@ class House:
             self._spooled,
             lambda: self.handlers.serves() or frozenset(),
             self._warnings,
+            self._hooks,
         )
 
     async def stop(self) -> None:
@@ -166,6 +175,11 @@ class House:
 
     def _spooled(self) -> int:
         return spool_depth(self.home.spool) if self.home is not None else 0
+
+    def _hooks(self) -> dict[str, int]:
+        """What became of agents' hooks that were not appended, since this process began."""
+        spool = self._spool
+        return {} if spool is None else {"unlisted": spool.unlisted, "repeated": spool.repeated}
 
     def _changed(self, topic: str) -> None:
         """A commit of this process: wake who has work now."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 SESSIONS = "handler:sessions"
 """The consumer of agent hooks: the one address whose lanes coalesce."""
 
@@ -46,10 +49,17 @@ def lane_key(address_kind: str, address: str, contract_id: str | None, stream: s
     return f"{contract_id or address} {stream}"
 
 
-def burst_key(address: str, type: str) -> str | None:
+def burst_key(address: str, type: str, properties: Mapping[str, Any] | None = None) -> str | None:
     """What a waiting delivery may be replaced by: a later one of the same key, with nothing critical between them.
 
-    >>> burst_key("handler:sessions", "hook.tool_use"), burst_key("handler:sessions", "hook.agent_stop")
-    ('hook.tool_use', None)
+    The same tool in the same hands, or the same event of a CLI that we have no word for.
+
+    >>> burst_key("handler:sessions", "hook.tool_use", {"tool_name": "Bash"})
+    'hook.tool_use Bash'
+    >>> burst_key("handler:sessions", "hook.agent_stop")
     """
-    return type if address == SESSIONS and type not in CRITICAL else None
+    if address != SESSIONS or type in CRITICAL:
+        return None
+    facts = properties or {}
+    what = facts.get("native_event" if type == "hook.raw" else "tool_name")
+    return " ".join(str(part) for part in (type, what, facts.get("subagent_id")) if part)

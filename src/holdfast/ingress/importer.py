@@ -5,14 +5,18 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 from holdfast.domain.canonical import parse_json
-from holdfast.domain.errors import BadInput, HoldfastError, StoreError
+from holdfast.domain.errors import BadInput, DedupConflict, HoldfastError, StoreError
 from holdfast.domain.event import NewEvent, new_event, show
+from holdfast.domain.hook import EVENT_TYPES, SOURCE
+from holdfast.domain.lane import SESSIONS
 from holdfast.ingress.accept import parse_event
+from holdfast.ingress.hook.normalise import normalise
 from holdfast.ingress.spool import RECORD_MAX, Place, place_of, read_raw, read_record, sync_folder
 from holdfast.ports import Clock
 from holdfast.store.base import Events
@@ -28,15 +32,20 @@ log = logging.getLogger("holdfast.spool")
 
 
 class SpoolImport:
-    """Imports a folder. A record is removed after its event is stored; its id makes a second import harmless."""
+    """Imports a folder. A record is removed after its event is stored; its id makes a second import harmless.
+
+    Of the hooks of agents it appends those whose type is on the list `hooks`; the others it counts.
+    """
 
     name = "spool"
 
-    def __init__(self, folder: Path, events: Events, clock: Clock) -> None:
-        self._folder, self._events, self._clock = folder, events, clock
+    def __init__(self, folder: Path, events: Events, clock: Clock, hooks: Collection[str] = EVENT_TYPES) -> None:
+        self._folder, self._events, self._clock, self._hooks = folder, events, clock, hooks
         self._newest: tuple[str, int] | None = None
         self.imported = 0
         self.rejected = 0
+        self.unlisted = 0
+        self.repeated = 0
 
     async def tick(self) -> float | None:
         """Import what lies there, oldest first. One that can be neither imported nor set aside holds up no other."""
@@ -97,39 +106,62 @@ class SpoolImport:
 
     async def _import(self, places: list[Place]) -> None:
         """Append all that can be read, then take the files away: the good ones are removed, the bad ones set aside."""
-        events: list[NewEvent] = []
+        read: dict[Place, NewEvent] = {}
         bad: set[str] = set()
         for place in places:
             try:
-                events.append(self._read(place))
+                event = self._read(place)
             except (HoldfastError, OSError) as error:
-                events.append(self._reject(place, error))
+                event = self._reject(place, error)
                 bad.add(place.name)
+            if event is None:
+                self.unlisted += 1
+            else:
+                read[place] = event
+        read = self._once(read)
         try:
-            await self._events.append(events)
+            await self._events.append(list(read.values()))
         except StoreError:
             raise
         except HoldfastError:
-            bad |= await self._one_by_one(places, events)
+            bad |= await self._one_by_one(read)
         self._take_away(places, bad)
 
-    async def _one_by_one(self, places: list[Place], events: list[NewEvent]) -> set[str]:
+    def _once(self, read: dict[Place, NewEvent]) -> dict[Place, NewEvent]:
+        """Without the second of two hooks that tell of one thing, as a CLI with two kinds of hooks sends them."""
+        keys = Counter(event.dedup_key for event in read.values() if _is_keyed_hook(event))
+        if not any(count > 1 for count in keys.values()):
+            return read
+        seen: set[str | None] = set()
+        kept = {}
+        for place, event in read.items():
+            if _is_keyed_hook(event) and event.dedup_key in seen:
+                self.repeated += 1
+            else:
+                seen.add(event.dedup_key)
+                kept[place] = event
+        return kept
+
+    async def _one_by_one(self, read: dict[Place, NewEvent]) -> set[str]:
         """One of them cannot be appended (a key used with another body): the others must not wait for it."""
         bad = set()
-        for place, event in zip(places, events, strict=True):
+        for place, event in read.items():
             try:
                 await self._events.append([event])
             except StoreError:
                 raise
             except HoldfastError as error:
-                if not await self._append_plain(place, error):
+                if _is_keyed_hook(event) and isinstance(error, DedupConflict):
+                    self.repeated += 1
+                elif not await self._append_plain(place, error):
                     bad.add(place.name)
         return bad
 
     async def _append_plain(self, place: Place, why: HoldfastError) -> bool:
         """Being late is ours to note, not part of the fact: without the mark it may be a repetition of the first."""
         try:
-            await self._events.append([_event_of(*read_record(self._folder / place.name), late=False)])
+            plain = self._read(place, late=False)
+            await self._events.append([plain] if plain is not None else [])
         except StoreError:
             raise
         except (HoldfastError, OSError):
@@ -158,11 +190,14 @@ class SpoolImport:
         if stuck is not None:
             raise stuck
 
-    def _read(self, place: Place) -> NewEvent:
+    def _read(self, place: Place, late: bool | None = None) -> NewEvent | None:
         header, body = read_record(self._folder / place.name)
+        late = self._is_late(place) if late is None else late
+        if header["kind"] == "hook":
+            return normalise(header, body, late, self._hooks)
         if header["kind"] != "event":
             raise BadInput(f"the spool record is of an unknown kind {show(header['kind'])}")
-        return _event_of(header, body, late=self._is_late(place))
+        return _event_of(header, body, late=late)
 
     def _is_late(self, place: Place) -> bool:
         """Older than one that was imported before it: it is appended all the same, and says so."""
@@ -190,6 +225,11 @@ class SpoolImport:
         except (BadInput, OSError):
             return ""
         return raw.decode("utf-8", "replace").replace("\x00", "\ufffd")
+
+
+def _is_keyed_hook(event: NewEvent) -> bool:
+    """Whether its key says what it tells of, so that the same key with another body is the same thing told twice."""
+    return event.dedup_key is not None and (event.source, event.to) == (SOURCE, SESSIONS)
 
 
 def _event_of(header: dict[str, Any], body: bytes, late: bool) -> NewEvent:

@@ -30,9 +30,10 @@ class CareVerbs:
         health: Callable[[], dict[str, str]],
         spool_depth: Callable[[], int],
         warnings: Callable[[], list[str]] = list,
+        hooks: Callable[[], dict[str, int]] = dict,
     ) -> None:
         self._store, self._retention, self._clock = store, retention, clock
-        self._health, self._spool_depth, self._warnings = health, spool_depth, warnings
+        self._health, self._spool_depth, self._warnings, self._hooks = health, spool_depth, warnings, hooks
         self._started_ms = clock.now_ms()
 
     async def status(self) -> dict[str, Any]:
@@ -49,6 +50,7 @@ class CareVerbs:
             "uptime_seconds": round((now_ms - self._started_ms) / 1000, 1),
             **figures,
             "spooled": self._spool_depth(),
+            "hooks": self._hooks(),
             "oldest_pending_seconds": None if oldest is None else max(0, (now_ms - oldest) // 1000),
             "next_due_at": when(next_due),
             "paused": [{"scope": scope, "name": name} for scope, name, _ in await self._store.operator.pauses()],

@@ -8,6 +8,7 @@ from holdfast.domain.contract import Contract
 from holdfast.domain.errors import BadInput
 from holdfast.domain.event import Event, iso_time, show
 from holdfast.domain.receipt import Link
+from holdfast.domain.session import Session
 from holdfast.store.base import PAGE_MAX, AttemptRow, DeliveryRow, StreamRow, TokenRow
 
 LIMIT_DEFAULT = 50
@@ -84,6 +85,24 @@ def stream_shape(row: StreamRow) -> dict[str, Any]:
         "head": row.head,
         "created_at": when(row.created_at_ms),
         "closed_at": when(row.closed_at_ms),
+    }
+
+
+def session_shape(session: Session) -> dict[str, Any]:
+    return {
+        "id": session.id,
+        "stream": session.stream,
+        "agent": session.agent,
+        "native_id": session.native_id,
+        "state": session.state,
+        "cwd": session.cwd,
+        "pane": session.pane or None,
+        "transcript": session.transcript,
+        "title": session.title,
+        "last_prompt": session.last_prompt,
+        "last_answer": session.last_answer,
+        "created_at": when(session.created_at_ms),
+        "updated_at": when(session.updated_at_ms),
     }
 
 

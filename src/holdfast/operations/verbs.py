@@ -10,6 +10,7 @@ from holdfast.operations.care import CareVerbs, ReceiptVerbs, TokenVerbs
 from holdfast.operations.contracts import ContractVerbs
 from holdfast.operations.deliveries import DeadLetterVerbs, DeliveryVerbs
 from holdfast.operations.events import EventVerbs
+from holdfast.operations.sessions import SessionVerbs
 from holdfast.ports import Chance, Clock
 from holdfast.store.base import Owner, Retention, Store
 
@@ -28,11 +29,13 @@ class Operations:
         spool_depth: Callable[[], int] = int,
         served: Callable[[], frozenset[str]] = frozenset,
         warnings: Callable[[], list[str]] = list,
+        hooks: Callable[[], dict[str, int]] = dict,
     ) -> None:
         self.events = EventVerbs(store)
         self.deliveries = DeliveryVerbs(store, owner)
         self.dead_letters = DeadLetterVerbs(store, owner)
         self.contracts = ContractVerbs(store, guard, policies, clock, served)
+        self.sessions = SessionVerbs(store, clock)
         self.receipts = ReceiptVerbs(store)
-        self.care = CareVerbs(store, retention, clock, health, spool_depth, warnings)
+        self.care = CareVerbs(store, retention, clock, health, spool_depth, warnings, hooks)
         self.tokens = TokenVerbs(store, clock, chance)

@@ -10,7 +10,7 @@ from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract, Terms, default_terms
 from holdfast.domain.errors import BadInput
 from holdfast.domain.event import Event
-from holdfast.domain.lane import burst_key, is_ordered_directly, lane_key
+from holdfast.domain.lane import SESSIONS, burst_key, is_ordered_directly, lane_key
 from holdfast.domain.retry import Policy
 from holdfast.routing.index import Index
 from holdfast.store.base import Contracts, Private, Target
@@ -102,7 +102,7 @@ class Registry:
 def _target(contract: Contract, queue: int, event: Event) -> Target:
     address = contract.address
     lane = lane_key(address.kind, address.text, contract.id, _stream(event), contract.is_ordered)
-    return Target(queue, address.text, address.kind, lane, burst_key(address.text, event.type))
+    return Target(queue, address.text, address.kind, lane, _burst(address.text, event))
 
 
 def _direct(event: Event, to: str) -> list[Target]:
@@ -112,7 +112,11 @@ def _direct(event: Event, to: str) -> list[Target]:
         log.warning("event %s cannot go to its direct address: %s", event.id, error)
         return []
     lane = lane_key(address.kind, address.text, None, _stream(event), is_ordered_directly(address.text))
-    return [Target(None, address.text, address.kind, lane, burst_key(address.text, event.type))]
+    return [Target(None, address.text, address.kind, lane, _burst(address.text, event))]
+
+
+def _burst(address: str, event: Event) -> str | None:
+    return burst_key(address, event.type, event.properties) if address == SESSIONS else None
 
 
 def _stream(event: Event) -> str | None:

@@ -199,6 +199,27 @@ async def contract_properties(ops: Verbs) -> dict[str, list[str]]:
     return await ops.contracts.properties()
 
 
+@router.get("/api/sessions", dependencies=Reads, tags=["sessions"])
+async def list_sessions(
+    ops: Verbs, agent: Text = None, state: Text = None, native_id: Text = None, cwd: Text = None,
+    after: Text = None, limit: Limit = 50,
+) -> dict[str, Any]:  # fmt: skip
+    """Sessions of agents, the one that changed last first."""
+    return await ops.sessions.find(agent=agent, state=state, native_id=native_id, cwd=cwd, after=after, limit=limit)
+
+
+@router.get("/api/sessions/{id}", dependencies=Reads, tags=["sessions"])
+async def show_session(ops: Verbs, id: str) -> dict[str, Any]:
+    """One session, by our id or by the agent's own."""
+    return await ops.sessions.show(id)
+
+
+@router.post("/api/sessions/{id}/close", tags=["sessions"])
+async def close_session(ops: Verbs, actor: Operator, id: str) -> dict[str, Any]:
+    """Close a session: it is over, whatever its agent does."""
+    return await ops.sessions.close(id)
+
+
 @router.get("/api/receipts", dependencies=Reads, tags=["receipts"])
 async def list_receipts(ops: Verbs, chain: Text = None, after: Text = None, limit: Limit = 50) -> dict[str, Any]:
     """Receipts in order, chain by chain."""

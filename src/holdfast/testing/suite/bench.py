@@ -108,12 +108,13 @@ class Bench:
             if contract.matches(event.source, event.type, event.properties, event.accepted_at_ms):
                 address = contract.address
                 lane = lane_key(address.kind, address.text, contract.id, stream, contract.is_ordered)
-                burst = burst_key(address.text, event.type)
+                burst = burst_key(address.text, event.type, event.properties)
                 targets.append(Target(queues[contract.id], address.text, address.kind, lane, burst))
         if event.to is not None:
             address = parse_address(event.to)
             lane = lane_key(address.kind, address.text, None, stream, ordered=address.text == SESSIONS)
-            targets.append(Target(None, address.text, address.kind, lane, burst_key(address.text, event.type)))
+            burst = burst_key(address.text, event.type, event.properties)
+            targets.append(Target(None, address.text, address.kind, lane, burst))
         return Plan(event.n, tuple(targets), due_at_ms.get(event.n, 0))
 
     async def send(self, type: str = "t", payload: Any = None, **more: Any) -> int:

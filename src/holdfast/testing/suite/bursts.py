@@ -46,6 +46,16 @@ class BurstsSuite(StoreSuite):
         ]
         assert await bench.faults() == []
 
+    async def test_only_the_same_tool_in_the_same_hands_is_replaced(self, bench: Bench) -> None:
+        for facts in ({"tool_name": "Bash"}, {"tool_name": "Read"}, {"tool_name": "Bash", "subagent_id": "a1"}) * 2:
+            await bench.emit("hook.tool_use", facts, stream="session:s1", source="hook", to=SESSIONS, properties=facts)
+            await bench.route()
+        claims = []
+        while found := await bench.claim():
+            claims += found
+            assert await bench.settle(found[0], Delivered())
+        assert [claim.event.seq for claim in claims] == [4, 5, 6]
+
     async def test_nothing_is_replaced_across_a_critical_event(self, bench: Bench) -> None:
         await hooks(bench, "session_start", "tool_use", "notification", "tool_use")
         assert await seen(bench) == ["session_start", "tool_use", "notification", "tool_use"]

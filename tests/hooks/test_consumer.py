@@ -1,0 +1,260 @@
+"""From the spool to the session's row, through the real importer, router, engine and store."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.daemon.config import load_config
+from holdfast.daemon.wiring import House as DaemonHouse
+from holdfast.domain.delivery import Claim, Outcome
+from holdfast.domain.errors import BadConfig
+from holdfast.domain.event import new_event
+from holdfast.domain.hook import EVENT_TYPES
+from holdfast.domain.lifecycle import Last
+from holdfast.domain.session import Session, SessionState
+from holdfast.egress.deliverers.handler import HandlerDeliverer
+from holdfast.ingress.importer import SpoolImport
+from holdfast.operations.sessions import SessionConsumer, SessionVerbs
+from holdfast.store.base import EventFilter
+from holdfast.store.open import open_store
+from hooks import claude, fixture, write_hook
+from house import Bench
+
+
+class House(Bench):
+    """The bench with a spool before it and the consumer behind it."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.spool = folder / "spool"
+        self.importer = SpoolImport(self.spool, self.store.events, self.clock)
+        self._number = 0
+
+    async def work(self, **transcripts: Any) -> House:
+        await self.start()
+        handlers = HandlerDeliverer()
+        handlers.add("sessions", SessionConsumer(self.store.sessions, **transcripts).handle)
+        self.script._addresses = handlers.serves()
+
+        async def deliver(claim: Claim) -> Outcome:
+            return await handlers.deliver(claim)
+
+        self.script.answer = deliver
+        self.router._owner = self.owner
+        return self
+
+    def hook(self, payload: Any, agent: str = "claude", event: str | None = None, **more: Any) -> None:
+        self._number += 1
+        write_hook(self.spool, self._number, agent, payload, event, **more)
+
+    async def settle(self) -> None:
+        """Import, route and deliver until nothing moves."""
+        while True:
+            before = len(self.script.seen)
+            await self.importer.tick()
+            await self.route()
+            await self.drain(500)
+            if len(self.script.seen) == before:
+                return
+
+    async def session(self, id: str) -> Session:
+        found = await self.store.sessions.get(id)
+        assert found is not None
+        return found
+
+    async def types(self, stream: str) -> list[str]:
+        return [event.type for event in await self.store.events.read(stream, 0, 1000)]
+
+
+@pytest.fixture
+async def house(tmp_path: Path) -> House:
+    return await House(tmp_path).work()
+
+
+async def test_a_turn_becomes_a_session_and_is_told_in_order(house: House) -> None:
+    for payload in (
+        claude("SessionStart", source="startup"),
+        claude("UserPromptSubmit", prompt="Fix it"),
+        claude("PreToolUse", tool_name="Bash"),
+        claude("PostToolUse", tool_name="Bash"),
+        claude("Stop", last_assistant_message="Fixed."),
+    ):
+        house.hook(payload, pane="%3")
+        await house.settle()
+    session = await house.session("claude-s1")
+    assert (session.state, session.last_prompt, session.last_answer) == (SessionState.IDLE, "Fix it", "Fixed.")
+    assert (session.pane, session.cwd, session.transcript) == ("%3", "/src/s1", "/t/s1.jsonl")
+    assert await house.types("session:claude-s1") == [
+        "hook.session_start", "session.started", "hook.user_prompt_submit", "agent.user_prompt_submit",
+        "session.updated", "hook.tool_use", "agent.activity.tool_use", "hook.tool_done", "agent.activity.tool_done",
+        "hook.agent_stop", "agent.agent_stop", "session.updated",
+    ]  # fmt: skip
+    assert set(await house.states()) == {"delivered"}
+
+
+async def test_stop_and_notify_of_one_codex_turn_are_one_event(house: House) -> None:
+    """Whichever comes first, at once or later: the other one is counted, and nothing is rejected."""
+    stop, notify = fixture("codex/Stop.json")[2], fixture("codex/notify.agent-turn-complete.json")[2]
+    house.hook(stop, "codex")
+    house.hook(notify, "codex", via="argv")
+    await house.settle()
+    house.hook(notify, "codex", via="argv")
+    house.hook(claude("Stop"))
+    await house.settle()
+    stream = "session:codex-01a1e148-133f-7263-8540-4d643c50c254"
+    assert (await house.types(stream)).count("agent.agent_stop") == 1
+    assert (await house.types("session:claude-s1")).count("agent.agent_stop") == 1
+    assert (house.importer.repeated, house.importer.rejected) == (2, 0)
+    assert not (house.spool / "rejected").exists()
+
+
+async def test_input_that_is_no_json_is_an_event_and_nothing_is_rejected(house: House) -> None:
+    house.hook(b"\xff not json", "gemini")
+    house.hook(claude("Stop"))
+    await house.settle()
+    assert await house.types("agent:gemini") == ["error.error"]
+    assert (await house.session("claude-s1")).state is SessionState.IDLE
+    assert house.importer.rejected == 0
+
+
+async def test_what_is_not_listed_is_counted_and_never_stored(house: House) -> None:
+    house.importer = SpoolImport(house.spool, house.store.events, house.clock, hooks=("agent_stop",))
+    house.hook(claude("PreToolUse", tool_name="Bash"))
+    house.hook(claude("Stop"))
+    await house.settle()
+    page = await house.store.events.find(EventFilter(source="hook"), None, 10)
+    assert [event.type for event in page.items] == ["hook.agent_stop"]
+    assert house.importer.unlisted == 1
+    assert list(house.spool.iterdir()) == []
+
+
+def test_every_type_is_listed_unless_the_operator_says_otherwise() -> None:
+    assert load_config(None).session_events == EVENT_TYPES
+
+
+async def test_the_session_before_is_ended_in_its_own_lane(house: House) -> None:
+    house.hook(claude("UserPromptSubmit", "old", prompt="Go"), pane="%3")
+    await house.settle()
+    house.hook(claude("SessionStart", "new", source="resume"), pane="%3")
+    await house.settle()
+    old, new = await house.session("claude-old"), await house.session("claude-new")
+    assert (old.state, old.facts["end_reason"]) == (SessionState.ENDED, "continued")
+    assert new.facts["continues"] == "claude-old"
+    assert (await house.types("session:claude-old"))[-2:] == ["hook.session_end", "session.closed"]
+
+
+@pytest.mark.parametrize(
+    ("payload", "why"),
+    [
+        ({"agent": "claude", "native_event": "Stop", "event_type": "agent_stop"}, "no native_id"),
+        ({"agent": "claude", "native_event": "X", "event_type": "x", "native_id": "s1"}, "unknown"),
+        ({"agent": "claude", "native_event": "Stop", "event_type": "agent_stop", "native_id": "s2"}, "another stream"),
+        (["no", "object"], "must be an object"),
+    ],
+)
+async def test_what_cannot_be_understood_ends_dead_with_its_reason_and_the_lane_goes_on(
+    house: House, payload: Any, why: str
+) -> None:
+    poison = new_event("hook.agent_stop", payload, source="hook", stream="session:claude-s1", to="handler:sessions")
+    await house.store.events.append([poison])
+    house.hook(claude("Stop", last_assistant_message="after it"))
+    await house.settle()
+    dead = (await house.rows(state="dead"))[0]
+    assert (dead.reason, dead.attempts) == ("rejected", 1)
+    assert why in (dead.last_error or "")
+    assert (await house.session("claude-s1")).last_answer == "after it"
+
+
+async def test_a_fault_of_ours_ends_dead_too(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fault(*args: Any, **more: Any) -> Any:
+        raise KeyError("surprise")
+
+    monkeypatch.setattr("holdfast.operations.sessions.advance", fault)
+    house.hook(claude("Stop"))
+    await house.settle()
+    assert "cannot be understood: KeyError" in ((await house.rows(state="dead"))[0].last_error or "")
+
+
+async def test_a_row_that_vanished_is_made_anew(house: House) -> None:
+    house.hook(claude("UserPromptSubmit", prompt="Go"))
+    await house.settle()
+    await house.store.sessions._writer.run(lambda c: c.run("DELETE FROM holdfast_sessions"))  # type: ignore[attr-defined]
+    house.hook(claude("Stop", last_assistant_message="Done."))
+    await house.settle()
+    session = await house.session("claude-s1")
+    assert (session.state, session.last_answer) == (SessionState.IDLE, "Done.")
+
+
+async def test_the_transcript_is_asked_at_the_end_of_a_turn_and_its_fault_costs_nothing(tmp_path: Path) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def read_last(agent: str, path: str) -> Last | None:
+        asked.append((agent, path))
+        if len(asked) > 1:
+            raise OSError("gone")
+        return Last(title="From the transcript")
+
+    house = await House(tmp_path).work(read_last=read_last)
+    for payload in (claude("UserPromptSubmit", prompt="Go"), claude("Stop"), claude("Stop")):
+        house.hook(payload)
+        await house.settle()
+    assert asked == [("claude", "/t/s1.jsonl")] * 2
+    session = await house.session("claude-s1")
+    assert (session.title, session.state) == ("From the transcript", SessionState.IDLE)
+
+
+async def test_a_transcript_that_the_cli_did_not_name_is_looked_for_once(tmp_path: Path) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def find_transcript(agent: str, native_id: str) -> str:
+        asked.append((agent, native_id))
+        return "/rollout.jsonl"
+
+    house = await House(tmp_path).work(find_transcript=find_transcript)
+    house.hook(fixture("codex/notify.agent-turn-complete.json")[2], "codex")
+    await house.settle()
+    house.hook(fixture("codex/Stop.nulls.json")[2], "codex")
+    await house.settle()
+    native_id = "01a1e148-133f-7263-8540-4d643c50c254"
+    assert asked == [("codex", native_id)]
+    assert (await house.session(f"codex-{native_id}")).transcript == "/rollout.jsonl"
+
+
+async def test_closing_takes_its_turn_in_the_lane_and_a_new_prompt_opens_again(house: House) -> None:
+    house.hook(claude("Stop"))
+    await house.settle()
+    verbs = SessionVerbs(house.store, house.clock)
+    closing = asyncio.create_task(verbs.close("s1"))
+    while not closing.done():
+        await house.settle()
+        await asyncio.sleep(0.005)
+    assert closing.result()["state"] == "closed"
+    assert (await house.types("session:claude-s1"))[-2:] == ["hook.session_end", "session.closed"]
+    count = len(await house.types("session:claude-s1"))
+    assert (await verbs.close("claude-s1"))["state"] == "closed"
+    assert len(await house.types("session:claude-s1")) == count
+    house.hook(claude("UserPromptSubmit", prompt="again"))
+    await house.settle()
+    assert (await house.session("claude-s1")).state is SessionState.WORKING
+
+
+async def test_a_record_whose_import_was_cut_off_is_not_told_twice(house: House) -> None:
+    house.hook(claude("Stop"))
+    path = next(house.spool.iterdir())
+    kept = path.read_bytes()
+    await house.settle()
+    path.write_bytes(kept)
+    await house.settle()
+    assert (await house.types("session:claude-s1")).count("agent.agent_stop") == 1
+    assert json.loads(kept.partition(b"\n")[0])["kind"] == "hook"
+
+
+def test_an_applications_handler_cannot_take_the_place_of_ours(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path}/any.db")
+    with pytest.raises(BadConfig, match="'sessions' is the house's own"):
+        DaemonHouse(store, load_config(None), None, handlers={"sessions": lambda event: None})

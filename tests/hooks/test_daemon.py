@@ -1,0 +1,151 @@
+"""A real daemon and the spool before it: off and on again, under a burst, killed in the middle."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daemon import Daemon, run_cli
+from hooks import AT_MS, FILES, Life, claude, drop_hook, fixture, write_hook
+
+sys.path.insert(0, str(Path(__file__).parent))
+from replay import Book, check, check_ends, drain, read_book, run, script
+
+from holdfast.domain.event import Event
+from holdfast.ingress.spool import poke
+
+NUMBERS = {name: number for number, name in enumerate(FILES, 1)}
+SHOWN = ("state", "cwd", "pane", "transcript", "title", "last_prompt", "last_answer", "facts")
+
+
+def folded(names: list[str]) -> dict[str, dict[str, Any]]:
+    """The sessions that these hooks make when each is taken in its turn, without any store. Each CLI has one."""
+    lives = {name.partition("/")[0]: Life() for name in names}
+    for name in names:
+        agent, told, body = fixture(name)
+        lives[agent].feed(json.loads(body), agent, event=told, received_at=AT_MS + NUMBERS[name])
+    sessions = [life.session for life in lives.values() if life.session is not None]
+    return {one.id: {name: getattr(one, name) for name in SHOWN} for one in sessions}
+
+
+def book_of(daemon: Daemon) -> Book:
+    drain(daemon)
+    daemon.stop()
+    return asyncio.run(read_book(daemon.home))
+
+
+@pytest.mark.parametrize("up", [True, False], ids=["daemon up", "daemon off, then started"])
+def test_every_payload_is_there_in_order_and_once(tmp_path: Path, up: bool) -> None:
+    daemon = Daemon(tmp_path / "home")
+    if up:
+        daemon.start()
+    try:
+        for name, number in NUMBERS.items():
+            agent, told, body = fixture(name)
+            write_hook(daemon.home / "spool", number, agent, body, told)
+        if not up:
+            daemon.start()
+        drain(daemon)
+        assert daemon.request("GET", "/api/status")[1]["hooks"] == {"unlisted": 0, "repeated": 1}
+        book = book_of(daemon)
+    finally:
+        daemon.kill9()
+    once = [name for name in FILES if not name.startswith("codex/notify")]  # its turn ended with the Stop before it
+    ids = [[event.id for event in events if event.source == "hook"] for events in book.streams.values()]
+    assert sorted(itertools.chain(*ids)) == [f"evt_{NUMBERS[name]:032x}" for name in once]
+    assert all(stream == sorted(stream) for stream in ids)
+    check_ends(book)
+    assert book.sessions == folded(once)
+
+
+def test_what_is_not_listed_is_counted_in_status(tmp_path: Path) -> None:
+    with Daemon(tmp_path / "home", config="sessions: {events: [agent_stop]}\n") as daemon:
+        write_hook(daemon.home / "spool", 1, "claude", claude("PreToolUse", tool_name="Bash"))
+        write_hook(daemon.home / "spool", 2, "claude", claude("Stop"))
+        daemon.wait_for("/api/sessions", lambda page: len(page["items"]) == 1)
+        assert daemon.request("GET", "/api/status")[1]["hooks"]["unlisted"] == 1
+        assert daemon.request("GET", "/api/sessions?state=odd")[0] == 422
+        assert daemon.request("GET", "/api/sessions?after=odd")[0] == 422
+        assert daemon.request("GET", "/api/sessions/nobody")[0] == 404
+        assert daemon.cli("sessions", "show", "nobody").code == 3
+
+
+def test_a_wrong_event_type_in_the_settings_names_itself(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    (home / "holdfast.yml").write_text("sessions: {events: [agent_stopp]}\n")
+    said = run_cli(home, "up", "--port", "0")
+    assert said.code == 1
+    assert "sessions.events names 'agent_stopp'" in said.err
+
+
+@pytest.mark.slow
+def test_a_burst_in_one_session_drops_nothing_that_matters_and_disturbs_nobody(tmp_path: Path) -> None:
+    """5,000 tool events in one session, a turn after every 500, beside 20 sessions with one turn each."""
+    with Daemon(tmp_path / "home") as daemon:
+        spool = daemon.home / "spool"
+        number = 0
+
+        def hook(payload: dict[str, Any]) -> None:
+            nonlocal number
+            number += 1
+            drop_hook(spool, number, "claude", payload)
+
+        for turn in range(10):
+            hook(claude("UserPromptSubmit", "noisy", prompt=f"turn {turn}"))
+            for step in range(250):
+                tool = "Bash" if step % 3 else "Read"
+                hook(claude("PreToolUse", "noisy", tool_name=tool))
+                hook(claude("PostToolUse", "noisy", tool_name=tool))
+            hook(claude("Stop", "noisy", last_assistant_message=f"did {turn}"))
+            for quiet in (2 * turn, 2 * turn + 1):
+                hook(claude("UserPromptSubmit", f"quiet{quiet}", prompt="Go"))
+                hook(claude("Stop", f"quiet{quiet}", last_assistant_message="Done."))
+            poke(daemon.home / "holdfast.sock")
+        book = book_of(daemon)
+    said = [payload.get("prompt") or payload["last_answer"] for _, payload in book.told("claude-noisy")]
+    assert said == [text for turn in range(10) for text in (f"turn {turn}", f"did {turn}")]
+    noisy = [row for row in book.deliveries if row.stream == "session:claude-noisy"]
+    assert len(noisy) == 5020
+    assert len(book.raw("claude-noisy")) == 5020
+    assert any(row.state == "dropped" for row in noisy)
+    check_ends(book)
+    for quiet in range(20):
+        assert [type for type, _ in book.told(f"claude-quiet{quiet}")] == [
+            "agent.user_prompt_submit",
+            "agent.agent_stop",
+        ]
+        assert book.sessions[f"claude-quiet{quiet}"]["last_answer"] == "Done."
+    assert not [row for row in book.deliveries if row.state == "dropped" and row not in noisy]
+
+
+@pytest.mark.slow
+def test_kills_lose_nothing_keep_the_order_and_leave_the_same_sessions(tmp_path: Path) -> None:
+    """The large one: python tests/hooks/replay.py --events 10000 --sessions 20 --kills 20."""
+    report = run(events=2000, sessions=20, kills=4, seed=7, folder=tmp_path)
+    assert report["sessions"] == 20
+    assert report["kills_at_work"] >= 1
+
+
+def test_the_check_of_a_replay_sees_what_is_lost_doubled_or_out_of_order() -> None:
+    records = script(30, 2, seed=1)
+    book = Book({}, {f"claude-s{number}": _stream(records, f"s{number}") for number in range(2)}, [])
+    check(records, book, book)
+    for harm in (lambda ids: ids[1:], lambda ids: ids + ids[-1:], lambda ids: [ids[1], ids[0], *ids[2:]]):
+        harmed = Book({}, {name: harm(events) for name, events in book.streams.items()}, [])
+        with pytest.raises(AssertionError, match="lost, doubled or out of order"):
+            check(records, book, harmed)
+
+
+def _stream(records: list[Any], session: str) -> list[Event]:
+    return [
+        Event(n, f"evt_{n:032x}", f"session:claude-{session}", n, "hook", "hook.raw", "", 0, "{}", "{}")
+        for n, _, payload in records
+        if payload["session_id"] == session
+    ]

@@ -1,0 +1,118 @@
+"""Hooks of agents as their receiver leaves them in the spool, and the payloads of every CLI to make them of."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from holdfast.domain.event import Event, NewEvent, iso_time
+from holdfast.domain.hook import read_hook
+from holdfast.domain.lifecycle import advance
+from holdfast.domain.session import Session
+from holdfast.ingress.hook.normalise import normalise
+from holdfast.ingress.spool import write_record
+from holdfast.ports import SystemClock, boot_ns
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "agent-hooks"
+FILES = sorted(str(path.relative_to(FIXTURES)) for path in FIXTURES.rglob("*.json"))
+AT_MS = 1_794_780_952_318
+
+
+def header(number: int, agent: str, event: str | None = None, **more: Any) -> dict[str, Any]:
+    return {
+        "v": 1, "kind": "hook", "id": f"evt_{number:032x}", "agent": agent, "event": event,
+        "received_at": AT_MS + number, "cwd": "/home/user", "pane": None, "tmux": None, "pid": 100, "ppid": 99,
+        "truncated": None, "via": "stdin", **more,
+    }  # fmt: skip
+
+
+def write_hook(
+    spool: Path, number: int, agent: str, payload: Mapping[str, Any] | bytes, event: str | None = None, **more: Any
+) -> Path:
+    """A record as the receiver writes it."""
+    body = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
+    return write_record(spool, header(number, agent, event, **more), body)
+
+
+def drop_hook(
+    spool: Path, number: int, agent: str, payload: Mapping[str, Any] | bytes, event: str | None = None
+) -> None:
+    """As `write_hook`, without the fsyncs: for tests that need thousands, and take no power away."""
+    body = json.dumps(payload).encode()
+    boot = SystemClock().boot_id[:16].lower()
+    name = f"{boot}-{boot_ns():020d}-1-{number % (1 << 32):08x}.evt"
+    spool.mkdir(mode=0o700, parents=True, exist_ok=True)
+    unfinished = spool / f".{name}"
+    unfinished.write_bytes(json.dumps(header(number, agent)).encode() + b"\n" + body)
+    unfinished.rename(spool / name)
+
+
+def fixture(name: str) -> tuple[str, str | None, bytes]:
+    """Agent, the event its receiver is told of (Copilot's payloads do not name it), and the bytes."""
+    agent, _, file = name.partition("/")
+    told = file.partition(".")[0]
+    return agent, None if told == "notify" else told, (FIXTURES / name).read_bytes()
+
+
+def claude(native_event: str, session: str = "s1", **fields: Any) -> dict[str, Any]:
+    return {
+        "session_id": session, "transcript_path": f"/t/{session}.jsonl", "cwd": f"/src/{session}",
+        "hook_event_name": native_event, **fields,
+    }  # fmt: skip
+
+
+def stored(event: NewEvent, seq: int = 1) -> Event:
+    """The event as a store would give it back."""
+    assert event.id is not None
+    return Event(
+        seq, event.id, event.stream, seq, event.source, event.type, event.timestamp or iso_time(AT_MS), AT_MS,
+        event.properties.decode(), event.payload.decode(), event.to,
+    )  # fmt: skip
+
+
+class Life:
+    """A session in memory: feed it hooks, look at what became of it and what was told."""
+
+    def __init__(self) -> None:
+        self.session: Session | None = None
+        self.told: list[NewEvent] = []
+        self._number = 0
+
+    def feed(self, payload: Mapping[str, Any], agent: str = "claude", late: bool = False, **more: Any) -> Session:
+        self._number += 1
+        body = json.dumps(payload).encode()
+        raw = normalise(header(self._number, agent, more.pop("event", None), **more), body, late)
+        assert raw is not None
+        change, events = advance(self.session, read_hook(stored(raw)))
+        self.told = events
+        self.session = applied(self.session, change)
+        return self.session
+
+    @property
+    def types(self) -> list[str]:
+        return [event.type for event in self.told]
+
+
+def applied(session: Session | None, change: Any) -> Session:
+    """What a store makes of a change."""
+    before = session or Session(change.id, change.agent, change.native_id)
+    names = ("state", "cwd", "pane", "transcript", "title", "last_prompt", "last_answer")
+    values = {name: getattr(change, name) for name in names if getattr(change, name) is not None}
+    facts = _patched(dict(before.facts), change.facts)
+    return Session(
+        **{name: values.get(name, getattr(before, name)) for name in ("id", "agent", "native_id", *names)}, facts=facts
+    )
+
+
+def _patched(facts: dict[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    for name, value in patch.items():
+        if value is None:
+            facts.pop(name, None)
+        elif isinstance(value, Mapping):
+            known = facts.get(name)
+            facts[name] = _patched(dict(known) if isinstance(known, Mapping) else {}, value)
+        else:
+            facts[name] = value
+    return facts
