@@ -25,6 +25,7 @@ from holdfast.store.base import Retention
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _DAY_MS = 24 * 3600 * 1000
 FREE_SECTIONS = ("policies", "hooks.inbound")
+TRANSCRIPTS = ("heard", "beginning", "now", "off")
 FILE_BYTES_MAX = 1024 * 1024
 NUMBER_MAX = 1e15
 ZEROES = ("disk.low_water_bytes", "disk.ballast_bytes")
@@ -50,6 +51,7 @@ class Config:
     subscriptions: tuple[Any, ...] = ()
     disable_after_ms: int = 0
     session_events: tuple[str, ...] = EVENT_TYPES
+    transcripts: str = "heard"
 
     @property
     def room(self) -> dict[str, int]:
@@ -196,6 +198,9 @@ def _build(settings: Mapping[str, Any]) -> Config:
     for item in (*server["hosts"], *settings["egress"]["allow"]):
         if not isinstance(item, str):
             raise BadConfig(f"server.hosts and egress.allow list texts, not {_show(item)}")
+    if settings["sessions"]["transcripts"] not in TRANSCRIPTS:
+        told = _show(settings["sessions"]["transcripts"])
+        raise BadConfig(f"sessions.transcripts must be one of {', '.join(TRANSCRIPTS)}, not {told}")
     disk = settings["disk"]
     if disk["low_water_bytes"] * 2 < disk["ballast_bytes"] * 3:
         raise BadConfig(
@@ -231,6 +236,7 @@ def _build(settings: Mapping[str, Any]) -> Config:
         low_water_bytes=disk["low_water_bytes"],
         ballast_bytes=disk["ballast_bytes"],
         session_events=tuple(settings["sessions"]["events"]),
+        transcripts=settings["sessions"]["transcripts"],
     )
 
 

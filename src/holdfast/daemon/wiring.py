@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from holdfast import __version__
 from holdfast.daemon.builtins import BUILTINS
@@ -12,13 +12,17 @@ from holdfast.daemon.config import Config
 from holdfast.daemon.loop import Loop
 from holdfast.daemon.subscriptions import adopt
 from holdfast.domain.contract import Contract
+from holdfast.domain.delivery import Outcome
 from holdfast.domain.errors import BadConfig
+from holdfast.domain.event import Event
+from holdfast.domain.session import STREAM_PREFIX
 from holdfast.egress.deliverers.handler import HandlerDeliverer
 from holdfast.egress.deliverers.webhook import Sending, WebhookDeliverer
 from holdfast.egress.engine import Deadlines, Deliverer, Engine, Renewal
 from holdfast.egress.gatekeeper import Gatekeeper
 from holdfast.egress.guard import Guard
 from holdfast.home import Home
+from holdfast.ingress.hook.follower import Follower, Pace, Start
 from holdfast.ingress.hook.transcripts.places import find_transcript
 from holdfast.ingress.hook.transcripts.reader import last_words
 from holdfast.ingress.importer import SpoolImport, spool_depth
@@ -30,7 +34,7 @@ from holdfast.operations.retention import Checking, Checkpointing, Pruning, Watc
 from holdfast.operations.sessions import SessionConsumer
 from holdfast.operations.sweeper import Sweeper
 from holdfast.operations.verbs import Operations
-from holdfast.ports import Chance, Clock, SystemChance, SystemClock
+from holdfast.ports import Chance, Clock, SystemChance, SystemClock, Threads
 from holdfast.routing.registry import Registry
 from holdfast.routing.router import Router
 from holdfast.store.base import Store
@@ -58,7 +62,10 @@ class House:
         self._contracts = contracts or []
         self.guard = Guard(config.egress_allow)
         self.handlers = HandlerDeliverer()
-        self.handlers.add("sessions", SessionConsumer(store.sessions, last_words, find_transcript).handle)
+        self._sessions = SessionConsumer(store.sessions, last_words, find_transcript)
+        self._follower: Follower | None = None
+        self._reading = Threads("transcripts")
+        self.handlers.add("sessions", self._consume)
         for name, function in {**BUILTINS, **(handlers or {})}.items():
             if name == "sessions":
                 raise BadConfig("the handler name 'sessions' is the house's own; give yours another one")
@@ -133,6 +140,10 @@ class House:
         if self.home is not None:
             self._spool = SpoolImport(self.home.spool, store.events, clock, config.session_events)
             loop.add(self._spool)
+            if config.transcripts != "off":
+                pace = Pace(start=cast(Start, config.transcripts))
+                self._follower = Follower(store, clock, self._reading, pace=pace)
+                self._follower.wake = loop.add(self._follower, poll_s=5.0)
         store.on_change(self._changed)
         if any(queue.kind == "https" for queue in await store.contracts.queues()):
             self._loading = asyncio.get_running_loop().create_task(self._webhooks.start())
@@ -157,9 +168,17 @@ class House:
         await self.loop.stop([name for name in self.loop.health() if name not in ("engine", "renewal", "deadlines")])
         await self.engine.stop(self.config.grace_s)
         await self.loop.stop()
+        self._reading.close()
         await self.store.owners.retire(self._owner)
         await self.store.care.checkpoint()
         await self.store.close()
+
+    async def _consume(self, event: Event) -> Outcome:
+        """A hook of an agent: bring its session up to date, and look at what it wrote meanwhile."""
+        outcome = await self._sessions.handle(event)
+        if self._follower is not None:
+            self._follower.nudge(event.stream.removeprefix(STREAM_PREFIX))
+        return outcome
 
     async def _sending(self, contract_id: str) -> Sending:
         """How a contract's requests look, as of the version in force."""
