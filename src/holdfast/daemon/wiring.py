@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from holdfast import __version__
@@ -19,7 +20,8 @@ from holdfast.egress.engine import Deadlines, Deliverer, Engine, Renewal
 from holdfast.egress.gatekeeper import Gatekeeper
 from holdfast.egress.guard import Guard
 from holdfast.home import Home
-from holdfast.ingress.importer import SpoolImport, spool_depth
+from holdfast.ingress.hook import fallback
+from holdfast.ingress.importer import SpoolImport
 from holdfast.ingress.normalizers import Normalizer, find_normalizer
 from holdfast.ingress.webhook import InboundSource, normalising
 from holdfast.operations.contract_sweep import ContractSweep
@@ -124,7 +126,7 @@ class House:
         if owner.unclean:
             loop.add(Checking(store.care), poll_s=3600.0)
         if self.home is not None:
-            loop.add(SpoolImport(self.home.spool, store.events, clock))
+            loop.add(fallback.Spools(self.home.root, self._importer(self.home.spool), self._importer))
         store.on_change(self._changed)
         if any(queue.kind == "https" for queue in await store.contracts.queues()):
             self._loading = asyncio.get_running_loop().create_task(self._webhooks.start())
@@ -161,11 +163,15 @@ class House:
         retry_on = frozenset(contract.retry_on)
         return Sending(private.secrets, private.headers, contract.format, contract.template, retry_on)
 
+    def _importer(self, folder: Path) -> SpoolImport:
+        return SpoolImport(folder, self.store.events, self._clock)
+
     def _warnings(self) -> list[str]:
-        return [self._contract_sweep.warning] if self._contract_sweep.warning else []
+        troubles = [] if self.home is None else fallback.troubles(self.home.root, self._clock.now_ms())
+        return [*filter(None, [self._contract_sweep.warning]), *troubles]
 
     def _spooled(self) -> int:
-        return spool_depth(self.home.spool) if self.home is not None else 0
+        return fallback.waiting(self.home.root) if self.home is not None else 0
 
     def _changed(self, topic: str) -> None:
         """A commit of this process: wake who has work now."""
