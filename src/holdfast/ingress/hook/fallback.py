@@ -129,11 +129,13 @@ def _tail(path: Path) -> list[dict[str, Any]]:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return []
-    with os.fdopen(descriptor, "rb") as file:
-        size = os.fstat(descriptor).st_size
-        file.seek(max(0, size - TAIL_BYTES))
-        lines = file.read(TAIL_BYTES).split(b"\n")
-    if size > TAIL_BYTES:
+    try:
+        found = os.fstat(descriptor)
+        start = max(0, found.st_size - TAIL_BYTES)
+        lines = os.pread(descriptor, TAIL_BYTES, start).split(b"\n") if stat.S_ISREG(found.st_mode) else []
+    finally:
+        os.close(descriptor)
+    if start:
         del lines[0]
     return [line for line in map(_parse, lines) if line is not None]
 

@@ -231,15 +231,16 @@ def _open_spool(path: bytes) -> int:
 
 
 def _make(path: bytes) -> None:
-    """Make a folder and those above it, each for its owner alone, so that they survive too."""
+    """Make a folder and those above it, each for its owner alone, and so that they survive too."""
     above = path.rstrip(b"/").rpartition(b"/")[0] or (b"/" if path[:1] == b"/" else b".")
+    try:
+        posix.stat(above)
+    except FileNotFoundError:
+        _make(above)
     try:
         posix.mkdir(path, 0o700)
     except FileExistsError:
-        return
-    except FileNotFoundError:
-        _make(above)
-        posix.mkdir(path, 0o700)
+        return  # another receiver was quicker
     folder = posix.open(above, _FOLDER)
     posix.fsync(folder)
     posix.close(folder)
