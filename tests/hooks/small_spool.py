@@ -42,6 +42,7 @@ class Looker(SpoolImport):
 
 async def story(home: Path, command: list[str]) -> None:
     receiver = Receiver(home, command)
+    (home / "spool").mkdir(mode=0o700)
     assert silent(receiver("--agent", "claude", "one", stdin=BODY))
     fill(home / "filler")
     assert silent(receiver("--agent", "claude", "two", stdin=BODY))

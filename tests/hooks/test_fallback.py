@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,14 +19,14 @@ from house import Bench
 
 
 @pytest.fixture
-def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The fallback folder of the home `tmp_path / home`, on a machine that has no other."""
     monkeypatch.setattr(intake, "FALLBACKS", (os.fsencode(tmp_path) + b"/holdfast-%d",))
     ((parent, key),) = intake.fallbacks(os.fsencode(tmp_path / "home"))
     folder = Path(os.fsdecode(parent)) / os.fsdecode(key)
     folder.mkdir(mode=0o700, parents=True)
     folder.parent.chmod(0o700)
-    yield folder
+    return folder
 
 
 def spools(bench: Bench, home: Path) -> Spools:
@@ -68,16 +67,14 @@ async def test_a_fallback_folder_that_cannot_be_read_does_not_hold_up_the_spool(
 
 
 @pytest.mark.parametrize("who", ["parent", "folder"])
-async def test_nothing_is_imported_from_a_folder_that_others_may_write(
-    tmp_path: Path, elsewhere: Path, who: str
-) -> None:
+def test_nothing_is_imported_from_a_folder_that_others_may_write(tmp_path: Path, elsewhere: Path, who: str) -> None:
     home = tmp_path / "home"
     assert folders(home) == [elsewhere]
     (elsewhere.parent if who == "parent" else elsewhere).chmod(0o777)
     assert folders(home) == []
 
 
-async def test_nothing_is_imported_through_a_link(tmp_path: Path, elsewhere: Path) -> None:
+def test_nothing_is_imported_through_a_link(tmp_path: Path, elsewhere: Path) -> None:
     elsewhere.rename(tmp_path / "moved")
     elsewhere.symlink_to(tmp_path / "moved")
     assert folders(tmp_path / "home") == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import random
+import shutil
 import signal
 import struct
 import subprocess
@@ -55,6 +56,7 @@ def test_the_header_says_where_when_and_by_whom(receiver: Receiver, tmp_path: Pa
 
 
 def test_only_the_owner_may_read_what_is_kept(receiver: Receiver) -> None:
+    shutil.rmtree(receiver.home)
     for umask in (0, 0o777):
         assert silent(receiver("--agent", "claude", stdin=b"{}", umask=umask))
     modes = [path.stat().st_mode & 0o777 for path in (receiver.home, receiver.home / "spool")]

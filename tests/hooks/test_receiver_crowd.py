@@ -23,7 +23,8 @@ def body_of(number: int) -> bytes:
 
 
 def test_of_a_hundred_at_once_none_is_lost_and_each_is_named_by_a_moment_of_its_life(receiver: Receiver) -> None:
-    """A moment of its life: so one that ended before another began has the earlier name."""
+    """A moment of its life: so one that ended before another began has the earlier name. They make the home, too."""
+    shutil.rmtree(receiver.home)
     lives: dict[int, tuple[int, int]] = {}
     gate = threading.Barrier(CROWD)
 
@@ -80,7 +81,6 @@ def test_killed_at_each_step_that_matters(
 ) -> None:
     if shutil.which("strace") is None:
         pytest.skip("there is no strace here")
-    (receiver.home / "spool").mkdir(parents=True, mode=0o700)
     trace = tmp_path / "trace"
     receiver.command = [
         "strace", "-qq", "-o", str(trace), "-e", f"trace={call}", "-e", f"inject={call}:signal=KILL:when={when}",
@@ -96,7 +96,6 @@ def test_killed_at_each_step_that_matters(
 def test_the_steps_are_those_of_the_spool_in_that_order(receiver: Receiver, tmp_path: Path) -> None:
     if shutil.which("strace") is None:
         pytest.skip("there is no strace here")
-    (receiver.home / "spool").mkdir(parents=True, mode=0o700)
     trace = tmp_path / "trace"
     traced = "trace=openat,write,fsync,rename,renameat,renameat2,sendto"
     receiver.command = ["strace", "-qq", "-o", str(trace), "-e", traced, *receiver.command]

@@ -13,7 +13,6 @@ from receiving import Receiver
 
 
 def test_on_a_disk_that_is_really_full_or_read_only_events_are_kept_elsewhere(receiver: Receiver) -> None:
-    receiver.home.mkdir(mode=0o700)
     here = Path(__file__)
     command = ["unshare", "--user", "--map-root-user", "--mount", sys.executable, str(here.with_name("small_spool.py"))]
     path = os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(here.parents[1] / "support")])

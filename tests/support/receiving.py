@@ -31,9 +31,8 @@ class Receiver:
     def __call__(
         self, *words: str, stdin: bytes = b"", env: Mapping[str, str] | None = None, **how: Any
     ) -> subprocess.CompletedProcess[bytes]:
-        return subprocess.run(
-            [*self.command, *words], input=stdin, capture_output=True, timeout=60, env=self.env if env is None else env, **how
-        )  # fmt: skip
+        env = self.env if env is None else env
+        return subprocess.run([*self.command, *words], input=stdin, capture_output=True, timeout=60, env=env, **how)
 
     def start(self, *words: str, **how: Any) -> subprocess.Popen[bytes]:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": self.env}
