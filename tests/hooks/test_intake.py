@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from holdfast import home as homes
 from holdfast import ports
 from holdfast.ingress.hook import intake, receiver
+from holdfast.ingress.hook.fallback import troubles
 from holdfast.ingress.spool import RECORD_MAX, place_of
+from receiving import Receiver, silent
 
 
 @given(st.text())
@@ -163,3 +165,29 @@ def test_a_folder_of_somebody_else_is_not_used(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(intake.posix, "geteuid", lambda: uid + 1)
     with pytest.raises(PermissionError):
         intake._open_fallback(os.fsencode(tmp_path / "holdfast-1"), b"key")
+
+
+SLOW = """
+import os, posix, sys, time
+from holdfast.ingress.hook import intake
+sync, calls = posix.fsync, []
+def fsync(file):
+    calls.append(file)
+    if len(calls) == 1:
+        time.sleep(60)
+    sync(file)
+posix.fsync, intake.WRITE_S = fsync, 0.2
+intake.keep(os.fsencode(sys.argv[1]), intake.name_now(), b'{"v":1,"kind":"hook"}\\nx', '"agent":"a","event":null')
+"""
+
+
+def test_a_disk_that_does_not_answer_is_given_up_for_another(tmp_path: Path) -> None:
+    made = Receiver(tmp_path)
+    done = subprocess.run([sys.executable, "-c", SLOW, str(tmp_path)], capture_output=True, timeout=50)
+    kept = made.kept_elsewhere()
+    made.clean()
+    assert silent(done)
+    assert [body for _, body in kept] == [b"x"]
+    assert made.records() == []
+    (told,) = troubles(tmp_path, 0)
+    assert "the disk does not answer" in told

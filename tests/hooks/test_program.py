@@ -22,11 +22,13 @@ def alone(fast: list[str], tmp_path: Path) -> Receiver:
 def test_the_fast_path_does_the_ordinary_work_alone(alone: Receiver) -> None:
     assert silent(alone("--agent", "claude", "Stop", stdin=b"{}"))
     assert silent(alone("--agent", "codex", "--home", str(alone.home), "notify", '{"a": 1}', env={}))
+    assert silent(alone("--agent", "codex", '{"a": "ü"}'))
     env = {**alone.env, "TMUX": "/tmp/tmux-0/default,1,2", "TMUX_PANE": "%1"}
     assert silent(alone("--agent", "gemini", stdin=b"x" * 3_000_000, env=env))
     assert [(h["event"], h["cut"], h["pane"]) for h, _ in alone.records()] == [
-        ("Stop", None, None), ("notify", None, None), (None, "size", "%1")
+        ("Stop", None, None), ("notify", None, None), (None, None, None), (None, "size", "%1")
     ]  # fmt: skip
+    assert [body for _, body in alone.records()][:3] == [b"{}", b'{"a": 1}', '{"a": "ü"}'.encode()]
 
 
 @pytest.mark.parametrize("variable", ["XDG_STATE_HOME", "HOME"])

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.ingress.hook.fallback import troubles
 from holdfast.ingress.spool import place_of
 from holdfast.ports import SystemClock, boot_ns
-from receiving import Receiver
+from receiving import PYTHON, Receiver
 
 CROWD = 100
 
@@ -91,6 +92,30 @@ def test_killed_at_each_step_that_matters(
         pytest.skip("processes may not be traced here")
     assert done.returncode == -9
     assert [body for _, body in receiver.records()] == [b"{}"] * visible
+
+
+@pytest.mark.parametrize(("when", "places"), [("1", 1), ("2", 2), ("1+", 0)])
+def test_what_could_not_be_synced_is_written_again(receiver: Receiver, tmp_path: Path, when: str, places: int) -> None:
+    """The second sync is the folder's: the record is there already, and a copy under the same id does no harm."""
+    if shutil.which("strace") is None:
+        pytest.skip("there is no strace here")
+    plain = receiver.command
+    receiver.command = [
+        "strace", "-qq", "-f", "-o", str(tmp_path / "trace"), "-e", "trace=fsync",
+        "-e", f"inject=fsync:error=EIO:when={when}", *plain,
+    ]  # fmt: skip
+    done = receiver("--agent", "claude", "Stop", stdin=b"{}")
+    if done.returncode:
+        pytest.skip("processes may not be traced here")
+    assert (done.stdout, done.stderr) == (b"", b"")
+    kept = receiver.records() + receiver.kept_elsewhere()
+    assert [body for _, body in kept] == [b"{}"] * places
+    if plain[:3] == PYTHON[:3]:
+        assert len({header["id"] for header, _ in kept}) == min(places, 1)
+        (told,) = troubles(receiver.home, 0)
+        assert told.startswith("1 hook event was " + ("kept" if places else "lost"))
+        assert "Input/output error" in told
+    assert not [name for name in os.listdir(receiver.home / "spool") if name.startswith(".")]
 
 
 def test_the_steps_are_those_of_the_spool_in_that_order(receiver: Receiver, tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ class Unread(click.Command):
 @click.argument("event", required=False)
 @click.argument("payload", required=False)
 @click.pass_context
-def hook(ctx: click.Context, **_: Any) -> int:
+def hook(ctx: click.Context, /, **_: Any) -> int:
     """Keep an event of an agent's command line, read from standard input or from PAYLOAD.
 
     Always 0, and silent. An agent had better run the receiver itself, which starts far quicker.

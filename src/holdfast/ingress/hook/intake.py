@@ -298,7 +298,6 @@ def _append(folder: int, line: bytes) -> None:
                 file = posix.open("receiver.log", _LOG, 0o600, dir_fd=folder)
             if posix.write(file, line) < len(line):
                 raise OSError
-            posix.fsync(file)
         finally:
             posix.close(file)
     finally:

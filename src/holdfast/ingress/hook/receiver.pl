@@ -20,6 +20,7 @@ while (@ARGV) {
     elsif ($word =~ /^-/ || @rest > 1) { hand_over() }
     else { push @rest, $word }
 }
+unshift @rest, undef if @rest == 1 && $rest[0] =~ /^[\[\{]/;
 my ($event, $payload) = @rest;
 my $via = defined $payload ? "argv" : "stdin";
 $home ||= $ENV{HOLDFAST_HOME};
