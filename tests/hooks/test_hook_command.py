@@ -42,6 +42,7 @@ def test_status_tells_of_events_that_could_not_be_kept() -> None:
         assert daemon.request("GET", "/api/status")[1]["warnings"] == []
         limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (2000, 2000))
         assert silent(receiver("--agent", "claude", "Stop", stdin=b"x" * 5000, preexec_fn=limit))
+        receiver.clean()
         (told,) = daemon.request("GET", "/api/status")[1]["warnings"]
         assert told.startswith("1 hook event was lost within a day")
         assert told.endswith("(File too large)")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+import shlex
 import shutil
 import socket
 import subprocess
@@ -195,3 +196,17 @@ def test_the_receiver_without_its_compiled_half_works_and_compiles_it(receiver: 
     assert len(receiver.records()) == 2
     (tmp_path / "intake.py").write_text("syntax error")
     assert silent(receiver(*WORDS, stdin=BODY))
+
+
+@pytest.mark.parametrize(("ending", "code"), [("", 2), (" 2>/dev/null || :", 0)])
+def test_a_missing_receiver_is_harmless_with_the_ending_that_the_docs_name(
+    receiver: Receiver, ending: str, code: int
+) -> None:
+    """Python and Perl themselves end with 2 then, which blocks some agents."""
+    page = (Path(__file__).parents[2] / "docs" / "receiver.md").read_text(encoding="utf-8")
+    assert "`2>/dev/null || :`" in page
+    command = [word.replace("hook/receiver.", "hook/gone.") for word in receiver.command]
+    line = shlex.join([*command, *WORDS]) + ending
+    done = subprocess.run(["/bin/sh", "-c", line], input=BODY, capture_output=True, env=receiver.env, timeout=60)
+    assert done.returncode == code
+    assert (done.stderr == b"") == (code == 0)
