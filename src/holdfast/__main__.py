@@ -28,7 +28,7 @@ COMMANDS = {
     "up": Entry("Run", "Run the daemon in the foreground.", OWN),
     "demo": Entry("Run", "Tell the whole story in one minute, in a temporary home.", OWN),
     "emit": Entry("Work", "Append an event.", f"{CLI}.emit"),
-    "hook": Entry("Work", "Keep an event of an agent's command line.", OWN),
+    "hook": Entry("Work", "Keep an event of an agent's command line.", f"{CLI}.hook"),
     "contracts": Entry("Work", "Say who wants which events, where.", f"{CLI}.contracts"),
     "status": Entry("Look", "Say what is true right now.", f"{CLI}.care"),
     "events": Entry("Look", "Look at events, and route again those nobody wanted.", f"{CLI}.events"),
