@@ -97,6 +97,15 @@ def test_two_homes_never_share_a_fallback_folder() -> None:
     assert intake._key(None) not in {intake._key(home) for home in homes[:-1]}
 
 
+def test_a_home_in_a_folder_that_is_gone_is_as_good_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone() -> bytes:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(intake.posix, "getcwdb", gone)
+    assert intake._key(b"relative") == intake._key(None)
+    assert intake._key(b"/absolute") != intake._key(None)
+
+
 def test_a_name_is_one_that_the_importer_knows(monkeypatch: pytest.MonkeyPatch) -> None:
     before_ns = ports.boot_ns()
     place = place_of(intake.name_now())

@@ -22,6 +22,7 @@ LOG_MAX = 256 * 1024
 FALLBACKS = (b"/var/tmp/holdfast-%d", b"/tmp/holdfast-%d", b"/run/user/%d/holdfast")
 
 _CHUNK = 65536
+_ENDERS = (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP)
 _FOLDER = posix.O_RDONLY | posix.O_DIRECTORY | posix.O_CLOEXEC
 _NEW = posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_NOFOLLOW | posix.O_CLOEXEC
 _LOG = posix.O_WRONLY | posix.O_CREAT | posix.O_APPEND | posix.O_NOFOLLOW | posix.O_NONBLOCK | posix.O_CLOEXEC
@@ -35,6 +36,8 @@ def run(arguments: list[str]) -> None:
     told = f'"agent":{quote(agent[:NAME_MAX])},"event":{quote(event and event[:NAME_MAX])}'
     try:
         body, size, cut = read() if payload is None else (payload[:BODY_MAX], len(payload), None)
+        for number in _ENDERS:  # from here on it ends soon enough by itself
+            _signal.signal(number, _signal.SIG_IGN)
         if size > BODY_MAX:
             cut = cut or "size"
         header = _header(told, size if cut else None, cut, "stdin" if payload is None else "argv")
@@ -82,8 +85,7 @@ def read() -> tuple[bytes, int, str | None]:
         except OSError:
             pass  # closed already
 
-    enders = (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP)
-    for number in (*enders, _signal.SIGALRM):
+    for number in (*_ENDERS, _signal.SIGALRM):
         _signal.signal(number, stop)
     _signal.setitimer(_signal.ITIMER_REAL, READ_S)
     chunks, kept, size = [], 0, 0
@@ -96,8 +98,6 @@ def read() -> tuple[bytes, int, str | None]:
     except OSError:
         cut.append("error")
     _signal.setitimer(_signal.ITIMER_REAL, 0)
-    for number in enders:
-        _signal.signal(number, _signal.SIG_IGN)
     return b"".join(chunks), size, cut[0] if cut else None
 
 
@@ -318,10 +318,13 @@ def _user_home(environ: dict[bytes, bytes], user: bytes) -> bytes | None:
 
 def _key(root: bytes | None) -> bytes:
     """A home's name within a folder of many: its path, told without slashes."""
+    if root is not None and root[:1] != b"/":
+        try:
+            root = posix.getcwdb() + b"/" + root
+        except OSError:
+            root = None  # it is relative to a folder that is gone
     if root is None:
         return b"unknown"
-    if root[:1] != b"/":
-        root = posix.getcwdb() + b"/" + root
     parts = [part.replace(b"%", b"%25") for part in root.split(b"/") if part not in (b"", b".")]
     return b"%2F".join(parts)[-NAME_MAX:] or b"%2F"
 
