@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -139,6 +142,21 @@ def test_it_imports_no_more_than_a_bare_interpreter_and_a_socket(tmp_path: Path)
     assert loaded(*words) - bare == set()
     (tmp_path / "holdfast.sock").touch()
     assert loaded(*words) - bare == {"_socket"}
+
+
+def test_a_poke_never_waits_for_a_daemon_that_reads_nothing(tmp_path: Path) -> None:
+    listener, filler = (socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in range(2))
+    with listener, filler:
+        path = os.fsencode(tmp_path / "s")
+        listener.bind(path)
+        filler.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while filler.sendto(b"spool", path):
+                pass
+        poking = threading.Thread(target=intake.poke, args=(path,), daemon=True)
+        poking.start()
+        poking.join(10)
+        assert not poking.is_alive()
 
 
 @pytest.mark.parametrize("trap", ["link", "open", "file"])
