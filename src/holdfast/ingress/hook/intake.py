@@ -171,8 +171,11 @@ def poke(path: bytes) -> None:
         from _socket import AF_UNIX, SOCK_DGRAM, socket
 
         sender = socket(AF_UNIX, SOCK_DGRAM)
-        sender.setblocking(False)
-        sender.sendto(b"spool", path)
+        try:
+            sender.setblocking(False)
+            sender.sendto(b"spool", path)
+        finally:
+            sender.close()
     except OSError:
         pass  # it would notice by itself within a second
 
