@@ -29,6 +29,7 @@ COMMANDS = {
     "demo": Entry("Run", "Tell the whole story in one minute, in a temporary home.", OWN),
     "prove": Entry("Run", "Kill Holdfast on this machine, and account for every event.", OWN),
     "emit": Entry("Work", "Append an event.", f"{CLI}.emit"),
+    "hook": Entry("Work", "Keep an event of an agent's command line.", f"{CLI}.hook"),
     "contracts": Entry("Work", "Say who wants which events, where.", f"{CLI}.contracts"),
     "status": Entry("Look", "Say what is true right now.", f"{CLI}.care"),
     "events": Entry("Look", "Look at events, and route again those nobody wanted.", f"{CLI}.events"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, cast
 
 from holdfast import __version__
@@ -22,10 +23,11 @@ from holdfast.egress.engine import Deadlines, Deliverer, Engine, Renewal
 from holdfast.egress.gatekeeper import Gatekeeper
 from holdfast.egress.guard import Guard
 from holdfast.home import Home
+from holdfast.ingress.hook import fallback
 from holdfast.ingress.hook.follower import Follower, Pace, Start
 from holdfast.ingress.hook.transcripts.places import find_transcript
 from holdfast.ingress.hook.transcripts.reader import last_words
-from holdfast.ingress.importer import SpoolImport, spool_depth
+from holdfast.ingress.importer import SpoolImport
 from holdfast.ingress.normalizers import Normalizer, find_normalizer
 from holdfast.ingress.webhook import InboundSource, normalising
 from holdfast.operations.contract_sweep import ContractSweep
@@ -138,8 +140,8 @@ class House:
         if owner.unclean:
             loop.add(Checking(store.care), poll_s=3600.0)
         if self.home is not None:
-            self._spool = SpoolImport(self.home.spool, store.events, clock, config.session_events)
-            loop.add(self._spool)
+            self._spool = self._importer(self.home.spool)
+            loop.add(fallback.Spools(self.home.root, self._spool, self._importer))
             if config.transcripts != "off":
                 pace = Pace(start=cast(Start, config.transcripts))
                 self._follower = Follower(store, clock, self._reading, pace=pace)
@@ -189,11 +191,15 @@ class House:
         retry_on = frozenset(contract.retry_on)
         return Sending(private.secrets, private.headers, contract.format, contract.template, retry_on)
 
+    def _importer(self, folder: Path) -> SpoolImport:
+        return SpoolImport(folder, self.store.events, self._clock, self.config.session_events)
+
     def _warnings(self) -> list[str]:
-        return [self._contract_sweep.warning] if self._contract_sweep.warning else []
+        troubles = [] if self.home is None else fallback.troubles(self.home.root, self._clock.now_ms())
+        return [*filter(None, [self._contract_sweep.warning]), *troubles]
 
     def _spooled(self) -> int:
-        return spool_depth(self.home.spool) if self.home is not None else 0
+        return fallback.waiting(self.home.root) if self.home is not None else 0
 
     def _hooks(self) -> dict[str, int]:
         """What became of agents' hooks that were not appended, since this process began."""

@@ -1,0 +1,121 @@
+"""The daemon's side: what receivers kept elsewhere is imported, first; their log is told; leftovers are swept."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from holdfast.domain.event import new_event
+from holdfast.ingress.hook import fallback, intake
+from holdfast.ingress.hook.fallback import Spools, folders, remove_unfinished, troubles, waiting
+from holdfast.ingress.importer import SpoolImport
+from holdfast.ingress.spool import write_event
+from holdfast.store.base import EventFilter
+from house import Bench
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The fallback folder of the home `tmp_path / home`, on a machine that has no other."""
+    monkeypatch.setattr(intake, "FALLBACKS", (os.fsencode(tmp_path) + b"/holdfast-%d",))
+    ((parent, key),) = intake.fallbacks(os.fsencode(tmp_path / "home"))
+    folder = Path(os.fsdecode(parent)) / os.fsdecode(key)
+    folder.mkdir(mode=0o700, parents=True)
+    folder.parent.chmod(0o700)
+    return folder
+
+
+def spools(bench: Bench, home: Path) -> Spools:
+    def make(folder: Path) -> SpoolImport:
+        return SpoolImport(folder, bench.store.events, bench.clock)
+
+    return Spools(home, make(home / "spool"), make)
+
+
+async def types(bench: Bench) -> list[str]:
+    page = await bench.store.events.find(EventFilter(), None, 100)
+    return [event.type for event in reversed(page.items)]
+
+
+async def test_what_was_kept_elsewhere_is_imported_before_what_came_later(tmp_path: Path, elsewhere: Path) -> None:
+    bench, home = await Bench(tmp_path).start(), tmp_path / "home"
+    write_event(elsewhere, new_event("earlier"), "evt_" + "1" * 32)
+    write_event(home / "spool", new_event("later"), "evt_" + "2" * 32)
+    assert waiting(home) == 2
+    duty = spools(bench, home)
+    assert await duty.tick() == 0.0
+    assert await types(bench) == ["earlier", "later"]
+    assert waiting(home) == 0
+    assert await duty.tick() == 1.0
+
+
+async def test_what_cannot_be_read_in_a_fallback_folder_does_not_hold_up_the_spool(
+    tmp_path: Path, elsewhere: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench, home = await Bench(tmp_path).start(), tmp_path / "home"
+    write_event(home / "spool", new_event("t"), "evt_" + "1" * 32)
+    (elsewhere / f"{'a' * 16}-{1:020d}-1-{'0' * 8}.evt").mkdir()
+    duty = spools(bench, home)
+    await duty.tick()
+    await duty.tick()
+    assert sorted(await types(bench)) == ["error.error", "t"]  # it is set aside, and told of
+    assert caplog.text.count("cannot be imported") == 1
+
+
+@pytest.mark.parametrize("who", ["parent", "folder"])
+def test_nothing_is_imported_from_a_folder_that_others_may_write(tmp_path: Path, elsewhere: Path, who: str) -> None:
+    home = tmp_path / "home"
+    assert folders(home) == [elsewhere]
+    (elsewhere.parent if who == "parent" else elsewhere).chmod(0o777)
+    assert folders(home) == []
+
+
+def test_nothing_is_imported_through_a_link(tmp_path: Path, elsewhere: Path) -> None:
+    elsewhere.rename(tmp_path / "moved")
+    elsewhere.symlink_to(tmp_path / "moved")
+    assert folders(tmp_path / "home") == []
+
+
+def test_troubles_are_told_for_a_day_and_no_line_can_spoil_them(tmp_path: Path, elsewhere: Path) -> None:
+    home, now_ms = tmp_path / "home", 1_800_000_000_000
+    home.mkdir()
+    assert troubles(home, now_ms) == []
+    lines = [
+        {"at": now_ms - 25 * 3600_000, "why": "long ago", "kept": None},
+        {"at": now_ms - 2, "why": "No space left on device", "kept": None},
+        {"at": now_ms - 1, "why": "later", "kept": "/var/tmp/x"},
+        {"at": now_ms - 3, "why": "earlier", "kept": "/var/tmp/x"},
+    ]
+    text = "\n".join(["x" * 70_000, *map(json.dumps, lines), "[]", "{", '{"at": "x"}', "\x00", ""])
+    (elsewhere / "receiver.log").write_text(text)
+    assert troubles(home, now_ms) == [
+        f"1 hook event was lost within a day: the spool of {home} could not be written (No space left on device)",
+        f"2 hook events were kept in a fallback folder within a day: the spool of {home} could not be written (later)",
+    ]
+
+
+def test_a_log_that_is_no_file_is_not_waited_for(tmp_path: Path, elsewhere: Path) -> None:
+    (tmp_path / "home").mkdir()
+    os.mkfifo(tmp_path / "home" / "receiver.log")
+    assert troubles(tmp_path / "home", 0) == []
+
+
+async def test_what_killed_writers_left_is_swept_after_a_day(tmp_path: Path, elsewhere: Path) -> None:
+    bench, home = await Bench(tmp_path).start(), tmp_path / "home"
+    spool = home / "spool"
+    spool.mkdir(parents=True)
+    name = f".{'a' * 16}-{1:020d}-1-{'0' * 8}.evt"
+    for folder in (spool, elsewhere):
+        (folder / name).write_text("half")
+        (folder / name.replace("-1-", "-2-")).write_text("half, under way")
+        (folder / ".keep").write_text("not ours")
+        for old in (name, ".keep"):
+            os.utime(folder / old, (0, time.time() - fallback.UNFINISHED_S - 60))
+    await spools(bench, home).tick()
+    for folder in (spool, elsewhere):
+        assert sorted(os.listdir(folder)) == sorted([".keep", name.replace("-1-", "-2-")])
+    assert remove_unfinished(tmp_path / "nowhere", time.time()) == 0

@@ -1,0 +1,212 @@
+"""Whatever is wrong with the world, the agent sees exit 0 and silence, and the event is kept if it can be."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import shlex
+import shutil
+import socket
+import subprocess
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from holdfast.ingress.hook.fallback import troubles
+from receiving import PAYLOADS, Receiver, silent
+
+BODY = (PAYLOADS / "claude" / "Stop.json").read_bytes()
+WORDS = ("--agent", "claude", "Stop")
+
+
+def limited(kind: int, value: int) -> Callable[[], None]:
+    return partial(resource.setrlimit, kind, (value, value))
+
+
+def through(receiver: Receiver, script: str, *, stdin: bytes = BODY) -> subprocess.CompletedProcess[bytes]:
+    """Run it by a shell that first makes the world worse."""
+    command = ["/bin/sh", "-c", script, "sh", *receiver.command, *WORDS]
+    return subprocess.run(command, input=stdin, capture_output=True, env=receiver.env, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("script", "kept"),
+    [
+        ('exec "$@" <&-', b""),
+        ('exec "$@" <&- >&- 2>&-', b""),
+        ('exec "$@" 0> /dev/null', b""),
+        ('exec "$@" >&- 2>&-', BODY),
+        ('exec "$@" > /dev/full 2> /dev/full', BODY),
+        ('mkdir "$HOLDFAST_HOME.d"; cd "$HOLDFAST_HOME.d"; rmdir "$HOLDFAST_HOME.d"; exec "$@"', BODY),
+        ("trap '' PIPE TERM; exec \"$@\"", BODY),
+        ('ulimit -n 8; exec "$@"', BODY),
+        ('LC_ALL=C exec env -u PATH "$@"', BODY),
+        ('LC_ALL=POSIX PYTHONHOME=/nowhere PYTHONPATH=/nowhere PYTHONSTARTUP=/nowhere exec "$@"', BODY),
+    ],
+)
+def test_a_bad_start_in_life(receiver: Receiver, script: str, kept: bytes) -> None:
+    assert silent(through(receiver, script))
+    ((_, body),) = receiver.records()
+    assert body == kept
+
+
+def test_a_cut_by_an_error_is_told(receiver: Receiver) -> None:
+    assert silent(through(receiver, 'exec "$@" 0> /dev/null'))
+    ((header, _),) = receiver.records()
+    assert (header["cut"], header["truncated"]) == ("error", 0)
+
+
+def home_is_missing_and_cannot_be_made(home: Path) -> None:
+    home.rename(home.with_name("moved"))
+    home.symlink_to(home.parent / "nowhere")
+
+
+def home_is_a_file(home: Path) -> None:
+    home.rename(home.with_name("moved"))
+    home.write_text("")
+
+
+def home_leads_to_itself(home: Path) -> None:
+    home.rename(home.with_name("moved"))
+    home.symlink_to(home)
+
+
+def spool_is_a_file(home: Path) -> None:
+    (home / "spool").rmdir()
+    (home / "spool").write_text("")
+
+
+def spool_is_a_pipe(home: Path) -> None:
+    (home / "spool").rmdir()
+    os.mkfifo(home / "spool")
+
+
+@pytest.mark.parametrize(
+    "ruin",
+    [home_is_missing_and_cannot_be_made, home_is_a_file, home_leads_to_itself, spool_is_a_file, spool_is_a_pipe],
+)
+def test_without_a_spool_the_event_is_kept_in_a_fallback_folder(receiver: Receiver, ruin: Callable) -> None:
+    ruin(receiver.home)
+    assert silent(receiver(*WORDS, stdin=BODY))
+    ((header, body),) = receiver.kept_elsewhere()
+    assert (header["agent"], body) == ("claude", BODY)
+    (told,) = troubles(receiver.home, header["received_at"])
+    assert told.startswith("1 hook event was kept in a fallback folder within a day")
+
+
+def test_a_home_with_a_name_too_long_has_a_fallback_folder_too(receiver: Receiver) -> None:
+    receiver.home = receiver.home / ("x" * 300)
+    receiver.env["HOLDFAST_HOME"] = str(receiver.home)
+    assert silent(receiver(*WORDS, stdin=BODY))
+    assert [body for _, body in receiver.kept_elsewhere()] == [BODY]
+    receiver.clean()
+
+
+@pytest.mark.parametrize(("limit", "told"), [(2000, True), (0, False)])
+def test_an_event_that_nothing_can_take_is_told_as_lost(receiver: Receiver, limit: int, told: bool) -> None:
+    """As on a machine where every disk is full: the log takes a line, or not even that."""
+    assert silent(receiver(*WORDS, stdin=b"x" * 5000, preexec_fn=limited(resource.RLIMIT_FSIZE, limit)))
+    assert receiver.records() == receiver.kept_elsewhere() == []
+    assert os.listdir(receiver.home / "spool") == []
+    said = troubles(receiver.home, 0)
+    assert [line.partition(" within")[0] for line in said] == (["1 hook event was lost"] if told else [])
+
+
+def test_a_folder_that_is_missing_is_made(receiver: Receiver) -> None:
+    receiver.env["HOLDFAST_HOME"] = f"{receiver.home}//deep/./er/"
+    assert silent(receiver(*WORDS, stdin=BODY))
+    assert len(Receiver(receiver.home / "deep" / "er").records()) == 1
+
+
+@pytest.mark.parametrize("variable", ["XDG_STATE_HOME", "HOME"])
+def test_without_a_named_home_the_platforms_folder_is_taken(
+    receiver: Receiver, variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from holdfast.home import find_home
+
+    assert silent(receiver(*WORDS, stdin=BODY, env={variable: str(tmp_path)}))
+    for name in ("HOLDFAST_HOME", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, str(tmp_path))
+    assert len(Receiver(find_home().root).records()) == 1
+
+
+@pytest.mark.parametrize("nobody", ["nothing", "file", "stale", "full"])
+def test_a_daemon_that_does_not_listen_is_not_waited_for(receiver: Receiver, nobody: str) -> None:
+    path = receiver.home / "holdfast.sock"
+    with (
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener,
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as filler,
+    ):
+        if nobody == "file":
+            path.write_text("")
+        elif nobody != "nothing":
+            listener.bind(str(path))
+        if nobody == "stale":
+            listener.close()
+        elif nobody == "full":
+            filler.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                while filler.sendto(b"spool", str(path)):
+                    pass
+        assert silent(receiver(*WORDS, stdin=BODY))
+    assert len(receiver.records()) == 1
+
+
+def test_a_daemon_that_listens_is_poked_after_the_record_is_there(receiver: Receiver) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(str(receiver.home / "holdfast.sock"))
+        listener.settimeout(30)
+        child = receiver.start(*WORDS)
+        assert child.stdin is not None
+        child.stdin.close()
+        assert listener.recv(64) == b"spool"
+        assert len(receiver.records()) == 1
+        assert child.wait(30) == 0
+        for pipe in (child.stdout, child.stderr):
+            assert pipe is not None
+            assert pipe.read() == b""
+            pipe.close()
+
+
+def test_a_log_that_grew_long_makes_way(receiver: Receiver) -> None:
+    spool_is_a_file(receiver.home)
+    log = receiver.home / "receiver.log"
+    log.write_bytes(b"x" * 300_000)
+    for _ in range(2):
+        assert silent(receiver(*WORDS, stdin=BODY))
+    assert log.stat().st_size < 1000
+    assert log.with_name("receiver.log.old").stat().st_size == 300_000
+    assert log.stat().st_mode & 0o777 == 0o600
+    assert len(receiver.kept_elsewhere()) == 2
+
+
+@pytest.mark.parametrize("receiver", ["python"], indirect=True)
+def test_the_receiver_without_its_compiled_half_works_and_compiles_it(receiver: Receiver, tmp_path: Path) -> None:
+    folder = Path(receiver.command[-1]).parent
+    for name in ("receiver.py", "intake.py"):
+        shutil.copy(folder / name, tmp_path / name)
+    receiver.command[-1] = str(tmp_path / "receiver.py")
+    for _ in range(2):
+        assert silent(receiver(*WORDS, stdin=BODY))
+        assert [path.name.partition(".")[0] for path in (tmp_path / "__pycache__").iterdir()] == ["intake"]
+    assert len(receiver.records()) == 2
+    (tmp_path / "intake.py").write_text("syntax error")
+    assert silent(receiver(*WORDS, stdin=BODY))
+
+
+@pytest.mark.parametrize(("ending", "code"), [("", 2), (" 2>/dev/null || :", 0)])
+def test_a_missing_receiver_is_harmless_with_the_ending_that_the_docs_name(
+    receiver: Receiver, ending: str, code: int
+) -> None:
+    """Python and Perl themselves end with 2 then, which blocks some agents."""
+    page = (Path(__file__).parents[2] / "docs" / "receiver.md").read_text(encoding="utf-8")
+    assert "`2>/dev/null || :`" in page
+    command = [word.replace("hook/receiver.", "hook/gone.") for word in receiver.command]
+    line = shlex.join([*command, *WORDS]) + ending
+    done = subprocess.run(["/bin/sh", "-c", line], input=BODY, capture_output=True, env=receiver.env, timeout=60)
+    assert done.returncode == code
+    assert (done.stderr == b"") == (code == 0)
