@@ -19,6 +19,8 @@ DEPTH_MAX = 100
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _GAP = re.compile(r"(?:[ \t\r\n]|//[^\r\n]*|/\*.*?\*/)*", re.DOTALL)
+_COMMENT = re.compile(r"//[^\r\n]*|/\*.*?\*/", re.DOTALL)
+_REST = re.compile(r"[ \t]*\r?\n")
 _STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
 _SCALAR = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null")
 
@@ -31,6 +33,7 @@ class NotJson(BadInput):
 class Part:
     """One item of a list or one member of an object: from its first character to its last."""
 
+    after: int  # where what stands before it ends: a comma or the opening bracket
     start: int
     node: Node
     key: str | None = None
@@ -76,13 +79,22 @@ def rewrite(text: str, wanted: Any) -> str:
     root = parse(text)
     if root.value == wanted:
         return text
-    # Stable: of two edits at one place, the comma comes before what follows it.
-    edits = sorted(_Writer(text).changes(root, wanted), key=lambda edit: edit.start)
-    for edit in reversed(edits):
+    for edit in reversed(_merge(_Writer(text).changes(root, wanted))):
         text = text[: edit.start] + edit.text + text[edit.end :]
     if parse(text).value != wanted:
         raise NotJson("the file is written in a way that cannot be edited safely")
     return text
+
+
+def _merge(edits: Iterator[Edit]) -> list[Edit]:
+    """In the order of the text, with cuts that overlap made one. Of two at one place, the first given stays first."""
+    merged: list[Edit] = []
+    for edit in sorted(edits, key=lambda each: each.start):
+        if merged and edit.start < merged[-1].end and not edit.text and not merged[-1].text:
+            merged[-1] = merged[-1]._replace(end=max(edit.end, merged[-1].end))
+        else:
+            merged.append(edit)
+    return merged
 
 
 class _Reader:
@@ -123,7 +135,7 @@ class _Reader:
                 raise self.wrong(colon)
             key = str(self.value(start, depth).value)
             child = self.value(self.gap(colon + 1), depth + 1)
-            node.parts.append(Part(start, child, key))
+            node.parts.append(Part(node.end, start, child, key))
             node.value[key] = child.value
         return node
 
@@ -131,13 +143,14 @@ class _Reader:
         node = Node(at, at, [])
         for start in self._parts(node, "]"):
             child = self.value(start, depth + 1)
-            node.parts.append(Part(start, child))
+            node.parts.append(Part(node.end, start, child))
             node.value.append(child.value)
         return node
 
     def _parts(self, node: Node, closing: str) -> Iterator[int]:
         """Where each part begins; the caller reads it in between."""
-        at = self.gap(node.start + 1)
+        node.end = node.start + 1
+        at = self.gap(node.end)
         while self._text[at : at + 1] != closing:
             if node.parts and node.parts[-1].comma is None:
                 raise self.wrong(at)
@@ -145,7 +158,8 @@ class _Reader:
             at = self.gap(node.parts[-1].node.end)
             if self._text[at : at + 1] == ",":
                 node.parts[-1].comma = at
-                at = self.gap(at + 1)
+                node.end = at + 1
+                at = self.gap(node.end)
         node.end = at + 1
 
     def _fail(self, at: int) -> Node:
@@ -195,7 +209,7 @@ class _Writer:
     def _parts(self, node: Node, gone: list[Part], new: list[tuple[str | None, Any]]) -> Iterator[Edit]:
         """Take parts out and put others at the end, with the commas that then belong there."""
         for part in gone:
-            yield Edit(self._lead(part), part.node.end if part.comma is None else part.comma + 1, "")
+            yield self._cut(part, whole_line=not new)
         kept = [part for part in node.parts if part not in gone]
         if new:
             yield from self._append(node, kept, new)
@@ -222,6 +236,17 @@ class _Writer:
         if open_ and "\n" not in self._text[at : node.end]:
             body += self._newline + outer
         yield Edit(at, at, body)
+
+    def _cut(self, part: Part, whole_line: bool) -> Edit:
+        """A part with its comma and the white space before it; but a line comment before it keeps its line's end."""
+        start = self._lead(part)
+        end = part.node.end if part.comma is None else part.comma + 1
+        comments = list(_COMMENT.finditer(self._text, part.after, part.start))
+        if comments and comments[-1][0].startswith("//"):
+            start = self._text.index("\n", start) + 1
+            if whole_line and (rest := _REST.match(self._text, end)):
+                end = rest.end()
+        return Edit(start, end, "")
 
     def _close(self, node: Node) -> Iterator[Edit]:
         """An emptied container holds no white space of its own, unless a comment stands in it."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import holdfast
+from holdfast.home import find_home, usual_home
 
 RECEIVER = "ingress/hook/receiver.py"
 FLAGS = ("-I", "-S")
@@ -28,6 +29,7 @@ class Machine:
     project: Path
     python: str
     receiver: str
+    spool_home: str | None = None  # where the receiver would not find Holdfast's home by itself
     platform: str = sys.platform
 
     def folder(self, variable: str, default: str) -> Path:
@@ -46,7 +48,8 @@ class Machine:
 
     def words(self, agent: str, event: str | None = None) -> list[str]:
         """The command line of the receiver, word by word."""
-        return [self.python, *FLAGS, self.receiver, "--agent", agent, *([] if event is None else [event])]
+        named = [] if self.spool_home is None else ["--home", self.spool_home]
+        return [self.python, *FLAGS, self.receiver, "--agent", agent, *named, *([] if event is None else [event])]
 
     def line(self, agent: str, event: str | None = None) -> str:
         """The same for a CLI that runs commands through a shell."""
@@ -54,13 +57,15 @@ class Machine:
 
 
 def this_machine(project: Path | None = None) -> Machine:
-    """The machine of this process. The interpreter is the one that runs now: the package is importable from it."""
+    """The machine of this process. A home that only this shell's variables name is told to the receiver."""
+    home = find_home().root
     return Machine(
         home=Path.home(),
         env=os.environ,
         project=find_project(project or Path.cwd()),
         python=sys.executable,
         receiver=str(Path(holdfast.__file__).absolute().parent / RECEIVER),
+        spool_home=None if home == usual_home().root else str(home),
     )
 
 
@@ -81,10 +86,11 @@ def is_own(words: Sequence[object]) -> bool:
     texts = [word for word in words if isinstance(word, str)]
     return (
         len(texts) == len(words)
-        and 6 <= len(texts) <= 7
+        and 6 <= len(texts) <= 9
         and tuple(texts[1:3]) == FLAGS
         and _OWN.fullmatch(texts[3]) is not None
         and texts[4] == "--agent"
+        and (len(texts) <= 7 or texts[6] == "--home")
     )
 
 

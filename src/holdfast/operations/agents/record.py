@@ -63,6 +63,9 @@ class Record:
             return {}
 
     def _write(self) -> None:
+        if not self._entries:
+            self._path.unlink(missing_ok=True)
+            return
         self._home.make()
         files = {path: entry._asdict() for path, entry in self._entries.items()}
         write_secret(self._path, json.dumps({"v": 1, "files": files}, indent=2))

@@ -63,7 +63,7 @@ class Wiring:
         self,
         agent: Agent,
         plan: Callable[[Target, bytes | None], bytes | None],
-        note: Callable[[Target, Change, Path | None, list[Path]], None],
+        note: Callable[[Target, Change, Path | None, list[Path]], Sequence[str]],
         dry_run: bool,
     ) -> dict[str, Any]:
         """Plan every file of a CLI before the first is written."""
@@ -76,16 +76,20 @@ class Wiring:
                 if not change.is_none:
                     check(change)
                     changes.append((target, change))
+            left: list[str] = []
             for target, change in changes:
                 kept: Path | None = None
                 if not dry_run:
                     kept, made = apply(change)
-                    note(target, change, kept, made)
+                    left += note(target, change, kept, made)
                 shown = kept if kept is not None and kept.exists() else None
                 answer["files"].append(
                     {"path": str(change.path), "diff": show_diff(change), "copy": None if shown is None else str(shown)}
                 )
                 answer["result"] = "changed"
+            for folder in sorted(left, key=len, reverse=True):
+                with suppress(OSError):  # somebody else keeps something there
+                    Path(folder).rmdir()
         except HoldfastError as error:
             answer.update(result="refused", error=error.message)
         except OSError as error:
@@ -97,7 +101,7 @@ class Wiring:
         known, original = self._record.original(target.path, raw)
         return original if known else target.unwire(raw)
 
-    def _note_installed(self, target: Target, change: Change, kept: Path | None, made: list[Path]) -> None:
+    def _note_installed(self, target: Target, change: Change, kept: Path | None, made: list[Path]) -> Sequence[str]:
         path, after = change.path, digest(change.after)
         entry = self._record.find(path)
         if entry is not None and entry.after == digest(change.before):
@@ -111,15 +115,15 @@ class Wiring:
         else:
             self._record.put(path, entry)
         prune(path, None if entry is None or entry.copy is None else Path(entry.copy))
+        return ()
 
-    def _note_uninstalled(self, target: Target, change: Change, kept: Path | None, made: list[Path]) -> None:
+    def _note_uninstalled(self, target: Target, change: Change, kept: Path | None, made: list[Path]) -> Sequence[str]:
+        """Forget the file; the folders that were made for it, if it is gone."""
         entry = self._record.find(change.path)
         restored = entry is not None and entry.before == digest(change.after)
         prune(change.path, None, **({"count": 0} if restored else {}))
-        for folder in entry.made if entry is not None and change.after is None else ():
-            with suppress(OSError):  # somebody else keeps something there
-                Path(folder).rmdir()
         self._record.drop(change.path)
+        return entry.made if entry is not None and change.after is None else ()
 
     def _look(self, agent: Agent) -> dict[str, Any]:
         look = agent.look(self._machine, self._project)
