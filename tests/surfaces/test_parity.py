@@ -64,7 +64,10 @@ VERBS: dict[str, tuple[str, str | None]] = {
 NO_VERBS = {"contracts.parse", "tokens.scope_of"}  # parts other verbs are made of
 # The other half of `enable`; the probes, which look at the process; the commands about files and processes.
 OTHER_ROUTES = {"GET /healthz", "GET /readyz", "POST /hooks/contracts/{id}/disable"}
-OTHER_COMMANDS = {"contracts disable", "up", "demo", "db migrate", "db print", "db backup", "db restore"}
+OTHER_COMMANDS = {
+    "contracts disable", "up", "demo", "db migrate", "db print", "db backup", "db restore",
+    "hooks install", "hooks uninstall", "hooks status", "service install", "service uninstall", "service status",
+}  # fmt: skip
 
 _numbers = itertools.count(1)
 
