@@ -293,7 +293,7 @@ def test_a_change_between_reading_and_writing_is_noticed(tmp_path: Path, monkeyp
     told = only(make_wiring(machine).install(["claude"]), "claude")
     assert "changed by another program" in told["error"]
     assert path.read_text() == '{"theirs": 1}'
-    assert not [each for each in path.parent.iterdir() if each.name.startswith(".")]
+    assert [each.name for each in path.parent.iterdir()] == ["settings.json"]
 
 
 def test_copies_are_private_and_few(tmp_path: Path) -> None:
@@ -358,3 +358,13 @@ def test_a_path_with_spaces_survives_the_shell(tmp_path: Path) -> None:
     words = split_line(machine.line("gemini", "Stop"))
     assert words == machine.words("gemini", "Stop")
     assert is_own(words)
+
+
+def test_a_home_that_cannot_be_used_is_told_after_the_file_is_wired(tmp_path: Path) -> None:
+    machine = make_machine(tmp_path)
+    (machine.home / "state").write_text("a file where the home should be")
+    told = only(make_wiring(machine).install(["claude"]), "claude")
+    assert (told["result"], told["files"][0]["path"]) == ("failed", str(machine.home / ".claude" / "settings.json"))
+    assert "state" in told["error"]
+    assert only(make_wiring(machine).uninstall(["claude"]), "claude")["error"] is None
+    assert machine.receiver not in (machine.home / ".claude" / "settings.json").read_text()

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from daemon import Daemon, Said, run_cli
+from holdfast.operations.agents.wiring import NAMES
+from holdfast.surfaces.cli.hooks import AGENTS
 from wired import snapshot
 
 
@@ -92,6 +94,16 @@ def test_the_projects_own_file(shell: Shell) -> None:
     assert said.code == 0
     assert (shell.project / ".claude" / "settings.local.json").exists()
     assert "SessionEnd" in json.loads((shell.project / ".claude" / "settings.local.json").read_text())["hooks"]
+
+
+def test_every_agent_that_can_be_wired_can_be_named() -> None:
+    assert AGENTS == NAMES
+
+
+def test_a_daemon_that_was_started_by_hand_is_mentioned(shell: Shell, tmp_path: Path) -> None:
+    with Daemon(tmp_path / "running") as daemon:
+        assert "started by hand" in shell("service", "install", home=daemon.home).out
+    assert "started by hand" not in shell("service", "install", home=daemon.home).out
 
 
 def test_a_wrong_agent_is_wrong_use(shell: Shell) -> None:

@@ -44,5 +44,5 @@ CLAUDE = JsonAgent(
     handler=_handler,
     words=_words,
     switched_off=_switched_off,
-    hints=("sessions that run already keep their hooks; new ones are seen",),
+    hints=("a session that runs already may have to be started again",),
 )  # fmt: skip

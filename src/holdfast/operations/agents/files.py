@@ -98,12 +98,17 @@ def apply(change: Change) -> tuple[Path | None, list[Path]]:
     check(change)
     made = _make_folders(change.path.parent)
     kept = None if change.before is None else _keep(change.path, change.before)
-    if change.after is None:
-        _unchanged(change)
-        change.path.unlink()
-        sync_folder(change.path.parent)
-    else:
-        _replace(change, change.after)
+    try:
+        if change.after is None:
+            _unchanged(change)
+            change.path.unlink()
+            sync_folder(change.path.parent)
+        else:
+            _replace(change, change.after)
+    except BaseException:
+        if kept is not None:
+            kept.unlink(missing_ok=True)
+        raise
     return kept, made
 
 

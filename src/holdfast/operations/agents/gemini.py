@@ -42,5 +42,4 @@ GEMINI = JsonAgent(
     handler=_handler,
     words=lambda handler: split_line(handler.get("command")),
     switched_off=_switched_off,
-    hints=("hooks of a project run only in a folder that Gemini trusts",),
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 from holdfast.domain.errors import BadInput, HoldfastError
 from holdfast.home import Home
-from holdfast.operations.agents.agent import NOT_FOUND, NOT_INSTALLED, Agent, Target
+from holdfast.operations.agents.agent import NOT_FOUND, NOT_INSTALLED, UNREADABLE, Agent, Target
 from holdfast.operations.agents.claude import CLAUDE
 from holdfast.operations.agents.codex import CODEX
 from holdfast.operations.agents.copilot import COPILOT
@@ -53,7 +53,8 @@ class Wiring:
             return _answer(agent, NOT_FOUND)
         answer = self._change(agent, lambda target, raw: target.wire(raw, tools), self._note_installed, dry_run)
         if answer["error"] is None and not dry_run:
-            answer["notes"] = agent.advice(self._machine, self._project)
+            with suppress(HoldfastError, OSError):  # it is wired; what else there is to say, status says
+                answer["notes"] = agent.advice(self._machine, self._project)
         return answer
 
     def _uninstall(self, agent: Agent, dry_run: bool) -> dict[str, Any]:
@@ -78,22 +79,20 @@ class Wiring:
                     changes.append((target, change))
             left: list[str] = []
             for target, change in changes:
-                kept: Path | None = None
+                file = {"path": str(change.path), "diff": show_diff(change), "copy": None}
                 if not dry_run:
                     kept, made = apply(change)
+                    answer["files"].append(file)
                     left += note(target, change, kept, made)
-                shown = kept if kept is not None and kept.exists() else None
-                answer["files"].append(
-                    {"path": str(change.path), "diff": show_diff(change), "copy": None if shown is None else str(shown)}
-                )
+                    file["copy"] = str(kept) if kept is not None and kept.exists() else None
+                else:
+                    answer["files"].append(file)
                 answer["result"] = "changed"
             for folder in sorted(left, key=len, reverse=True):
                 with suppress(OSError):  # somebody else keeps something there
                     Path(folder).rmdir()
-        except HoldfastError as error:
-            answer.update(result="refused", error=error.message)
-        except OSError as error:
-            answer.update(result="refused", error=f"{error.filename or 'the system'}: {error.strerror or error}")
+        except (HoldfastError, OSError) as error:
+            answer.update(result="failed" if answer["files"] else "refused", error=_sentence(error))
         return answer
 
     def _undo(self, target: Target, raw: bytes | None) -> bytes | None:
@@ -126,11 +125,14 @@ class Wiring:
         return entry.made if entry is not None and change.after is None else ()
 
     def _look(self, agent: Agent) -> dict[str, Any]:
-        look = agent.look(self._machine, self._project)
         found = agent.is_found(self._machine)
+        shape: dict[str, Any] = {"agent": agent.name, "found": found}
+        try:
+            look = agent.look(self._machine, self._project)
+        except (HoldfastError, OSError) as error:
+            return {**shape, "state": UNREADABLE, "detail": _sentence(error), "path": None, "events": []}
         state = NOT_FOUND if look.state == NOT_INSTALLED and not found else look.state
-        shape = {"agent": agent.name, "found": found, "state": state, "detail": look.detail, "path": str(look.path)}
-        return {**shape, "events": list(look.events)}
+        return {**shape, "state": state, "detail": look.detail, "path": str(look.path), "events": list(look.events)}
 
 
 def pick(names: Sequence[str]) -> list[Agent]:
@@ -143,3 +145,9 @@ def pick(names: Sequence[str]) -> list[Agent]:
 
 def _answer(agent: Agent, result: str) -> dict[str, Any]:
     return {"agent": agent.name, "result": result, "error": None, "files": [], "notes": []}
+
+
+def _sentence(error: HoldfastError | OSError) -> str:
+    if isinstance(error, HoldfastError):
+        return error.message
+    return f"{error.filename or 'the system'}: {error.strerror or error}"

@@ -113,9 +113,9 @@ def _wiring(project: bool) -> Wiring:
 
 
 def _install_service() -> dict[str, Any]:
-    from holdfast.surfaces.cli.service import make_service
+    from holdfast.surfaces.cli.service import install_service
 
-    return make_service().install()
+    return install_service()
 
 
 def _code(answer: dict[str, Any]) -> int:
@@ -158,7 +158,7 @@ def _say_changes(answer: dict[str, Any], done: str) -> None:
             kept = f" (as it was: {file['copy']})" if file["copy"] else ""
             say(visible(f"{name}: {'would change' if answer['dry_run'] else done}: {file['path']}{kept}"))
         if item["error"]:
-            say(visible(f"{name}: refused: {item['error']}"))
+            say(visible(f"{name}: {item['result']}: {item['error']}"))
         for note in item["notes"]:
             say(visible(f"{name}: {note}"))
     if answer["dry_run"]:

@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast.domain.errors import HoldfastError
 from holdfast.home import find_home
+from holdfast.surfaces.cli.client import find_client
 from holdfast.surfaces.cli.options import NearGroup, json_option
 from holdfast.surfaces.cli.output import say, show, visible
 
 if TYPE_CHECKING:
     from holdfast.operations.service import Service
+
+ANSWER_S = 5.0
 
 
 @click.group(cls=NearGroup)
@@ -24,7 +28,7 @@ def service() -> None:
 @json_option
 def install(as_json: bool) -> None:
     """Write the service's file, have it start with the machine, and start it now. Harmless to repeat."""
-    show(make_service().install(), as_json, say_service)
+    show(install_service(), as_json, say_service)
 
 
 @service.command()
@@ -46,6 +50,22 @@ def make_service() -> Service:
     from holdfast.operations.service import Service
 
     return Service(this_machine(), find_home())
+
+
+def install_service() -> dict[str, Any]:
+    service = make_service()
+    by_hand = service.status()["running"] is not True and _is_answering()
+    answer = service.install()
+    if by_hand:
+        answer["notes"].append("a daemon that was started by hand keeps this home; stop it, and the service can run")
+    return answer
+
+
+def _is_answering() -> bool:
+    try:
+        return find_home().address_file.exists() and bool(find_client(ANSWER_S).get("/api/status"))
+    except (HoldfastError, OSError):
+        return False
 
 
 def say_service(answer: dict[str, Any]) -> None:
