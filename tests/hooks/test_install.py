@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.operations.agents import files, jsonc
-from holdfast.operations.agents.machine import is_own, split_line
+from holdfast.operations.agents.machine import GUARD, is_own, split_line
 from wired import AGENTS, FOLDERS, JSON_FILES, make_machine, make_wiring, only, snapshot
 
 FOREIGN = {"type": "command", "command": "/usr/bin/say done", "bash": "/usr/bin/say done"}
@@ -347,8 +347,13 @@ def test_a_script_of_the_users_that_calls_the_receiver_is_the_users() -> None:
     line = "/usr/bin/python3 -I -S /x/holdfast/ingress/hook/receiver.py --agent claude"
     assert is_own(split_line(line))
     assert is_own([*split_line(line), "--home", "/var/holdfast", "Stop"])
+    folder = "/x/holdfast/ingress/hook"
+    perl = f"/usr/bin/perl -C0 {folder}/receiver.pl 74,228,231 /x/python {folder}/receiver.py --agent claude"
+    assert is_own([*GUARD, *split_line(perl)])
+    assert not is_own(split_line(f"/usr/bin/perl -C0 /x/mine.pl 1 {line}"))
     assert not is_own(split_line(f"/home/you/wrapper.sh {line}"))
-    assert not is_own(split_line(f"{line} && say done"))
+    for more in (" && say done", "; true", " | tee log", " > log", " Stop; true", " --home /x Stop;"):
+        assert not is_own(split_line(line + more)), more
     assert not is_own(split_line(line.replace("holdfast/ingress", "other/ingress")))
 
 

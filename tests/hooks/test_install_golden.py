@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 
 from holdfast.ingress.spool import read_record
-from holdfast.operations.agents.machine import Machine, is_own, split_line, this_machine
+from holdfast.operations.agents.machine import GUARD, Machine, find_program, is_own, slow_program, split_line
 from wired import AGENTS, JSON_FILES, make_machine, make_wiring
 
 GOLDEN = Path(__file__).with_name("golden")
 FILES = {**JSON_FILES, "opencode": ".config/opencode/plugin/holdfast.js", "codex notify": ".codex/config.toml"}
 PER_CHUNK = {"MessageDisplay", "AfterModel", "BeforeModel", "BeforeToolSelection", "PreCompress", "WorktreeCreate"}
-RECEIVER = Path(this_machine().receiver)
+RECEIVER = Path(slow_program()[-1])
 
 
 def wired(machine: Machine, name: str, tools: bool) -> str:
@@ -71,19 +71,20 @@ def written(machine: Machine, name: str) -> list[list[str]]:
     return commands(json.loads(text))
 
 
+@pytest.mark.parametrize("program", [slow_program(), find_program()], ids=["slow", "quickest"])
 @pytest.mark.parametrize("name", FILES)
-def test_every_command_that_is_written_reaches_the_spool(tmp_path: Path, name: str) -> None:
-    """The real receiver, in the interpreter that would run it; a run for each different command."""
-    machine = this_machine()
+def test_every_command_that_is_written_reaches_the_spool(tmp_path: Path, name: str, program: tuple[str, ...]) -> None:
+    """The real receiver, the one that works everywhere and the quickest one; a run for each different command."""
     agent = name.split()[0]
-    machine = Machine(tmp_path, {}, tmp_path, sys.executable, machine.receiver, str(tmp_path / "a home"))
+    machine = Machine(tmp_path, {}, tmp_path, sys.executable, program, str(tmp_path / "a home"))
     make_wiring(machine).install([agent], tools=True)
     lines = {tuple(words) for words in written(machine, name)}
     assert lines
     for words in lines:
         assert is_own(words)
-        assert words[:4] == (sys.executable, "-I", "-S", str(RECEIVER))
-        assert words[4:6] == ("--agent", agent)
+        guard = () if name in ("codex notify", "opencode") else GUARD
+        start = (*guard, *program, "--agent", agent, "--home", str(tmp_path / "a home"))
+        assert words[: len(start)] == start
     if not RECEIVER.exists():
         return  # the package is not complete: the command lines are as agreed, and there is nothing to run
     payload = b'{"session_id": "s1", "hook_event_name": "Stop"}'
@@ -100,6 +101,18 @@ def test_every_command_that_is_written_reaches_the_spool(tmp_path: Path, name: s
     assert {body for _, body in records} == {payload}
     if name == "copilot":
         assert {header["event"] for header, _ in records} >= {"agentStop", "preToolUse"}
+
+
+@pytest.mark.parametrize("name", [name for name in JSON_FILES if name != "codex notify"])
+def test_a_receiver_that_is_gone_disturbs_no_agent(tmp_path: Path, name: str) -> None:
+    """An interpreter without its script ends with 2, which would block what the user wants to do."""
+    gone = (sys.executable, "-I", "-S", str(tmp_path / "holdfast" / "ingress" / "hook" / "receiver.py"))
+    machine = Machine(tmp_path, {}, tmp_path, sys.executable, gone)
+    make_wiring(machine).install([name])
+    assert subprocess.run([*gone, "--agent", name], capture_output=True, timeout=30, check=False).returncode == 2
+    words = written(machine, name)[0]
+    done = subprocess.run(words, input=b"{}", capture_output=True, timeout=30, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="OpenCode's plugin is JavaScript, and there is no node here")

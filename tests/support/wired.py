@@ -38,7 +38,7 @@ def make_machine(folder: Path, env: Mapping[str, str] | None = None, installatio
         env={"PATH": str(folder / "bin"), **(env or {})},
         project=folder / "project",
         python=sys.executable,
-        receiver=str(receiver),
+        program=(sys.executable, "-I", "-S", str(receiver)),
         platform="linux",
     )
 

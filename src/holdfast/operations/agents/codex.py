@@ -133,7 +133,7 @@ class Codex:
         try:
             made = text
             if notify and _may_notify(toml_text.load(text)):
-                made = toml_text.set_notify(made, machine.words("codex"))
+                made = toml_text.set_notify(made, machine.words("codex", guarded=False))
             if in_toml:
                 wanted = _HOOKS.wanted(machine, toml_text.load(text), tools)
                 made = toml_text.set_hooks(made, wanted, _HOOKS.is_own)

@@ -9,14 +9,19 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 import holdfast
 from holdfast.home import find_home, usual_home
 
 RECEIVER = "ingress/hook/receiver.py"
-FLAGS = ("-I", "-S")
 
+# An interpreter whose script is gone ends with 2, and that tells an agent to stop what it does. So a shell stands
+# around the receiver, which is gone some day while the hooks are still there: nothing is said, and the end is 0.
+GUARD = ("/bin/sh", "-c", '"$@" 2>/dev/null || :', "holdfast")
+
+_NAME = re.compile(r"[A-Za-z][\w.-]*")
 _OWN = re.compile(r"(?:.*[/\\])?holdfast[/\\]ingress[/\\]hook[/\\]receiver\.\w+")
 
 
@@ -28,14 +33,14 @@ class Machine:
     env: Mapping[str, str]
     project: Path
     python: str
-    receiver: str
+    program: tuple[str, ...]  # the words that start a receiver
     spool_home: str | None = None  # where the receiver would not find Holdfast's home by itself
     platform: str = sys.platform
 
     def folder(self, variable: str, default: str) -> Path:
         """The folder a variable names, or the default under the home.
 
-        >>> Machine(Path("/home/you"), {}, Path("/"), "python3", "receiver.py").folder("CODEX_HOME", ".codex")
+        >>> Machine(Path("/home/you"), {}, Path("/"), "python3", ()).folder("CODEX_HOME", ".codex")
         PosixPath('/home/you/.codex')
         """
         given = self.env.get(variable, "")
@@ -46,27 +51,46 @@ class Machine:
     def has_program(self, *names: str) -> bool:
         return any(shutil.which(name, path=self.env.get("PATH", "")) for name in names)
 
-    def words(self, agent: str, event: str | None = None) -> list[str]:
-        """The command line of the receiver, word by word."""
-        named = [] if self.spool_home is None else ["--home", self.spool_home]
-        return [self.python, *FLAGS, self.receiver, "--agent", agent, *named, *([] if event is None else [event])]
+    @property
+    def receiver(self) -> str:
+        return self.program[-1]
+
+    def words(self, agent: str, event: str | None = None, guarded: bool = True) -> list[str]:
+        """The command line of the receiver, word by word; without its guard where nobody looks at how it ends."""
+        guard = GUARD if guarded else ()
+        home = () if self.spool_home is None else ("--home", self.spool_home)
+        return [*guard, *self.program, "--agent", agent, *home, *(() if event is None else (event,))]
 
     def line(self, agent: str, event: str | None = None) -> str:
-        """The same for a CLI that runs commands through a shell."""
+        """The same for a CLI that runs commands through a shell, whichever that is."""
         return shlex.join(self.words(agent, event))
 
 
-def this_machine(project: Path | None = None) -> Machine:
+def this_machine() -> Machine:
     """The machine of this process. A home that only this shell's variables name is told to the receiver."""
     home = find_home().root
     return Machine(
         home=Path.home(),
         env=os.environ,
-        project=find_project(project or Path.cwd()),
+        project=find_project(Path.cwd()),
         python=sys.executable,
-        receiver=str(Path(holdfast.__file__).absolute().parent / RECEIVER),
+        program=slow_program(),
         spool_home=None if home == usual_home().root else str(home),
     )
+
+
+def slow_program() -> tuple[str, ...]:
+    """The receiver that works everywhere, in the interpreter that runs now."""
+    return (sys.executable, "-I", "-S", str(Path(holdfast.__file__).absolute().parent / RECEIVER))
+
+
+def find_program() -> tuple[str, ...]:
+    """The quickest receiver that was seen to work here, by a trial."""
+    try:
+        module = import_module("holdfast.ingress.hook.program")
+    except ModuleNotFoundError:
+        return slow_program()
+    return tuple(module.find_program())
 
 
 def find_project(start: Path) -> Path:
@@ -84,14 +108,25 @@ def is_own(words: Sequence[object]) -> bool:
     True
     """
     texts = [word for word in words if isinstance(word, str)]
+    if len(texts) != len(words) or "--agent" not in texts:
+        return False
+    program = program_of(texts)
+    names = texts[texts.index("--agent") + 1 :]
+    if names[1:2] == ["--home"]:
+        del names[1:3]
     return (
-        len(texts) == len(words)
-        and 6 <= len(texts) <= 9
-        and tuple(texts[1:3]) == FLAGS
-        and _OWN.fullmatch(texts[3]) is not None
-        and texts[4] == "--agent"
-        and (len(texts) <= 7 or texts[6] == "--home")
+        len(program) in (4, 6)
+        and _OWN.fullmatch(program[-1]) is not None
+        and (tuple(program[1:3]) == ("-I", "-S") or _OWN.fullmatch(program[2]) is not None)
+        and 1 <= len(names) <= 2
+        and all(map(_NAME.fullmatch, names))
     )
+
+
+def program_of(words: Sequence[str]) -> Sequence[str]:
+    """The words of a command line of ours that start the receiver."""
+    start = len(GUARD) if tuple(words[: len(GUARD)]) == GUARD else 0
+    return words[start : words.index("--agent")]
 
 
 def split_line(line: object) -> list[str]:
@@ -105,7 +140,9 @@ def split_line(line: object) -> list[str]:
 
 
 def find_gone(words: Sequence[str]) -> str | None:
-    """The interpreter or the receiver of a command line of ours, if it is gone."""
-    if not os.access(words[0], os.X_OK):
-        return words[0]
-    return None if os.path.isfile(words[3]) else words[3]
+    """An interpreter or a script of a command line of ours that is gone."""
+    program = program_of(words)
+    interpreters = [program[0], *program[4:5]]
+    scripts = [word for word in program if _OWN.fullmatch(word)]
+    gone = [word for word in interpreters if not os.access(word, os.X_OK)]
+    return next(iter(gone + [word for word in scripts if not os.path.isfile(word)]), None)

@@ -97,7 +97,7 @@ class OpenCode:
             raise Refused(f"{path} is not a file that holdfast wrote; not touched")
         if tools is None:
             tools = raw is not None and any(event in TOOLS for event in _list(_EVENTS, raw))
-        command, events = machine.words("opencode"), LIFECYCLE + (TOOLS if tools else ())
+        command, events = machine.words("opencode", guarded=False), LIFECYCLE + (TOOLS if tools else ())
         facts = {"mark": MARK, "command": json.dumps(command), "events": json.dumps(events)}
         return (_PLUGIN % facts).encode()
 

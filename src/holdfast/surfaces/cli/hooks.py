@@ -48,7 +48,7 @@ def install(
 
     Shows each change. Harmless to repeat, and needed again after Holdfast moved.
     """
-    answer = _wiring(project).install(names, tools, dry_run)
+    answer = _wiring(project, choose=True).install(names, tools, dry_run)
     answer["service"] = _install_service() if service and not dry_run else None
     show(answer, as_json, _say_installed)
     return _code(answer)
@@ -105,11 +105,15 @@ def ago(then: str, now_s: float) -> str:
     return f"{seconds} s ago"
 
 
-def _wiring(project: bool) -> Wiring:
-    from holdfast.operations.agents.machine import this_machine
+def _wiring(project: bool, choose: bool = False) -> Wiring:
+    """`choose`: find out by a trial which receiver serves here; needed only where one is written down."""
+    from dataclasses import replace
+
+    from holdfast.operations.agents.machine import find_program, this_machine
     from holdfast.operations.agents.wiring import Wiring
 
-    return Wiring(this_machine(), find_home(), project)
+    machine = this_machine()
+    return Wiring(replace(machine, program=find_program()) if choose else machine, find_home(), project)
 
 
 def _install_service() -> dict[str, Any]:
