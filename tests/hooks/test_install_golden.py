@@ -18,7 +18,7 @@ from holdfast.ingress.spool import read_record
 from holdfast.operations.agents.machine import GUARD, Machine, find_program, is_own, slow_program, split_line
 from wired import AGENTS, JSON_FILES, make_machine, make_wiring
 
-GOLDEN = Path(__file__).with_name("golden")
+GOLDEN = Path(__file__).with_name("install_golden")
 FILES = {**JSON_FILES, "opencode": ".config/opencode/plugin/holdfast.js", "codex notify": ".codex/config.toml"}
 PER_CHUNK = {"MessageDisplay", "AfterModel", "BeforeModel", "BeforeToolSelection", "PreCompress", "WorktreeCreate"}
 RECEIVER = Path(slow_program()[-1])

@@ -111,8 +111,12 @@ def test_where_no_manager_answers_the_file_is_written_and_the_person_told(tmp_pa
     assert Path(answer["path"]).exists()
     assert answer["notes"][0].endswith("no bus" if env else "there is no systemctl here")
     assert "systemctl --user enable --now holdfast.service" in answer["notes"][1]
+    enabled = Path(answer["path"]).parent / "default.target.wants" / "holdfast.service"
+    enabled.parent.mkdir()
+    enabled.symlink_to(answer["path"])
     assert service.uninstall()["changed"]
     assert not Path(answer["path"]).exists()
+    assert not enabled.is_symlink()
 
 
 def test_a_file_that_is_not_ours_is_not_touched(tmp_path: Path) -> None:

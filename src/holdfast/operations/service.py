@@ -79,6 +79,9 @@ class Service:
         answer = self._ask(self._stop, True, [])
         apply(Change(path, raw, None))
         prune(path, None, 0)
+        link = path.parent / "default.target.wants" / UNIT
+        if link.is_symlink() and not link.exists():  # enabled once, and nobody was there to disable it
+            link.unlink()
         if self._is_linux and answer["running"] is not None:
             self._call("systemctl", "--user", "daemon-reload")
         return {"path": str(path), "changed": True, **answer}
