@@ -27,8 +27,8 @@ CLI, OWN = "holdfast.surfaces.cli", "holdfast.daemon.commands"
 COMMANDS = {
     "up": Entry("Run", "Run the daemon in the foreground.", OWN),
     "demo": Entry("Run", "Tell the whole story in one minute, in a temporary home.", OWN),
-    "hooks": Entry("Agents", "Wire the agent CLIs to Holdfast, take it back, and see how it stands.", f"{CLI}.hooks"),
-    "service": Entry("Agents", "Run the daemon as a service of the user: systemd or launchd.", f"{CLI}.service"),
+    "hooks": Entry("Agents", "Wire the agent CLIs, unwire them, and see how it stands.", f"{CLI}.hooks"),
+    "service": Entry("Agents", "Run the daemon as a service of the user.", f"{CLI}.service"),
     "emit": Entry("Work", "Append an event.", f"{CLI}.emit"),
     "contracts": Entry("Work", "Say who wants which events, where.", f"{CLI}.contracts"),
     "status": Entry("Look", "Say what is true right now.", f"{CLI}.care"),

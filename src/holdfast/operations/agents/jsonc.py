@@ -74,7 +74,7 @@ def rewrite(text: str, wanted: Any) -> str:
     """The text, changed to say `wanted`.
 
     >>> rewrite('{"a": 1 /* one */}', {"a": 1, "b": [2]})
-    '{"a": 1 /* one */, "b": [2]}'
+    '{"a": 1, /* one */ "b": [2]}'
     """
     root = parse(text)
     if root.value == wanted:

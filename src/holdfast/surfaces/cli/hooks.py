@@ -31,7 +31,7 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would c
 
 @click.group(cls=NearGroup)
 def hooks() -> None:
-    """Wire the agent CLIs to Holdfast, take it back, and see how it stands."""
+    """Wire the agent CLIs, unwire them, and see how it stands."""
 
 
 @hooks.command()

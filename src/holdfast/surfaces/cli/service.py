@@ -21,7 +21,10 @@ ANSWER_S = 5.0
 
 @click.group(cls=NearGroup)
 def service() -> None:
-    """Run the daemon as a service of the user: systemd on Linux, launchd on macOS."""
+    """Run the daemon as a service of the user.
+
+    systemd on Linux, launchd on macOS.
+    """
 
 
 @service.command()
