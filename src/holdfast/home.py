@@ -69,10 +69,15 @@ def find_home() -> Home:
     given = os.environ.get("HOLDFAST_HOME")
     if given:
         return Home(Path(given).expanduser().absolute())
+    state = os.environ.get("XDG_STATE_HOME")
+    return Home(Path(state) / "holdfast") if state and sys.platform != "darwin" else usual_home()
+
+
+def usual_home() -> Home:
+    """The platform's folder for state, where no variable names another."""
     if sys.platform == "darwin":
         return Home(Path.home() / "Library" / "Application Support" / "holdfast")
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Home(Path(state) / "holdfast")
+    return Home(Path.home() / ".local" / "state" / "holdfast")
 
 
 def store_url(home: Home) -> str:

@@ -33,7 +33,7 @@ def test_the_help_of_the_table_is_the_commands_own(name: str) -> None:
     assert (command.help or "").splitlines()[0] == COMMANDS[name].help
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["emit", "hello.world"], ["status"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["emit", "hello.world"], ["status"], ["hooks", "status"]])
 def test_nothing_heavy_is_loaded_for_a_light_command(arguments: list[str], tmp_path: Path) -> None:
     code = (
         "import sys\nfrom holdfast.__main__ import run\nrun(sys.argv[1:])\n"

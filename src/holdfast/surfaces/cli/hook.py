@@ -27,7 +27,9 @@ class Unread(click.Command):
 @click.argument("payload", required=False)
 @click.pass_context
 def hook(ctx: click.Context, /, **_: Any) -> int:
-    """Keep an event of an agent's command line, read from standard input or from PAYLOAD.
+    """Keep an event of an agent's command line.
+
+    It is read from standard input or from PAYLOAD.
 
     Always 0, and silent. An agent had better run the receiver itself, which starts far quicker.
     """

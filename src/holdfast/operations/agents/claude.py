@@ -1,0 +1,48 @@
+"""Claude Code: groups in `settings.json`, run without a shell (`args`), timeouts in seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.operations.agents.agent import JsonAgent
+from holdfast.operations.agents.groups import Handler
+from holdfast.operations.agents.machine import Machine, split_line
+
+TIMEOUT_S = 5
+
+
+def _handler(machine: Machine, event: str) -> Handler:
+    program, *arguments = machine.words("claude")
+    return {"type": "command", "command": program, "args": arguments, "timeout": TIMEOUT_S}
+
+
+def _words(handler: Handler) -> list[str]:
+    arguments = handler.get("args")
+    command = handler.get("command")
+    if isinstance(arguments, list) and isinstance(command, str):
+        return [command, *arguments]
+    return split_line(command)
+
+
+def _switched_off(settings: Mapping[str, Any]) -> str | None:
+    return "disableAllHooks is true" if settings.get("disableAllHooks") is True else None
+
+
+# The project's file is the one Claude keeps out of version control: the command holds paths of this machine.
+CLAUDE = JsonAgent(
+    name="claude",
+    programs=("claude",),
+    folder=lambda machine: machine.folder("CLAUDE_CONFIG_DIR", ".claude"),
+    user_file="settings.json",
+    project_file=".claude/settings.local.json",
+    lifecycle=(
+        "SessionStart", "UserPromptSubmit", "Stop", "StopFailure", "SubagentStop", "Notification",
+        "PermissionRequest", "PreCompact", "SessionEnd",
+    ),
+    tools=("PreToolUse", "PostToolUse", "PostToolUseFailure"),
+    handler=_handler,
+    words=_words,
+    switched_off=_switched_off,
+    hints=("a session that runs already may have to be started again",),
+)  # fmt: skip

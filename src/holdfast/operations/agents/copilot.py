@@ -1,0 +1,43 @@
+"""Copilot CLI: a file of our own in its hooks folder.
+
+With event names in camelCase the payload does not say which event it is, so the command does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.operations.agents.agent import JsonAgent
+from holdfast.operations.agents.groups import Handler
+from holdfast.operations.agents.machine import Machine, split_line
+
+TIMEOUT_S = 10
+
+
+def _handler(machine: Machine, event: str) -> Handler:
+    return {"type": "command", "bash": machine.line("copilot", event), "timeoutSec": TIMEOUT_S}
+
+
+def _switched_off(settings: Mapping[str, Any]) -> str | None:
+    return "disableAllHooks is true" if settings.get("disableAllHooks") is True else None
+
+
+COPILOT = JsonAgent(
+    name="copilot",
+    programs=("copilot",),
+    folder=lambda machine: machine.folder("COPILOT_HOME", ".copilot"),
+    user_file="hooks/holdfast.json",
+    project_file=".github/hooks/holdfast.json",
+    lifecycle=(
+        "sessionStart", "userPromptSubmitted", "agentStop", "errorOccurred", "subagentStop", "notification",
+        "permissionRequest", "preCompact", "sessionEnd",
+    ),
+    tools=("preToolUse", "postToolUse", "postToolUseFailure"),
+    handler=_handler,
+    words=lambda handler: split_line(handler.get("bash")),
+    grouped=False,
+    start={"version": 1},
+    own_file=True,
+    switched_off=_switched_off,
+)  # fmt: skip

@@ -1,0 +1,375 @@
+"""Install, again, uninstall: every file is byte for byte what it was, and what is not ours is never touched."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from holdfast.operations.agents import files, jsonc
+from holdfast.operations.agents.machine import GUARD, is_own, split_line
+from wired import AGENTS, FOLDERS, JSON_FILES, make_machine, make_wiring, only, snapshot
+
+FOREIGN = {"type": "command", "command": "/usr/bin/say done", "bash": "/usr/bin/say done"}
+HOOKS = {
+    name: {event: [{"matcher": "Bash", "hooks": [FOREIGN]}] if grouped else [FOREIGN]}
+    for name, event, grouped in (
+        ("claude", "Stop", True), ("codex", "Stop", True), ("gemini", "AfterAgent", True), ("qwen", "Stop", True),
+        ("copilot", "agentStop", False), ("cursor", "stop", False),
+    )
+}  # fmt: skip
+
+
+def texts(name: str) -> dict[str, bytes]:
+    """Files as people have them."""
+    plain = {"version": 1, "model": "opus", "env": {"KEY": "value"}}
+    foreign = {**plain, "hooks": {**HOOKS[name], "Other": []}, "last": [1, 2]}
+    commented = (
+        '// mine\n{\n  /* the model */ "model": "opus", // the best\n'
+        f'  "hooks": {json.dumps(HOOKS[name])}, // mine too\n  "last": 1.50 // exact\n  // the end\n}}\n// really\n'
+    )
+    return {
+        "empty": b"",
+        "blank": b"\n\n",
+        "braces": b"{}",
+        "open braces": b"{\n}\n",
+        "only a comment": b"{\n  // nothing yet\n}\n",
+        "plain": json.dumps(plain, indent=2).encode() + b"\n",
+        "one line": json.dumps(plain).encode(),
+        "no newline at the end": json.dumps(plain, indent=4).encode(),
+        "foreign hooks": json.dumps(foreign, indent=2).encode() + b"\n",
+        "comments": commented.encode(),
+        "trailing commas": b'{\n  "a": [1, 2,],\n  "hooks": {\n    "Other": [\n    ],\n  },\n}\n',
+        "tabs": json.dumps(foreign, indent="\t").encode() + b"\n",
+        "CRLF": json.dumps(foreign, indent=2).replace("\n", "\r\n").encode() + b"\r\n",
+        "BOM": b"\xef\xbb\xbf" + json.dumps(plain, indent=2).encode(),
+        "other letters": '{\n  "größe": "ñ 🙂 \\u00e9"\n}\n'.encode(),
+        "empty hooks": b'{\n  "hooks": {}\n}\n',
+    }
+
+
+MATRIX = [(name, kind) for name in JSON_FILES for kind in texts(name)]
+
+
+@pytest.mark.parametrize(("name", "kind"), MATRIX)
+def test_a_file_comes_back_byte_for_byte(tmp_path: Path, name: str, kind: str) -> None:
+    machine = make_machine(tmp_path)
+    path = machine.home / JSON_FILES[name]
+    path.parent.mkdir(parents=True)
+    path.write_bytes(texts(name)[kind])
+    path.chmod(0o640)
+    before = snapshot(machine.home)
+
+    first = only(make_wiring(machine).install([name]), name)
+    assert (first["result"], first["error"]) == ("changed", None)
+    wired = snapshot(machine.home)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert only(make_wiring(machine).install([name]), name)["result"] == "unchanged"
+    assert snapshot(machine.home) == wired
+    assert only(make_wiring(machine).install([name], tools=True), name)["result"] == "changed"
+
+    assert only(make_wiring(machine).uninstall([name]), name)["error"] is None
+    assert snapshot(machine.home) == before
+
+
+@pytest.mark.parametrize(("name", "kind"), MATRIX)
+def test_wiring_only_inserts_in_the_manner_of_the_file(tmp_path: Path, name: str, kind: str) -> None:
+    machine = make_machine(tmp_path)
+    path = machine.home / JSON_FILES[name]
+    path.parent.mkdir(parents=True)
+    path.write_bytes(texts(name)[kind])
+    make_wiring(machine).install([name])
+
+    raw = path.read_bytes()
+    rest = iter(raw)
+    assert all(byte in rest for byte in texts(name)[kind]), "a byte that was there is gone or moved"
+    lines = raw.decode("utf-8-sig").splitlines()
+    newlines = raw.count(b"\n")
+    assert raw.count(b"\r\n") == (newlines if kind == "CRLF" else 0)
+    assert raw.startswith(b"\xef\xbb\xbf") == (kind == "BOM")
+    if kind == "tabs":
+        assert not any(line.startswith(" ") for line in lines)
+    if kind == "one line":
+        assert newlines == 0
+
+
+@pytest.mark.parametrize("kind", ["plain", "one line", "foreign hooks", "comments", "tabs", "CRLF", "BOM"])
+@pytest.mark.parametrize("name", JSON_FILES)
+def test_without_its_record_uninstall_removes_exactly_our_entries(tmp_path: Path, name: str, kind: str) -> None:
+    machine = make_machine(tmp_path)
+    path = machine.home / JSON_FILES[name]
+    path.parent.mkdir(parents=True)
+    path.write_bytes(texts(name)[kind])
+    make_wiring(machine).install([name], tools=True)
+    (machine.home / "state" / "wired.json").unlink()
+    make_wiring(machine).uninstall([name])
+    assert path.read_bytes() == texts(name)[kind]
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_a_machine_without_files_comes_back_as_it_was(tmp_path: Path, name: str) -> None:
+    machine = make_machine(tmp_path)
+    before = snapshot(machine.home)
+    assert only(make_wiring(machine).install([name], tools=True), name)["result"] == "changed"
+    assert only(make_wiring(machine).install([name]), name)["result"] == "unchanged"
+    make_wiring(machine).uninstall([name])
+    assert snapshot(machine.home) == before
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_a_project_has_files_of_its_own(tmp_path: Path, name: str) -> None:
+    machine = make_machine(tmp_path)
+    machine.project.mkdir()
+    home, project = snapshot(machine.home), snapshot(machine.project)
+    assert only(make_wiring(machine, project=True).install([name]), name)["result"] == "changed"
+    assert snapshot(machine.home) == home
+    assert make_wiring(machine, project=True).status([name])["agents"][0]["state"].startswith("installed")
+    make_wiring(machine, project=True).uninstall([name])
+    assert snapshot(machine.project) == project
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_a_dry_run_shows_and_changes_nothing(tmp_path: Path, name: str) -> None:
+    machine = make_machine(tmp_path)
+    before = snapshot(tmp_path)
+    answer = only(make_wiring(machine).install([name], dry_run=True), name)
+    assert answer["result"] == "changed"
+    assert machine.receiver in answer["files"][0]["diff"]
+    assert snapshot(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", JSON_FILES)
+def test_changes_of_others_after_install_survive_uninstall(tmp_path: Path, name: str) -> None:
+    machine = make_machine(tmp_path)
+    path = machine.home / JSON_FILES[name]
+    path.parent.mkdir(parents=True)
+    path.write_bytes(texts(name)["foreign hooks"])
+    make_wiring(machine).install([name])
+    settings = jsonc.parse(path.read_text()).value
+    path.write_text(jsonc.rewrite(path.read_text(), {**settings, "theme": "dark"}))
+    make_wiring(machine).install([name], tools=True)
+    make_wiring(machine).uninstall([name])
+    expected = {**json.loads(texts(name)["foreign hooks"]), "theme": "dark"}
+    assert json.loads(path.read_text()) == expected
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_an_installation_that_moved_replaces_its_entries_where_they_stand(tmp_path: Path, name: str) -> None:
+    old, new = make_machine(tmp_path, installation="old"), make_machine(tmp_path, installation="new")
+    make_wiring(old).install([name], tools=True)
+    Path(old.receiver).unlink()
+    assert make_wiring(new).status([name])["agents"][0]["state"] == "stale path"
+    assert only(make_wiring(new).install([name]), name)["result"] == "changed"
+    told = make_wiring(new).status([name])["agents"][0]
+    assert told["state"].startswith("installed")
+    written = "".join(path.read_text() for path in new.home.rglob("*") if path.is_file() and path.suffix != ".bak")
+    assert old.receiver not in written
+    assert written.count(new.receiver) == (1 if name == "opencode" else len(told["events"]) + (name == "codex"))
+    before = snapshot(make_machine(tmp_path / "other").home)
+    make_wiring(new).uninstall([name])
+    assert snapshot(new.home) == before
+
+
+def test_tool_events_stay_as_they_are_unless_asked(tmp_path: Path) -> None:
+    machine = make_machine(tmp_path)
+
+    def events() -> set[str]:
+        return set(make_wiring(machine).status(["claude"])["agents"][0]["events"])
+
+    make_wiring(machine).install(["claude"])
+    lifecycle = events()
+    assert "PreToolUse" not in lifecycle
+    make_wiring(machine).install(["claude"], tools=True)
+    assert events() - lifecycle == {"PreToolUse", "PostToolUse", "PostToolUseFailure"}
+    make_wiring(machine).install(["claude"])
+    assert "PreToolUse" in events()
+    make_wiring(machine).install(["claude"], tools=False)
+    assert events() == lifecycle
+
+
+def test_only_what_is_found_is_wired(tmp_path: Path) -> None:
+    machine = make_machine(tmp_path)
+    (machine.home / ".claude").mkdir()
+    program = tmp_path / "bin" / "gemini"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    results = {item["agent"]: item["result"] for item in make_wiring(machine).install()["agents"]}
+    assert [name for name, result in results.items() if result == "changed"] == ["claude", "gemini"]
+    assert {result for name, result in results.items() if name not in ("claude", "gemini")} == {"not found"}
+
+
+@pytest.mark.parametrize(
+    ("variable", "name", "file"),
+    [
+        ("CLAUDE_CONFIG_DIR", "claude", "settings.json"),
+        ("CODEX_HOME", "codex", "hooks.json"),
+        ("GEMINI_CLI_HOME", "gemini", ".gemini/settings.json"),
+        ("QWEN_HOME", "qwen", "settings.json"),
+        ("COPILOT_HOME", "copilot", "hooks/holdfast.json"),
+        ("XDG_CONFIG_HOME", "opencode", "opencode/plugin/holdfast.js"),
+    ],
+)
+def test_a_cli_is_wired_where_its_variable_says(tmp_path: Path, variable: str, name: str, file: str) -> None:
+    machine = make_machine(tmp_path, {variable: str(tmp_path / "elsewhere")})
+    make_wiring(machine).install([name])
+    assert machine.receiver in (tmp_path / "elsewhere" / file).read_text()
+    assert list(machine.home.iterdir()) == [machine.home / "state"]
+
+
+BAD = [b"{", b'{"a": }', b"[1]", b'{"hooks": 5}', b'{"hooks": {"Stop": 5}}', b"\xff\xfe", b"nul", b"[" * 5000]
+
+
+@pytest.mark.parametrize("text", BAD, ids=range(len(BAD)))
+def test_a_file_that_cannot_be_understood_is_refused_with_a_sentence(tmp_path: Path, text: bytes) -> None:
+    machine = make_machine(tmp_path)
+    path = machine.home / ".claude" / "settings.json"
+    path.parent.mkdir()
+    path.write_bytes(text)
+    (machine.home / ".gemini").mkdir()
+    before = snapshot(path.parent)
+    answer = make_wiring(machine).install()
+    told = only(answer, "claude")
+    assert told["result"] == "refused"
+    assert str(path) in told["error"]
+    assert "not touched" in told["error"]
+    assert snapshot(path.parent) == before
+    assert only(answer, "gemini")["result"] == "changed"
+
+
+def test_a_read_only_file_is_refused(tmp_path: Path) -> None:
+    machine = make_machine(tmp_path)
+    path = machine.home / ".claude" / "settings.json"
+    path.parent.mkdir()
+    path.write_text("{}")
+    path.chmod(0o444)
+    before = snapshot(machine.home)
+    assert "read-only" in only(make_wiring(machine).install(["claude"]), "claude")["error"]
+    assert snapshot(machine.home) == before
+
+
+def test_a_link_stays_a_link_and_what_it_leads_to_is_changed(tmp_path: Path) -> None:
+    machine = make_machine(tmp_path)
+    target = tmp_path / "dotfiles" / "claude.json"
+    target.parent.mkdir()
+    target.write_text('{\n  "model": "opus"\n}\n')
+    link = machine.home / ".claude" / "settings.json"
+    link.parent.mkdir()
+    link.symlink_to(target)
+    before = snapshot(tmp_path)
+    make_wiring(machine).install(["claude"])
+    assert link.is_symlink()
+    assert machine.receiver in target.read_text()
+    assert [path.name for path in target.parent.iterdir()] == ["claude.json"]
+    make_wiring(machine).uninstall(["claude"])
+    assert {name: kept for name, kept in snapshot(tmp_path).items() if "state" not in name} == before
+
+
+def test_a_link_that_leads_nowhere_is_refused(tmp_path: Path) -> None:
+    machine = make_machine(tmp_path)
+    link = machine.home / ".claude" / "settings.json"
+    link.parent.mkdir()
+    link.symlink_to(tmp_path / "gone")
+    assert "does not exist" in only(make_wiring(machine).install(["claude"]), "claude")["error"]
+    assert not (tmp_path / "gone").exists()
+
+
+def test_a_change_between_reading_and_writing_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = make_machine(tmp_path)
+    path = machine.home / ".claude" / "settings.json"
+    path.parent.mkdir()
+    path.write_text("{}")
+    keep = files._keep
+
+    def somebody_writes(kept: Path, raw: bytes) -> Path:
+        path.write_text('{"theirs": 1}')
+        return keep(kept, raw)
+
+    monkeypatch.setattr(files, "_keep", somebody_writes)
+    told = only(make_wiring(machine).install(["claude"]), "claude")
+    assert "changed by another program" in told["error"]
+    assert path.read_text() == '{"theirs": 1}'
+    assert [each.name for each in path.parent.iterdir()] == ["settings.json"]
+
+
+def test_copies_are_private_and_few(tmp_path: Path) -> None:
+    machine = make_machine(tmp_path)
+    path = machine.home / ".claude" / "settings.json"
+    path.parent.mkdir()
+    path.write_text('{"env": {"SECRET": "x"}}')
+    path.chmod(0o644)
+    for number in range(8):
+        make_wiring(machine).install(["claude"], tools=number % 2 == 0)
+    copies = [each for each in path.parent.iterdir() if each.suffix == ".bak"]
+    assert 1 <= len(copies) <= files.BACKUPS_MAX + 1
+    assert all(stat.S_IMODE(copy.stat().st_mode) == 0o600 for copy in copies)
+    make_wiring(machine).uninstall(["claude"])
+    assert [each.name for each in path.parent.iterdir()] == ["settings.json"]
+    assert path.read_text() == '{"env": {"SECRET": "x"}}'
+
+
+def test_a_diff_shows_no_secret(tmp_path: Path) -> None:
+    machine = make_machine(tmp_path)
+    path = machine.home / ".claude" / "settings.json"
+    path.parent.mkdir()
+    path.write_text('{\n  "env": {"API_KEY": "hunter2", "auth_token": "hunter3"}\n}\n')
+    answer = make_wiring(machine).install(["claude"], dry_run=True)
+    assert "hunter" not in json.dumps(answer)
+
+
+def test_the_owner_of_a_file_stays_its_owner(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root may give files away")
+    machine = make_machine(tmp_path)
+    path = machine.home / ".claude" / "settings.json"
+    path.parent.mkdir()
+    path.write_text("{}")
+    os.chown(path, 1234, 1235)
+    make_wiring(machine).install(["claude"])
+    assert (path.stat().st_uid, path.stat().st_gid) == (1234, 1235)
+
+
+def test_a_plugin_of_that_name_that_is_not_ours_is_not_touched(tmp_path: Path) -> None:
+    machine = make_machine(tmp_path)
+    path = machine.home / FOLDERS["opencode"] / "plugin" / "holdfast.js"
+    path.parent.mkdir(parents=True)
+    path.write_text("export const Mine = 1\n")
+    assert "not touched" in only(make_wiring(machine).install(["opencode"]), "opencode")["error"]
+    make_wiring(machine).uninstall(["opencode"])
+    assert path.read_text() == "export const Mine = 1\n"
+
+
+def test_a_script_of_the_users_that_calls_the_receiver_is_the_users() -> None:
+    line = "/usr/bin/python3 -I -S /x/holdfast/ingress/hook/receiver.py --agent claude"
+    assert is_own(split_line(line))
+    assert is_own([*split_line(line), "--home", "/var/holdfast", "Stop"])
+    folder = "/x/holdfast/ingress/hook"
+    perl = f"/usr/bin/perl -C0 {folder}/receiver.pl 74,228,231 /x/python {folder}/receiver.py --agent claude"
+    assert is_own([*GUARD, *split_line(perl)])
+    assert not is_own(split_line(f"/usr/bin/perl -C0 /x/mine.pl 1 {line}"))
+    assert not is_own(split_line(f"/home/you/wrapper.sh {line}"))
+    for more in (" && say done", "; true", " | tee log", " > log", " Stop; true", " --home /x Stop;"):
+        assert not is_own(split_line(line + more)), more
+    assert not is_own(split_line(line.replace("holdfast/ingress", "other/ingress")))
+
+
+def test_a_path_with_spaces_survives_the_shell(tmp_path: Path) -> None:
+    machine = make_machine(tmp_path / "my agents")
+    machine = replace(machine, spool_home=str(tmp_path / "my state"))
+    words = split_line(machine.line("gemini", "Stop"))
+    assert words == machine.words("gemini", "Stop")
+    assert is_own(words)
+
+
+def test_a_home_that_cannot_be_used_is_told_after_the_file_is_wired(tmp_path: Path) -> None:
+    machine = make_machine(tmp_path)
+    (machine.home / "state").write_text("a file where the home should be")
+    told = only(make_wiring(machine).install(["claude"]), "claude")
+    assert (told["result"], told["files"][0]["path"]) == ("failed", str(machine.home / ".claude" / "settings.json"))
+    assert "state" in told["error"]
+    assert only(make_wiring(machine).uninstall(["claude"]), "claude")["error"] is None
+    assert machine.receiver not in (machine.home / ".claude" / "settings.json").read_text()

@@ -1,0 +1,48 @@
+"""docs/hooks.md cannot lie: every CLI, its files, its events and its states are there as they are in the code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from holdfast.operations.agents import agent, codex, opencode
+from holdfast.operations.agents.machine import Machine
+from holdfast.operations.agents.wiring import AGENTS
+
+PAGE = (Path(__file__).parents[2] / "docs" / "hooks.md").read_text(encoding="utf-8")
+EVENTS = {"claude": "Claude, Qwen", "qwen": "Claude, Qwen", "codex": "Codex", "gemini": "Gemini", "copilot": "Copilot",
+          "cursor": "Cursor", "opencode": "OpenCode"}  # fmt: skip
+
+
+def events_of(name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    if name == "opencode":
+        return opencode.LIFECYCLE, opencode.TOOLS
+    found = codex._HOOKS if name == "codex" else next(each for each in AGENTS if each.name == name)
+    assert isinstance(found, agent.JsonAgent)
+    return found.lifecycle, found.tools
+
+
+@pytest.mark.parametrize("name", EVENTS)
+def test_the_table_of_events_is_the_code_s(name: str) -> None:
+    row = re.search(rf"^\| {re.escape(EVENTS[name])} \| (.*) \| (.*) \|$", PAGE, re.MULTILINE)
+    assert row is not None
+    told = tuple(tuple(re.findall(r"`([^`]+)`", cell)) for cell in row.groups())
+    assert told == events_of(name)
+
+
+@pytest.mark.parametrize("each", AGENTS, ids=lambda each: each.name)
+def test_the_table_of_files_is_the_code_s(each: agent.Agent) -> None:
+    row = re.search(rf"^\| `{each.name}` \| (.*) \| (.*) \| (.*) \| .* \|$", PAGE, re.MULTILINE)
+    assert row is not None
+    machine = Machine(Path("/home"), {}, Path("/project"), "python", ("python", "receiver.py"))
+    user, project = each.targets(machine, False)[0].path, each.targets(machine, True)[0].path
+    assert any(str(user).endswith(f"/{name}") for name in re.findall(r"`([^`]+)`", row[2]))
+    assert str(project.relative_to("/project")) in re.findall(r"`([^`]+)`", row[3])
+
+
+def test_every_state_is_explained() -> None:
+    states = {value for name, value in vars(agent).items() if name.isupper() and isinstance(value, str)} - {agent.BOM}
+    section = PAGE.partition("## States")[2].partition("\n## ")[0]
+    assert set(re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE)) == states

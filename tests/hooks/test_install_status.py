@@ -1,0 +1,177 @@
+"""What status says of each CLI is what its files say; of Codex also whether it trusts what is written there."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from holdfast.operations.agents.codex import trust_hash
+from holdfast.operations.agents.machine import Machine
+from wired import AGENTS, make_machine, make_wiring, only
+
+
+def state(machine: Machine, name: str, project: bool = False) -> tuple[str, str | None]:
+    told = only(make_wiring(machine, project).status(), name)
+    return told["state"], told["detail"]
+
+
+@pytest.mark.parametrize("name", [name for name in AGENTS if name != "codex"])
+def test_not_found_then_installed_then_not_installed(tmp_path: Path, name: str) -> None:
+    machine = make_machine(tmp_path)
+    assert state(machine, name) == ("not found", None)
+    make_wiring(machine).install([name])
+    assert state(machine, name) == ("installed", None)
+    make_wiring(machine).uninstall([name])
+    assert state(machine, name) == ("not found", None)
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin" / name
+    program.write_text("")
+    program.chmod(0o755)
+    assert state(machine, name) == ("not installed", None)
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "setting", "said"),
+    [
+        ("claude", ".claude/settings.json", {"disableAllHooks": True}, "disableAllHooks"),
+        ("gemini", ".gemini/settings.json", {"hooksConfig": {"enabled": False}}, "hooksConfig.enabled"),
+        ("gemini", ".gemini/settings.json", {"hooksConfig": {"disabled": ["holdfast"]}}, "hooksConfig.disabled"),
+        ("qwen", ".qwen/settings.json", {"disableAllHooks": True}, "disableAllHooks"),
+        ("copilot", ".copilot/hooks/holdfast.json", {"disableAllHooks": True}, "disableAllHooks"),
+    ],
+)
+def test_a_switch_that_is_off_is_named(tmp_path: Path, name: str, file: str, setting: dict, said: str) -> None:
+    machine = make_machine(tmp_path)
+    path = machine.home / file
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(setting))
+    answer = only(make_wiring(machine).install([name]), name)
+    found, detail = state(machine, name)
+    assert found == "disabled by setting"
+    assert said in (detail or "")
+    assert any(said in note for note in answer["notes"])
+
+
+def test_a_missing_event_and_an_unreadable_file_are_told(tmp_path: Path) -> None:
+    machine = make_machine(tmp_path)
+    make_wiring(machine).install(["claude"])
+    path = machine.home / ".claude" / "settings.json"
+    settings = json.loads(path.read_text())
+    del settings["hooks"]["Stop"]
+    path.write_text(json.dumps(settings))
+    assert state(machine, "claude") == ("installed", "without Stop; run: holdfast hooks install")
+    path.write_text("{")
+    assert state(machine, "claude")[0] == "unreadable"
+
+
+def test_an_interpreter_that_is_gone_is_stale(tmp_path: Path) -> None:
+    machine = make_machine(tmp_path)
+    make_wiring(machine).install(["claude"])
+    path = machine.home / ".claude" / "settings.json"
+    path.write_text(path.read_text().replace(machine.python, "/gone/python"))
+    assert state(machine, "claude") == ("stale path", "/gone/python is gone; run: holdfast hooks install")
+
+
+def trust(machine: Machine, path: Path, but: str | None = None) -> None:
+    """What Codex writes when the user trusts the hooks."""
+    config = machine.home / ".codex" / "config.toml"
+    raw = path.read_text()
+    hooks = (json.loads(raw) if path.suffix == ".json" else tomllib.loads(raw))["hooks"]
+    lines = []
+    for event, groups in hooks.items():
+        for at, group in enumerate(groups if isinstance(groups, list) else []):
+            for place, handler in enumerate(group["hooks"]):
+                name = "".join(f"_{c.lower()}" if c.isupper() else c for c in event).lstrip("_")
+                hashed = trust_hash(event, group.get("matcher"), handler) if event != but else "sha256:00"
+                lines.append(f'[hooks.state."{path}:{name}:{at}:{place}"]\ntrusted_hash = "{hashed}"\n')
+    config.write_text(config.read_text() + "\n" + "\n".join(lines))
+
+
+def test_codex_hooks_are_not_trusted_until_the_user_does(tmp_path: Path) -> None:
+    machine = make_machine(tmp_path)
+    answer = only(make_wiring(machine).install(["codex"]), "codex")
+    found, detail = state(machine, "codex")
+    assert found == "installed but not trusted"
+    assert "/hooks" in (detail or "")
+    assert answer["notes"] == [detail]
+    path = machine.home / ".codex" / "hooks.json"
+    assert "trusted_hash" not in (machine.home / ".codex" / "config.toml").read_text()
+    trust(machine, path)
+    assert state(machine, "codex") == ("installed", None)
+    moved = make_machine(tmp_path, installation="two")
+    make_wiring(moved).install(["codex"])
+    assert state(moved, "codex")[0] == "installed but not trusted"
+
+
+def test_one_hook_that_is_not_trusted_is_named(tmp_path: Path) -> None:
+    machine = make_machine(tmp_path)
+    make_wiring(machine).install(["codex"])
+    trust(machine, machine.home / ".codex" / "hooks.json", but="Stop")
+    found, detail = state(machine, "codex")
+    assert found == "installed but not trusted"
+    assert "trust Stop" in (detail or "")
+    assert "UserPromptSubmit" not in (detail or "")
+
+
+def test_codex_with_its_hooks_switched_off(tmp_path: Path) -> None:
+    machine = make_machine(tmp_path)
+    config = machine.home / ".codex" / "config.toml"
+    config.parent.mkdir()
+    config.write_text("[features]\nhooks = false\n")
+    make_wiring(machine).install(["codex"])
+    assert state(machine, "codex")[0] == "disabled by setting"
+
+
+def test_hooks_that_stand_in_config_toml_are_joined_there(tmp_path: Path) -> None:
+    machine = make_machine(tmp_path)
+    config = machine.home / ".codex" / "config.toml"
+    config.parent.mkdir()
+    before = '# mine\n[[hooks.Stop]]\n[[hooks.Stop.hooks]]\ntype = "command"\ncommand = "say" # aloud\n'
+    config.write_text(before)
+    make_wiring(machine).install(["codex"])
+    assert not config.with_name("hooks.json").exists()
+    assert [group["hooks"][0]["command"] for group in tomllib.loads(config.read_text())["hooks"]["Stop"]] == [
+        "say", machine.line("codex"),
+    ]  # fmt: skip
+    assert state(machine, "codex")[0] == "installed but not trusted"
+    trust(machine, config)
+    assert state(machine, "codex")[0] == "installed"
+    make_wiring(machine).uninstall(["codex"])
+    assert config.read_text().startswith(before)
+    assert machine.receiver not in config.read_text()
+
+
+def test_a_foreign_notify_stays_and_is_mentioned(tmp_path: Path) -> None:
+    machine = make_machine(tmp_path)
+    config = machine.home / ".codex" / "config.toml"
+    config.parent.mkdir()
+    config.write_text('notify = ["terminal-notifier"]\n')
+    answer = only(make_wiring(machine).install(["codex"]), "codex")
+    assert config.read_text() == 'notify = ["terminal-notifier"]\n'
+    assert [file["path"] for file in answer["files"]] == [str(config.with_name("hooks.json"))]
+    assert any("names another program" in note for note in answer["notes"])
+
+
+def test_a_config_that_cannot_be_read_keeps_codex_from_being_wired(tmp_path: Path) -> None:
+    machine = make_machine(tmp_path)
+    config = machine.home / ".codex" / "config.toml"
+    config.parent.mkdir()
+    config.write_text("model = ")
+    answer = only(make_wiring(machine).install(["codex"]), "codex")
+    assert str(config) in answer["error"]
+    assert not config.with_name("hooks.json").exists()
+    assert state(machine, "codex")[0] == "unreadable"
+
+
+def test_the_hash_is_the_one_codex_computes() -> None:
+    """Of {"event_name":"session_start","hooks":[{"async":false,"command":"x","timeout":10,"type":"command"}]}."""
+    handler = {"type": "command", "command": "x", "timeout": 10}
+    assert trust_hash("SessionStart", None, handler) == (
+        "sha256:6082c2796f7800926122a30c013c388ff274c127f3a45996af3eda1887df1c04"
+    )
+    assert trust_hash("SessionStart", "", handler) != trust_hash("SessionStart", None, handler)
+    assert trust_hash("Stop", "", handler) == trust_hash("Stop", None, handler)
+    assert trust_hash("SessionEnd", None, handler) == trust_hash("SessionEnd", None, {**handler, "timeout": 3})
