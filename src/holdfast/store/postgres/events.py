@@ -18,6 +18,7 @@ from holdfast.store.rows import is_wanted, pages_by_seq
 
 SCAN_MAX = 20_000
 _NEWEST = 1 << 62
+_NOTHING_SPECIAL = (None,) * 5
 
 
 class PostgresEvents:
@@ -100,11 +101,15 @@ def _place(wanted: EventFilter, row: Row) -> int:
 
 async def append(session: Session, prepared: Prepared, now_ms: int, ring: bool) -> list[Appended]:
     """Append inside a transaction that is already open: the one way events come into the table."""
+    if not prepared:
+        return []
+    if all(map(_is_plain, prepared)):
+        columns = [list(column) for column in zip(*(_plain_row(*one, now_ms) for one in prepared), strict=True)]
+        await session.rows(sql.event_append_plain, *columns, now_ms, ring)
+        return [Appended(id, id, 1) for _, id in prepared]
     if len(prepared) == 1:
         return [Appended(*(await session.rows(sql.event_append, *_door_row(*prepared[0], now_ms), ring))[0])]
     fresh, same = _without_repeats(prepared)
-    if not fresh:
-        return []
     columns = [list(column) for column in zip(*(_door_row(event, id, now_ms) for event, id in fresh), strict=True)]
     values: list[object] = [*columns[:10], now_ms, columns[11]]
     answers = [Appended(*row) for row in await session.rows(sql.event_append_many, *values, ring)]
@@ -113,6 +118,21 @@ async def append(session: Session, prepared: Prepared, now_ms: int, ring: bool) 
         one if one.id == id else Appended(one.id, one.stream, one.seq, duplicate=True)
         for one, (_, id) in zip(firsts, prepared, strict=True)
     ]
+
+
+def _is_plain(one: tuple[NewEvent, str]) -> bool:
+    """Whether the door has nothing to look for: no place in a stream, no key, no address, no time, no id of its own."""
+    event = one[0]
+    special = (event.stream, event.dedup_key, event.to, event.not_before_ms, event.id)
+    return special == _NOTHING_SPECIAL
+
+
+def _plain_row(event: NewEvent, id: str, now_ms: int) -> tuple[object, ...]:
+    """The values of `event_append_plain`, in its order."""
+    return (
+        id, event.type, event.payload.decode(), event.source, event.timestamp or iso_time(now_ms),
+        event.properties.decode(),
+    )  # fmt: skip
 
 
 def _door_row(event: NewEvent, id: str, now_ms: int) -> tuple[object, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 from holdfast.domain.errors import StoreError
@@ -67,14 +68,17 @@ class Pool:
 
     async def alone(self, work: Work[T]) -> T:
         """Run a work of one statement, which is a transaction by itself: one round trip. It must be repeatable."""
+        return await self._try(partial(self._single, work), repeatable=True)
 
-        async def whole(session: Session) -> T:
-            if not self.pooled:
-                return await work(session)
-            async with transaction(session, True, self._probe):
-                return await work(session)
+    async def once(self, work: Work[T]) -> T:
+        """As `alone`, for a work that must not be repeated when nobody knows whether it was committed."""
+        return await self._try(partial(self._single, work), repeatable=False)
 
-        return await self._try(whole, repeatable=True)
+    async def _single(self, work: Work[T], session: Session) -> T:
+        if not self.pooled:
+            return await work(session)
+        async with transaction(session, True, self._probe):
+            return await work(session)
 
     async def opened(self) -> None:
         """Once it returns there has been a connection: we know the database's clock, and whether a pooler is there."""

@@ -48,21 +48,22 @@ class PostgresRoutingBatch:
         self.due_at_ms: Mapping[int, int] = {}
 
     async def take(self, limit: int) -> None:
-        if not await self._begin():
-            return
-        self.version = int(await self._session.value(sql.contract_version))
+        await begin(self._session, durable=False)
+        self._begun = True
         rows = await self._session.rows(sql.unrouted_take, limit)
-        self.events = [Event(*row[:11]) for row in rows]
-        self.due_at_ms = {row[0]: int(row[11]) for row in rows if row[11]}
+        mine, self.version = bool(rows[0][0]), int(rows[0][1])
+        if mine and rows[0][2] is not None:
+            self.events = [Event(*row[2:13]) for row in rows]
+            self.due_at_ms = {row[2]: int(row[13]) for row in rows if row[13]}
 
     async def commit(self, plans: Sequence[Plan], owner: Owner | None = None) -> bool:
         """Deliveries in, unrouted rows out: both or neither."""
         with translated():
-            if not self._begun and not await self._begin():
+            now_ms = self._clock.now_ms()
+            work = _route_plain if _is_plain(plans) else _route
+            routed = await work(self._session, self.version, owner, plans, now_ms)
+            if routed is None:
                 return False
-            if int(await self._session.value(sql.contract_version_held)) != self.version:
-                return False
-            routed = await route(self._session, owner, plans, self._clock.now_ms())
             self._begun = False
             await self._session.raw.execute("COMMIT")
         if routed:
@@ -74,11 +75,28 @@ class PostgresRoutingBatch:
             self._begun = False
             await undo(self._session)
 
-    async def _begin(self) -> bool:
-        """Whether we are the router now."""
-        await begin(self._session, durable=False)
-        self._begun = True
-        return bool(await self._session.value(sql.router_lock))
+
+def _is_plain(plans: Sequence[Plan]) -> bool:
+    """Whether all of it goes to queues that are there, without lanes and so without bursts."""
+    return all(target.queue is not None and target.lane is None for plan in plans for target in plan.targets)
+
+
+async def _route_plain(
+    session: Session, version: int, owner: Owner | None, plans: Sequence[Plan], now_ms: int
+) -> int | None:
+    """The number of deliveries that came of it; None where the contracts changed."""
+    duties = [(plan.n, target.queue, max(now_ms, plan.due_at_ms)) for plan in plans for target in plan.targets]
+    unmatched = [plan.n for plan in plans if not plan.targets]
+    events, queues, due = [list(column) for column in zip(*duties, strict=True)] if duties else ([], [], [])
+    values = (version, [plan.n for plan in plans], unmatched, events, queues, due, now_ms)
+    ((found, routed),) = await session.rows(sql.route_plain, *values)
+    return int(routed) if found == version else None
+
+
+async def _route(session: Session, version: int, owner: Owner | None, plans: Sequence[Plan], now_ms: int) -> int | None:
+    if int(await session.value(sql.contract_version_held)) != version:
+        return None
+    return await route(session, owner, plans, now_ms)
 
 
 class Duty(NamedTuple):
