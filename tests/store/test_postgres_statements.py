@@ -17,6 +17,7 @@ ONLY_HERE = {
     "contract_version_held": "SQLite's writer is alone anyway",
     "route_plain": "one round trip for a whole batch; SQLite has no round trips",
     "settle_delivered": "as route_plain",
+    "unrouted_first": "a look spares a transaction here",
     "owner_lock": "on SQLite a file lock proves the keeper's life",
     "owner_unlock": "as owner_lock",
     "owner_back": "a broken connection may come back; a file lock does not break",

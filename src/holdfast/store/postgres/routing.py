@@ -20,6 +20,7 @@ from holdfast.store.postgres.statements import sql
 class PostgresRouting:
     def __init__(self, pool: Pool, clock: Clock, changed: Callable[[str], None]) -> None:
         self._pool, self._clock, self._changed = pool, clock, changed
+        self._at_end = False
 
     @asynccontextmanager
     async def batch(self, limit: int) -> AsyncIterator[PostgresRoutingBatch]:
@@ -28,7 +29,10 @@ class PostgresRouting:
             async with self._pool.session() as session:
                 batch = PostgresRoutingBatch(session, self._clock, self._changed)
                 try:
-                    await batch.take(limit)
+                    # After a batch that was not full there is seldom more: one look is cheaper than a transaction.
+                    if not self._at_end or await session.value(sql.unrouted_first) is not None:
+                        await batch.take(limit)
+                    self._at_end = 0 < len(batch.events) < limit
                     yield batch
                 finally:
                     await batch.end()
@@ -58,6 +62,8 @@ class PostgresRoutingBatch:
 
     async def commit(self, plans: Sequence[Plan], owner: Owner | None = None) -> bool:
         """Deliveries in, unrouted rows out: both or neither."""
+        if not self._begun:
+            return False
         with translated():
             now_ms = self._clock.now_ms()
             work = _route_plain if _is_plain(plans) else _route
@@ -85,9 +91,9 @@ async def _route_plain(
     session: Session, version: int, owner: Owner | None, plans: Sequence[Plan], now_ms: int
 ) -> int | None:
     """The number of deliveries that came of it; None where the contracts changed."""
-    duties = [(plan.n, target.queue, max(now_ms, plan.due_at_ms)) for plan in plans for target in plan.targets]
+    duties = {(plan.n, target.queue): max(now_ms, plan.due_at_ms) for plan in plans for target in plan.targets}
+    events, queues, due = [n for n, _ in duties], [queue for _, queue in duties], list(duties.values())
     unmatched = [plan.n for plan in plans if not plan.targets]
-    events, queues, due = [list(column) for column in zip(*duties, strict=True)] if duties else ([], [], [])
     values = (version, [plan.n for plan in plans], unmatched, events, queues, due, now_ms)
     ((found, routed),) = await session.rows(sql.route_plain, *values)
     return int(routed) if found == version else None

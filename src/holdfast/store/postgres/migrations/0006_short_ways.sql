@@ -38,8 +38,9 @@ BEGIN
   RETURN QUERY
     SELECT r.delivery, r.queue, r.starts, d.attempts, d.generation, d.handed_until IS NOT NULL,
            e.n, e.id, e.stream, e.seq, e.source, e.type, e.timestamp, e.accepted_at, e.properties, e.payload, e.address
-    FROM holdfast.ready r JOIN holdfast.deliveries d ON d.id = r.delivery JOIN holdfast.events e ON e.n = d.event
-    WHERE r.token = p_token ORDER BY r.due_at, r.delivery;
+    FROM (SELECT * FROM holdfast.ready WHERE token = p_token ORDER BY due_at, delivery OFFSET 0) r  -- while it is narrow
+    JOIN holdfast.deliveries d ON d.id = r.delivery JOIN holdfast.events e ON e.n = d.event
+    ORDER BY r.due_at, r.delivery;
 END $$;
 
 -- End deliveries that arrived, all of them still held, with a link that follows the head we know. Whatever is not so
@@ -100,4 +101,17 @@ BEGIN
   INSERT INTO holdfast.receipts (chain, seq, at, prev, root, h_self, leaves)
   VALUES (p_chain, p_seq, p_at, p_prev, p_root, p_hash, p_leaves);
   RETURN v_going IS NOT NULL;
+END $$;
+
+-- As before, by the index in every plan: asked only whether there is one, the planner begins at the table's start, and
+-- each publish then costs as much as there is to route.
+CREATE OR REPLACE FUNCTION holdfast.ring(p_n bigint) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_before bigint;
+BEGIN
+  SELECT event INTO v_before FROM holdfast.unrouted WHERE event < p_n AND event >= p_n - 200
+  ORDER BY event DESC LIMIT 1;
+  IF v_before IS NULL THEN
+    PERFORM pg_notify('holdfast_events', '');
+  END IF;
 END $$;

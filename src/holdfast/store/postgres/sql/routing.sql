@@ -12,6 +12,9 @@ LEFT JOIN LATERAL (
   FROM holdfast.unrouted u JOIN holdfast.events e ON e.n = u.event WHERE r.mine ORDER BY u.event LIMIT $1) e ON true
 ORDER BY e.n;
 
+-- name: unrouted_first
+SELECT event FROM holdfast.unrouted ORDER BY event LIMIT 1;
+
 -- name: unrouted_done
 DELETE FROM holdfast.unrouted WHERE event = ANY ($1::bigint[]) RETURNING event;
 
