@@ -55,10 +55,11 @@ class PostgresRoutingBatch:
         await begin(self._session, durable=False)
         self._begun = True
         rows = await self._session.rows(sql.unrouted_take, limit)
-        mine, self.version = bool(rows[0][0]), int(rows[0][1])
-        if mine and rows[0][2] is not None:
-            self.events = [Event(*row[2:13]) for row in rows]
-            self.due_at_ms = {row[2]: int(row[13]) for row in rows if row[13]}
+        if rows:
+            self.version = int(rows[0][0])
+        if rows and rows[0][1] is not None:
+            self.events = [Event(*row[1:12]) for row in rows]
+            self.due_at_ms = {row[1]: int(row[12]) for row in rows if row[12]}
 
     async def commit(self, plans: Sequence[Plan], owner: Owner | None = None) -> bool:
         """Deliveries in, unrouted rows out: both or neither."""

@@ -1,6 +1,25 @@
--- The short ways of claim and settle: one round trip, which is a transaction by itself, for what happens most. They are
--- functions since each of their steps has to see what was committed a moment before it, and since a step that finds
--- something unforeseen undoes the ones before.
+-- The short ways of route, claim and settle: one round trip for what happens most. They are functions since each of their
+-- steps has to see what was committed a moment before it, and since a step that finds something unforeseen undoes the
+-- ones before.
+
+-- One router at a time over the whole schema, until its transaction ends; the table's own number names the lock. Once it
+-- is ours: the contracts' version, and the events; without any, one row that has no event. Without it: no row at all.
+CREATE FUNCTION holdfast.take_unrouted(p_limit bigint) RETURNS TABLE (
+  version bigint, n bigint, id text, stream text, seq bigint, source text, type text, "timestamp" text,
+  accepted_at bigint, properties text, payload text, address text, not_before bigint
+) LANGUAGE plpgsql SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+#variable_conflict use_column
+BEGIN
+  IF pg_try_advisory_xact_lock('holdfast.unrouted'::regclass::oid::bigint::bit(32)::integer, 0) THEN
+    RETURN QUERY
+      SELECT m.value::bigint, e.*
+      FROM holdfast.meta m LEFT JOIN LATERAL (
+        SELECT e.n, e.id, e.stream, e.seq, e.source, e.type, e.timestamp, e.accepted_at, e.properties, 'null'::text,
+               e.address, e.not_before
+        FROM holdfast.unrouted u JOIN holdfast.events e ON e.n = u.event ORDER BY u.event LIMIT p_limit) e ON true
+      WHERE m.key = 'contracts_version' ORDER BY e.n;
+  END IF;
+END $$;
 
 -- Every join here goes from a few hundred numbers to rows by an index. Statistics of a queue are stale by nature: left
 -- to itself, the planner now and then prefers to read the whole queue, or to compare each lease with every other.
@@ -101,6 +120,15 @@ BEGIN
   INSERT INTO holdfast.receipts (chain, seq, at, prev, root, h_self, leaves)
   VALUES (p_chain, p_seq, p_at, p_prev, p_root, p_hash, p_leaves);
   RETURN v_going IS NOT NULL;
+END $$;
+
+-- A text that is JSON, as it is.
+CREATE FUNCTION holdfast.checked_json(p_text text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+  PERFORM p_text::json;
+  RETURN p_text;
+EXCEPTION WHEN data_exception OR untranslatable_character OR statement_too_complex THEN
+  PERFORM holdfast.refuse('HF001', 'payload or properties is not JSON');
 END $$;
 
 -- As before, by the index in every plan: asked only whether there is one, the planner begins at the table's start, and

@@ -1,16 +1,5 @@
 -- name: unrouted_take
--- One router at a time over the whole schema, until its transaction ends; the table's own number names the lock. Whether
--- we are the router now, the contracts' version, and the events; without any, one row that has no event.
--- It may still see what another router has just routed: the commit asks again, with the lock in our hands.
-SELECT r.mine, r.version, e.*
-FROM (SELECT pg_try_advisory_xact_lock('holdfast.unrouted'::regclass::oid::bigint::bit(32)::integer, 0) AS mine,
-             value::bigint AS version
-      FROM holdfast.meta WHERE key = 'contracts_version') r
-LEFT JOIN LATERAL (
-  SELECT e.n, e.id, e.stream, e.seq, e.source, e.type, e.timestamp, e.accepted_at, e.properties, 'null' AS payload,
-         e.address, e.not_before
-  FROM holdfast.unrouted u JOIN holdfast.events e ON e.n = u.event WHERE r.mine ORDER BY u.event LIMIT $1) e ON true
-ORDER BY e.n;
+SELECT * FROM holdfast.take_unrouted($1);
 
 -- name: unrouted_first
 SELECT event FROM holdfast.unrouted ORDER BY event LIMIT 1;
