@@ -186,3 +186,33 @@ async def test_an_event_of_another_process_wakes_whoever_listens_at_once(server:
                 break
             await worker.contracts.version()
         assert told == ["events"]
+
+
+@pytest.mark.parametrize("default", ["on", "off"])
+async def test_a_settle_is_flushed_and_a_lease_is_not_whatever_the_role_prefers(
+    server: Server, schema: str, default: str
+) -> None:
+    async with opened(server, schema) as store:
+        await send(store)
+        async with store._pool.session() as session:
+            chain = await session.value("INSERT INTO holdfast.nodes (chain) VALUES ('x') RETURNING chain")
+            await session.raw.execute(f"SET synchronous_commit = {default}")
+            transaction = session.raw.transaction()
+            await transaction.start()
+            (held,) = await session.rows(sql.ready_lease, 1, 7, None, [1], [1], [1000], 1 << 60, 1)
+            assert await session.value("SHOW synchronous_commit") == "off"
+            digest = bytes(32)
+            fence = ([held["delivery"]], [7], [1])
+            await session.value(sql.settle_delivered, *fence, 1, chain, 1, digest, digest, digest, b"{}")
+            assert await session.value("SHOW synchronous_commit") == "on"
+            await transaction.rollback()
+            session.drop()
+
+
+async def test_no_look_reads_a_whole_table_because_it_was_empty_once(server: Server, schema: str) -> None:
+    async with opened(server, schema) as store, store._pool.session() as session:
+        for name in ("ready_queues", "unrouted_first"):
+            text = session._named(getattr(sql, name))
+            values = [1] * len((await session.raw.prepare(text)).get_parameters())
+            plan = "\n".join(row[0] for row in await session.raw.fetch(f"EXPLAIN {text}", *values))
+            assert "Seq Scan" not in plan

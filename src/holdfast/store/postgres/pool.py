@@ -23,12 +23,10 @@ TRIES = 6
 PAUSE_S = 0.02
 
 # A queue's statistics are stale by nature: a plan made while a table was empty must not scan it when it is not.
+_PLANNING = "SET {0}enable_seqscan = off; SET {0}jit = off"
 # And whoever stands still in the middle of a transaction loses it: its locks would hold everybody up.
 IDLE_MAX_MS = 10_000
-_SETTINGS = (
-    "SET LOCAL enable_seqscan = off; SET LOCAL jit = off; "
-    f"SET LOCAL idle_in_transaction_session_timeout = {IDLE_MAX_MS}"
-)
+_SETTINGS = f"{_PLANNING.format('LOCAL ')}; SET LOCAL idle_in_transaction_session_timeout = {IDLE_MAX_MS}"
 # Claims and routing need no flush of their own: a later settle's flush carries them, and a crash only repeats them.
 _BEGIN = {
     True: f"BEGIN ISOLATION LEVEL READ COMMITTED; {_SETTINGS}; SET LOCAL synchronous_commit = on",
@@ -142,12 +140,14 @@ class Pool:
             await self._prepare_once()
         session = await Session.connect(self.place.dsn, self.place.schema, cached=not self.pooled)
         self.pids.add(session.pid)
-        if self.clock.stale:
-            try:
+        try:
+            if not self.pooled:
+                await session.script(_PLANNING.format(""))
+            if self.clock.stale:
                 self.clock.learn((await session.look()).now_ms)
-            except BaseException:
-                self._discard(session)
-                raise
+        except BaseException:
+            self._discard(session)
+            raise
         return session
 
     async def _prepare_once(self) -> None:
