@@ -15,7 +15,9 @@ pytest_plugins = ("postgres",)
 ONLY_HERE = {
     "event_append_many": "one round trip for many events; SQLite has no round trips",
     "contract_version_held": "SQLite's writer is alone anyway",
-    "router_lock": "on SQLite the keeper is the only router",
+    "route_plain": "one round trip for a whole batch; SQLite has no round trips",
+    "settle_delivered": "as route_plain",
+    "unrouted_first": "a look spares a transaction here",
     "owner_lock": "on SQLite a file lock proves the keeper's life",
     "owner_unlock": "as owner_lock",
     "owner_back": "a broken connection may come back; a file lock does not break",
@@ -29,7 +31,7 @@ ONLY_HERE = {
     "check_indexes": "as check_settings",
 }
 ONLY_SQLITE = {
-    "event_append_plain": "here many events go through the door in one round trip",
+    "ready_leased": "here the lease itself answers with what it took",
     "event_seq": "here the door answers with the sequence number",
     "event_first": "here the door answers with the first event",
     "event_rerouted": "one statement does both here",

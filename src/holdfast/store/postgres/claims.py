@@ -1,11 +1,18 @@
-"""Claiming on PostgreSQL: what is due and served, fair over the queues, without waiting for other claimers."""
+"""Claiming on PostgreSQL: what is due and served, fair over the queues, without waiting for other claimers.
+
+The short way is a look at the queues and a call of `holdfast.lease`, each a transaction by itself. Where a lane is held
+by name, or something is suspect, all of it is one transaction with the steps that those need.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
+from typing import NamedTuple
 
 from holdfast.store.base import Claimed, ClaimRequest
+from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.session import Row, Session
 from holdfast.store.postgres.statements import sql
 from holdfast.store.rows import to_claim
@@ -13,88 +20,130 @@ from holdfast.store.rows import to_claim
 QUEUES_MAX = 1000
 _NO_END = 1 << 62
 
+Lease = Callable[..., Awaitable[list[Row]]]
+"""Carries out `ready_lease`, by itself or in a transaction that is open."""
 
-async def claim(session: Session, request: ClaimRequest, now_ms: int, lease_now: int | None, token: int) -> Claimed:
+
+class Order(NamedTuple):
+    """A claim to be made: at what time, by which lease clock (None: the database's), and with which token."""
+
+    request: ClaimRequest
+    now_ms: int
+    lease_now: int | None
+    token: int
+
+
+class Due(NamedTuple):
+    """Queues with work that is due and that we serve, when the next of the others is due, and whether to be careful."""
+
+    queues: list[Row]
+    next_ms: int | None
+    careful: bool
+
+
+async def claim(pool: Pool, order: Order) -> Claimed:
+    """Repeatable: with the same token, what an earlier try leased is found again."""
+    due = await pool.alone(lambda session: _look(session, order))
+    if not due.queues:
+        return Claimed([], due.next_ms, 0)
+    if due.careful:
+        return await pool.run(lambda session: _claim_carefully(session, order), durable=False, repeatable=True)
+    taking = Taking(partial(pool.rows, sql.ready_lease), order, due.queues)
+    await taking.lease_all()
+    return taking.claimed(due.next_ms)
+
+
+async def _claim_carefully(session: Session, order: Order) -> Claimed:
     await session.run(sql.paused_unready)
-    queues, next_due = await _queues(session, request, now_ms)
+    queues, next_ms, _ = await _look(session, order)
     if not queues:
-        return Claimed([], next_due, 0)
-    taking = Taking(session, request, queues, now_ms, lease_now, token)
-    if request.suspects:
-        await taking.suspect()
-    share = max(1, taking.left // len(queues))
-    await taking.lease(share)  # a fair share for each first,
-    await taking.lease(taking.left)  # then whatever is left
-    addresses = {id: (address, contract or None) for id, contract, address, _, _ in queues}
-    claims = [to_claim(row, token, addresses) for row in await session.rows(sql.ready_leased, token)]
-    return Claimed(claims, next_due, taking.last if len(queues) > 1 else 0)
+        return Claimed([], next_ms, 0)
+    taking = Taking(partial(session.rows, sql.ready_lease), order, queues)
+    if order.request.suspects:
+        await taking.suspect(session)
+    await taking.lease_all()
+    return taking.claimed(next_ms)
 
 
 class Taking:
     """One claim under way: how much is left of its limit and of each queue's room, and who was served last."""
 
-    def __init__(
-        self,
-        session: Session,
-        request: ClaimRequest,
-        queues: Sequence[Row],
-        now_ms: int,
-        lease_now: int | None,
-        token: int,
-    ) -> None:
-        self._session, self._now_ms = session, now_ms
-        self._fence = (request.owner, token, lease_now)
-        self._lease_ms = {id: request.lease_ms[kind] for id, _, _, kind, _ in queues}
-        self._room = {id: request.room.get(id, request.room_default[kind]) for id, _, _, kind, _ in queues}
-        self.left, self.last = request.limit, 0
+    def __init__(self, lease: Lease, order: Order, queues: Sequence[Row]) -> None:
+        request = order.request
+        self._lease, self._order, self._queues = lease, order, queues
+        self._fence = (request.owner, order.token, order.lease_now)
+        self._lease_ms = {row[0]: request.lease_ms[row[3]] for row in queues}
+        self._room = {row[0]: request.room.get(row[0], request.room_default[row[3]]) for row in queues}
+        self._left, self._last = request.limit, 0
+        self._held: Sequence[Row] = []
 
-    async def suspect(self) -> None:
+    async def suspect(self, session: Session) -> None:
         """One delivery, of any queue, that was begun twice without an end: it may be what kills processes."""
-        suspicious = {row[0] for row in await self._session.rows(sql.suspect_queues, self._now_ms)}
+        suspicious = {row[0] for row in await session.rows(sql.suspect_queues, self._order.now_ms)}
         for queue, room in self._room.items():
-            if queue in suspicious and room > 0 and self.left > 0:
-                values = (*self._fence, self._lease_ms[queue], queue, self._now_ms)
-                self._count({queue: await self._session.run(sql.suspect_lease, *values)})
-                self.last = queue
+            if queue in suspicious and room > 0 and self._left > 0:
+                values = (*self._fence, self._lease_ms[queue], queue, self._order.now_ms)
+                await session.run(sql.suspect_lease, *values)
+                await self._take([], [])
+                self._last = queue
                 return
 
-    async def lease(self, most: int) -> None:
-        """At most so many of each queue that has room, in their order, until the limit is reached."""
-        queues = [queue for queue, room in self._room.items() if room > 0]
-        if self.left <= 0 or not queues:
-            return
-        if most == 1:
-            queues = queues[: self.left]
-        wanted = [min(most, self._room[queue]) for queue in queues]
-        leases = [self._lease_ms[queue] for queue in queues]
-        values = (*self._fence, queues, wanted, leases, self._now_ms, self.left)
-        got = Counter(row[0] for row in await self._session.rows(sql.ready_lease, *values))
-        self._count(got)
-        self.last = queues[-1] if self.left > 0 or not got else max(got, key=queues.index)
+    async def lease_all(self) -> None:
+        """A fair share for each first, then whatever is left for those that had more."""
+        share = max(1, self._left // len(self._queues))
+        full = await self._lease_each(list(self._room), share)
+        await self._lease_each(full, self._left)
 
-    def _count(self, got: dict[int, int]) -> None:
+    async def _lease_each(self, queues: list[int], most: int) -> list[int]:
+        """At most so many of each that has room, until the limit is reached. The answer: those that may have more."""
+        queues = [queue for queue in queues if self._room[queue] > 0]
+        if self._left <= 0 or not queues:
+            return []
+        if most == 1:
+            queues = queues[: self._left]
+        wanted = [min(most, self._room[queue]) for queue in queues]
+        got = await self._take(queues, wanted)
+        order = list(self._room)
+        # Where the limit was not reached, everybody had a turn.
+        self._last = order[-1] if self._left > 0 else max(got, key=order.index, default=queues[-1])
+        return [queue for queue, asked in zip(queues, wanted, strict=True) if got[queue] >= asked]
+
+    async def _take(self, queues: list[int], wanted: list[int]) -> Counter[int]:
+        """How many of each queue the token holds now that it did not hold before."""
+        leases = [self._lease_ms[queue] for queue in queues]
+        rows = await self._lease(*self._fence, queues, wanted, leases, self._order.now_ms, self._left)
+        # Of a queue that an earlier try emptied we know nothing any more: what it took comes back with its lease's end.
+        held = [row for row in rows if row[1] in self._room]
+        got = Counter(row[1] for row in held) - Counter(row[1] for row in self._held)
+        self._held = held
         for queue, count in got.items():
             self._room[queue] -= count
-            self.left -= count
+            self._left -= count
+        return got
+
+    def claimed(self, next_ms: int | None) -> Claimed:
+        addresses = {row[0]: (row[2], row[1] or None) for row in self._queues}
+        claims = [to_claim(row, self._order.token, addresses) for row in self._held]
+        return Claimed(claims, next_ms, self._last if len(self._queues) > 1 else 0)
 
 
-async def _queues(session: Session, request: ClaimRequest, now_ms: int) -> tuple[list[Row], int | None]:
-    """Queues with work that is due and that we serve, and when the next of the others is due."""
-    due: list[Row] = []
-    next_due: int | None = None
+async def _look(session: Session, order: Order) -> Due:
+    request, due, careful = order.request, list[Row](), False
+    next_ms: int | None = None
     async for row in _walk(session, request.after_queue):
-        id, _, address, kind, due_at = row
+        id, _, address, kind, due_at, unusual = row
         if kind not in request.served.kinds and address not in request.served.addresses:
             continue
         if due_at is None or request.room.get(id, 1) <= 0 or address in request.served.shut:
             continue
-        if due_at <= now_ms:
+        if due_at <= order.now_ms:
             due.append(row)
+            careful = careful or unusual
             if len(due) == QUEUES_MAX:
                 break
-        elif next_due is None or due_at < next_due:
-            next_due = due_at
-    return due, next_due
+        elif next_ms is None or due_at < next_ms:
+            next_ms = due_at
+    return Due(due, next_ms, careful)
 
 
 async def _walk(session: Session, after: int) -> AsyncIterator[Row]:

@@ -7,14 +7,15 @@ from dataclasses import replace
 
 from holdfast.domain.delivery import Claim, Settlement
 from holdfast.domain.ids import ENTROPY_BYTES, make_id
+from holdfast.domain.receipt import Head
 from holdfast.domain.states import Reason, State
 from holdfast.ports import Chance
 from holdfast.store.base import BATCH_MAX, Claimed, ClaimRequest, Owner
-from holdfast.store.postgres.claims import claim
+from holdfast.store.postgres.claims import Order, claim
 from holdfast.store.postgres.clock import ServerClock
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.session import Session
-from holdfast.store.postgres.settling import end_unheld, settle
+from holdfast.store.postgres.settling import Settled, end_unheld, is_simple, settle, settle_simply
 from holdfast.store.postgres.statements import sql
 from holdfast.store.postgres.wire import Wire
 
@@ -32,14 +33,14 @@ class PostgresDeliveries:
         self._pool, self._wire, self._clock, self._chance, self._changed = pool, wire, clock, chance, changed
         self._lease_now = lease_clock
         self._served_since_ms = 0
+        self._heads: dict[str, Head] = {}
+        """Where each chain of ours ended when we last wrote to it."""
 
     async def claim(self, request: ClaimRequest) -> Claimed:
         """Repeatable: the token is the same at every try, so that a claim whose answer was lost is found again."""
-        now_ms, lease_now, token = self._clock.now_ms(), self._lease_now(), self._chance.token()
         self._wire.heart.lease_ms = min(request.lease_ms.values())
-        claimed = await self._pool.run(
-            lambda session: claim(session, request, now_ms, lease_now, token), durable=False, repeatable=True
-        )
+        order = Order(request, self._clock.now_ms(), self._lease_now(), self._chance.token())
+        claimed = await claim(self._pool, order)
         if claimed.next_due_ms is None:
             return claimed
         return replace(claimed, next_due_ms=claimed.next_due_ms - self._clock.shift_ms())
@@ -58,19 +59,31 @@ class PostgresDeliveries:
         """Not repeated over a lost connection: the second try would find its own tokens gone, and call them lost."""
         now_ms, shift_ms = self._clock.now_ms(), self._clock.shift_ms()
         settlements = [_shifted(one, shift_ms) if shift_ms else one for one in settlements]
+        settled = await self._settle_simply(owner.chain, settlements, now_ms)
+        if settled is None:
+            settled = await self._settle(owner.chain, settlements, now_ms)
+        if settled.head is not None:
+            self._heads[owner.chain] = settled.head
+        if settled.moved:  # a claim that ran beside this transaction did not see the new heads
+            self._changed("deliveries")
+        return settled.lost
+
+    async def _settle_simply(self, chain: str, settlements: Sequence[Settlement], now_ms: int) -> Settled | None:
+        head = self._heads.pop(chain, None)  # known again when we know how it ended
+        if head is None or not settlements or not is_simple(settlements):
+            return None
+        return await self._pool.once(lambda session: settle_simply(session, chain, head, settlements, now_ms))
+
+    async def _settle(self, chain: str, settlements: Sequence[Settlement], now_ms: int) -> Settled:
         effects = [
             [(event, event.id or make_id("evt", now_ms, self._chance.entropy(ENTROPY_BYTES))) for event in s.events]
             for s in settlements
         ]
         ring = not self._wire.working
-        lost, moved = await self._pool.run(
-            lambda session: settle(session, owner.chain, settlements, effects, now_ms, ring)
-        )
+        settled = await self._pool.run(lambda session: settle(session, chain, settlements, effects, now_ms, ring))
         if any(effects):
             self._changed("events")
-        if moved:  # a claim that ran beside this transaction did not see the new heads
-            self._changed("deliveries")
-        return lost
+        return settled
 
     async def release(self, claims: Sequence[Claim]) -> None:
         ids, tokens = _fences(claims)

@@ -20,6 +20,8 @@ from holdfast.domain.errors import (
 
 BAD_INPUT, DEDUP_CONFLICT, STREAM_CLOSED = "HF001", "HF002", "HF003"
 """What the door itself refuses, by the code it raises."""
+UNFORESEEN = "HF004"
+"""What a short way refuses: the long way sees to it."""
 
 FAULTS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, asyncio.TimeoutError)
 """Everything the driver may throw at us."""

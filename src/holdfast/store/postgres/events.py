@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import asyncpg
+
 from holdfast.domain.errors import DedupConflict
 from holdfast.domain.event import Appended, Event, NewEvent, iso_time
 from holdfast.domain.ids import ENTROPY_BYTES, make_id
@@ -18,6 +20,7 @@ from holdfast.store.rows import is_wanted, pages_by_seq
 
 SCAN_MAX = 20_000
 _NEWEST = 1 << 62
+_NOTHING_SPECIAL = (None,) * 5
 
 
 class PostgresEvents:
@@ -28,16 +31,18 @@ class PostgresEvents:
     async def append(self, events: Sequence[NewEvent]) -> list[Appended]:
         await self._pool.opened()
         now_ms = self._clock.now_ms()
-        answer = await self._gather.append([(event, event.id or self._new_id(now_ms)) for event in events])
+        chance = self._chance.entropy(ENTROPY_BYTES * len(events))
+        ids = [make_id("evt", now_ms, chance[at : at + ENTROPY_BYTES]) for at in range(0, len(chance), ENTROPY_BYTES)]
+        answer = await self._gather.append([(event, event.id or id) for event, id in zip(events, ids, strict=True)])
         self._changed("events")
         return answer
 
     async def _append(self, prepared: Prepared) -> list[Appended]:
         now_ms, ring = self._clock.now_ms(), not self._wire.working
-        return await self._pool.alone(lambda session: append(session, prepared, now_ms, ring))
-
-    def _new_id(self, now_ms: int) -> str:
-        return make_id("evt", now_ms, self._chance.entropy(ENTROPY_BYTES))
+        answer = await self._pool.alone(lambda session: _append_new(session, prepared, now_ms, ring))
+        if answer is None:
+            answer = await self._pool.alone(lambda session: append(session, prepared, now_ms, ring, door=True))
+        return answer
 
     async def get(self, id: str) -> Event | None:
         rows = await self._pool.rows(sql.event_get, id)
@@ -98,13 +103,29 @@ def _place(wanted: EventFilter, row: Row) -> int:
     return int(row[3] if pages_by_seq(wanted) else row[0])
 
 
-async def append(session: Session, prepared: Prepared, now_ms: int, ring: bool) -> list[Appended]:
-    """Append inside a transaction that is already open: the one way events come into the table."""
+async def _append_new(session: Session, prepared: Prepared, now_ms: int, ring: bool) -> list[Appended] | None:
+    """None: they are there already, from an earlier try whose answer was lost. The door will say so."""
+    try:
+        return await append(session, prepared, now_ms, ring)
+    except asyncpg.UniqueViolationError:
+        return None
+
+
+async def append(
+    session: Session, prepared: Prepared, now_ms: int, ring: bool, *, door: bool = False
+) -> list[Appended]:
+    """Append inside a transaction that is already open, or by itself: the one way events come into the table.
+
+    What the door has nothing to look for is written without it, unless it was asked for.
+    """
+    if not prepared:
+        return []
+    if not door and all(map(_is_plain, prepared)):
+        await session.rows(sql.event_append_plain, *_plain_columns(prepared, now_ms), now_ms, ring)
+        return [Appended(id, id, 1) for _, id in prepared]
     if len(prepared) == 1:
         return [Appended(*(await session.rows(sql.event_append, *_door_row(*prepared[0], now_ms), ring))[0])]
     fresh, same = _without_repeats(prepared)
-    if not fresh:
-        return []
     columns = [list(column) for column in zip(*(_door_row(event, id, now_ms) for event, id in fresh), strict=True)]
     values: list[object] = [*columns[:10], now_ms, columns[11]]
     answers = [Appended(*row) for row in await session.rows(sql.event_append_many, *values, ring)]
@@ -112,6 +133,27 @@ async def append(session: Session, prepared: Prepared, now_ms: int, ring: bool) 
     return [
         one if one.id == id else Appended(one.id, one.stream, one.seq, duplicate=True)
         for one, (_, id) in zip(firsts, prepared, strict=True)
+    ]
+
+
+def _is_plain(one: tuple[NewEvent, str]) -> bool:
+    """Whether the door has nothing to look for: no place in a stream, no key, no address, no time, no id of its own."""
+    event = one[0]
+    special = (event.stream, event.dedup_key, event.to, event.not_before_ms, event.id)
+    return special == _NOTHING_SPECIAL
+
+
+def _plain_columns(prepared: Prepared, now_ms: int) -> list[list[str]]:
+    """The values of `event_append_plain`, in its order."""
+    events = [event for event, _ in prepared]
+    now = iso_time(now_ms)
+    return [
+        [id for _, id in prepared],
+        [event.type for event in events],
+        [event.payload.decode() for event in events],
+        [event.source for event in events],
+        [event.timestamp or now for event in events],
+        [event.properties.decode() for event in events],
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 from holdfast.domain.errors import StoreError
@@ -22,12 +23,10 @@ TRIES = 6
 PAUSE_S = 0.02
 
 # A queue's statistics are stale by nature: a plan made while a table was empty must not scan it when it is not.
+_PLANNING = "SET {0}enable_seqscan = off; SET {0}jit = off"
 # And whoever stands still in the middle of a transaction loses it: its locks would hold everybody up.
 IDLE_MAX_MS = 10_000
-_SETTINGS = (
-    "SET LOCAL enable_seqscan = off; SET LOCAL jit = off; "
-    f"SET LOCAL idle_in_transaction_session_timeout = {IDLE_MAX_MS}"
-)
+_SETTINGS = f"{_PLANNING.format('LOCAL ')}; SET LOCAL idle_in_transaction_session_timeout = {IDLE_MAX_MS}"
 # Claims and routing need no flush of their own: a later settle's flush carries them, and a crash only repeats them.
 _BEGIN = {
     True: f"BEGIN ISOLATION LEVEL READ COMMITTED; {_SETTINGS}; SET LOCAL synchronous_commit = on",
@@ -67,14 +66,17 @@ class Pool:
 
     async def alone(self, work: Work[T]) -> T:
         """Run a work of one statement, which is a transaction by itself: one round trip. It must be repeatable."""
+        return await self._try(partial(self._single, work), repeatable=True)
 
-        async def whole(session: Session) -> T:
-            if not self.pooled:
-                return await work(session)
-            async with transaction(session, True, self._probe):
-                return await work(session)
+    async def once(self, work: Work[T]) -> T:
+        """As `alone`, for a work that must not be repeated when nobody knows whether it was committed."""
+        return await self._try(partial(self._single, work), repeatable=False)
 
-        return await self._try(whole, repeatable=True)
+    async def _single(self, work: Work[T], session: Session) -> T:
+        if not self.pooled:
+            return await work(session)
+        async with transaction(session, True, self._probe):
+            return await work(session)
 
     async def opened(self) -> None:
         """Once it returns there has been a connection: we know the database's clock, and whether a pooler is there."""
@@ -138,12 +140,14 @@ class Pool:
             await self._prepare_once()
         session = await Session.connect(self.place.dsn, self.place.schema, cached=not self.pooled)
         self.pids.add(session.pid)
-        if self.clock.stale:
-            try:
+        try:
+            if not self.pooled:
+                await session.script(_PLANNING.format(""))
+            if self.clock.stale:
                 self.clock.learn((await session.look()).now_ms)
-            except BaseException:
-                self._discard(session)
-                raise
+        except BaseException:
+            self._discard(session)
+            raise
         return session
 
     async def _prepare_once(self) -> None:

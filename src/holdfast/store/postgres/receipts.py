@@ -37,14 +37,19 @@ class PostgresReceipts:
             after = (page[-1].chain, page[-1].seq)
 
 
-async def write_link(session: Session, chain: str, at_ms: int, actor: str, transitions: Sequence[Leaf]) -> None:
-    """One link for one transaction. Nothing happened: no link."""
+async def write_link(session: Session, chain: str, at_ms: int, actor: str, transitions: Sequence[Leaf]) -> Head | None:
+    """One link for one transaction, and the head it makes. Nothing happened: no link."""
     if not transitions:
-        return
+        return None
+    ((seq, head),) = await session.rows(sql.node_head, chain)
+    new = next_link(chain, Head(seq, head), at_ms, actor, transitions)
+    await session.run(sql.receipt_add, chain, new.seq, new.at_ms, new.prev, new.root, new.hash, new.leaves)
+    return Head(new.seq, new.hash)
+
+
+def next_link(chain: str, head: Head, at_ms: int, actor: str, transitions: Sequence[Leaf]) -> Link:
     lines = [
         leaf_line(delivery, generation, event_id, state, reason, attempts, at_ms, actor)
         for delivery, generation, event_id, state, reason, attempts in transitions
     ]
-    ((seq, head),) = await session.rows(sql.node_head, chain)
-    new = link(chain, Head(seq, head), at_ms, lines)
-    await session.run(sql.receipt_add, chain, new.seq, new.at_ms, new.prev, new.root, new.hash, new.leaves)
+    return link(chain, head, at_ms, lines)

@@ -20,6 +20,7 @@ from holdfast.store.postgres.statements import sql
 class PostgresRouting:
     def __init__(self, pool: Pool, clock: Clock, changed: Callable[[str], None]) -> None:
         self._pool, self._clock, self._changed = pool, clock, changed
+        self._at_end = False
 
     @asynccontextmanager
     async def batch(self, limit: int) -> AsyncIterator[PostgresRoutingBatch]:
@@ -28,7 +29,10 @@ class PostgresRouting:
             async with self._pool.session() as session:
                 batch = PostgresRoutingBatch(session, self._clock, self._changed)
                 try:
-                    await batch.take(limit)
+                    # After a batch that was not full there is seldom more: one look is cheaper than a transaction.
+                    if not self._at_end or await session.value(sql.unrouted_first) is not None:
+                        await batch.take(limit)
+                    self._at_end = 0 < len(batch.events) < limit
                     yield batch
                 finally:
                     await batch.end()
@@ -48,21 +52,25 @@ class PostgresRoutingBatch:
         self.due_at_ms: Mapping[int, int] = {}
 
     async def take(self, limit: int) -> None:
-        if not await self._begin():
-            return
-        self.version = int(await self._session.value(sql.contract_version))
+        await begin(self._session, durable=False)
+        self._begun = True
         rows = await self._session.rows(sql.unrouted_take, limit)
-        self.events = [Event(*row[:11]) for row in rows]
-        self.due_at_ms = {row[0]: int(row[11]) for row in rows if row[11]}
+        if rows:
+            self.version = int(rows[0][0])
+        if rows and rows[0][1] is not None:
+            self.events = [Event(*row[1:12]) for row in rows]
+            self.due_at_ms = {row[1]: int(row[12]) for row in rows if row[12]}
 
     async def commit(self, plans: Sequence[Plan], owner: Owner | None = None) -> bool:
         """Deliveries in, unrouted rows out: both or neither."""
+        if not self._begun:
+            return False
         with translated():
-            if not self._begun and not await self._begin():
+            now_ms = self._clock.now_ms()
+            work = _route_plain if _is_plain(plans) else _route
+            routed = await work(self._session, self.version, owner, plans, now_ms)
+            if routed is None:
                 return False
-            if int(await self._session.value(sql.contract_version_held)) != self.version:
-                return False
-            routed = await route(self._session, owner, plans, self._clock.now_ms())
             self._begun = False
             await self._session.raw.execute("COMMIT")
         if routed:
@@ -74,11 +82,28 @@ class PostgresRoutingBatch:
             self._begun = False
             await undo(self._session)
 
-    async def _begin(self) -> bool:
-        """Whether we are the router now."""
-        await begin(self._session, durable=False)
-        self._begun = True
-        return bool(await self._session.value(sql.router_lock))
+
+def _is_plain(plans: Sequence[Plan]) -> bool:
+    """Whether all of it goes to queues that are there, without lanes and so without bursts."""
+    return all(target.queue is not None and target.lane is None for plan in plans for target in plan.targets)
+
+
+async def _route_plain(
+    session: Session, version: int, owner: Owner | None, plans: Sequence[Plan], now_ms: int
+) -> int | None:
+    """The number of deliveries that came of it; None where the contracts changed."""
+    duties = {(plan.n, target.queue): max(now_ms, plan.due_at_ms) for plan in plans for target in plan.targets}
+    events, queues, due = [n for n, _ in duties], [queue for _, queue in duties], list(duties.values())
+    unmatched = [plan.n for plan in plans if not plan.targets]
+    values = (version, [plan.n for plan in plans], unmatched, events, queues, due, now_ms)
+    ((found, routed),) = await session.rows(sql.route_plain, *values)
+    return int(routed) if found == version else None
+
+
+async def _route(session: Session, version: int, owner: Owner | None, plans: Sequence[Plan], now_ms: int) -> int | None:
+    if int(await session.value(sql.contract_version_held)) != version:
+        return None
+    return await route(session, owner, plans, now_ms)
 
 
 class Duty(NamedTuple):

@@ -1,23 +1,63 @@
-"""Settling on PostgreSQL: a batch of ends in one transaction, a few statements however many there are."""
+"""Settling on PostgreSQL: a batch of ends in one transaction, a few statements however many there are.
+
+Most batches only hold deliveries that arrived, all still ours: the short way ends them in one round trip. It is given
+the next link of our chain, made from the head as we know it; if anything is otherwise, nothing is done, and the long
+way looks at each of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
+
+import asyncpg
 
 from holdfast.domain.delivery import Settlement, Transition, clip
 from holdfast.domain.errors import BadInput, Conflict, HoldfastError
+from holdfast.domain.receipt import Head
 from holdfast.domain.states import Reason, State
-from holdfast.store.postgres.errors import FAULTS, translate
+from holdfast.store.postgres.errors import FAULTS, UNFORESEEN, translate
 from holdfast.store.postgres.events import append
 from holdfast.store.postgres.gather import Prepared
 from holdfast.store.postgres.lanes import leave_lanes
-from holdfast.store.postgres.receipts import Leaf, write_link
+from holdfast.store.postgres.receipts import Leaf, next_link, write_link
 from holdfast.store.postgres.session import Session
 from holdfast.store.postgres.statements import sql
 from holdfast.store.rows import detail_text, session_values
 
 ATTEMPTS_KEPT = 50
+
+
+class Settled(NamedTuple):
+    """The ids whose lease was lost, whether there are new heads to claim, and the chain's head if it grew."""
+
+    lost: set[int]
+    moved: bool
+    head: Head | None
+
+
+def is_simple(settlements: Sequence[Settlement]) -> bool:
+    """Whether the short way will do: they all arrived, and have nothing to tell and nothing to leave behind."""
+    return all(
+        one.transition.state is State.DELIVERED and one.detail is None and not one.effects for one in settlements
+    )
+
+
+async def settle_simply(
+    session: Session, chain: str, head: Head, settlements: Sequence[Settlement], now_ms: int
+) -> Settled | None:
+    """End them all in one statement, which is a transaction by itself. None: nothing was done, take the long way."""
+    new = next_link(chain, head, now_ms, "engine", [_leaf(one) for one in settlements])
+    attempts = [one.transition.attempts for one in settlements]
+    values = (*_fences(settlements), attempts, now_ms, chain, new.seq, new.prev, new.root, new.hash, new.leaves)
+    try:
+        moved = await session.value(sql.settle_delivered, *values)
+    except asyncpg.PostgresError as error:
+        if error.sqlstate != UNFORESEEN:
+            raise
+        return None
+    return Settled(set(), bool(moved), Head(new.seq, new.hash))
 
 
 async def settle(
@@ -27,8 +67,8 @@ async def settle(
     effects: Sequence[Prepared],
     now_ms: int,
     ring: bool,
-) -> tuple[set[int], bool]:
-    """Apply what is still ours; the ids whose lease was lost, and whether there are new heads to claim."""
+) -> Settled:
+    """Apply what is still ours, whatever it is."""
     held = await _take_out(session, settlements)
     applied: list[Settlement] = []
     for settlement, events in zip(settlements, effects, strict=True):
@@ -38,8 +78,8 @@ async def settle(
     await _wait(session, [one for one in applied if one.transition.state is State.PENDING])
     moved = await _end(session, [one for one in applied if one.transition.state is not State.PENDING], now_ms)
     await _record(session, applied, now_ms)
-    await write_link(session, chain, now_ms, "engine", [_leaf(one) for one in applied])
-    return {one.claim.delivery.id for one in settlements} - held, moved
+    head = await write_link(session, chain, now_ms, "engine", [_leaf(one) for one in applied])
+    return Settled({one.claim.delivery.id for one in settlements} - held, moved, head)
 
 
 async def _take_out(session: Session, settlements: Sequence[Settlement]) -> set[int]:

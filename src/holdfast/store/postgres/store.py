@@ -48,8 +48,8 @@ class PostgresStore:
                 await require(session)
 
         pool = self._pool = Pool(place, prepare, probe, clock)
-        wire = self._wire = Wire(pool, chance)
         changed = self._changed
+        wire = self._wire = Wire(pool, chance, changed)
         self.events = PostgresEvents(pool, wire, clock, chance, changed)
         self.contracts = PostgresContracts(pool, clock, changed)
         self.routing = PostgresRouting(pool, clock, changed)

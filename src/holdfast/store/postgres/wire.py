@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from holdfast.domain.errors import BadConfig, HoldfastError, StoreError
@@ -39,8 +40,8 @@ log = logging.getLogger("holdfast.store")
 
 
 class Wire:
-    def __init__(self, pool: Pool, chance: Chance) -> None:
-        self._pool, self._chance = pool, chance
+    def __init__(self, pool: Pool, chance: Chance, changed: Callable[[str], None]) -> None:
+        self._pool, self._chance, self._changed = pool, chance, changed
         place = pool.place
         self._dsn = place.direct or place.dsn
         self.heart = Heart(self._dsn, place.schema, lambda: sorted(self._owners))
@@ -151,6 +152,7 @@ class Wire:
                 self._heard.set_result(None)
         elif pid not in self._pool.pids:
             self._rang = True
+            self._changed("events")
 
     async def _watch(self) -> None:
         """Probe now and then; a wire that broke or fell silent is laid anew."""

@@ -1,7 +1,8 @@
 -- name: ready_queues
 -- A loose index scan: one step for each queue that has unleased work, however much of it. A bounded page, begun after
 -- the queue served last, so that many queues take turns. Held queues are in it, without a due time: a page that left
--- them out could be empty before the end.
+-- them out could be empty before the end. The last column says that there is something a short claim does not see to:
+-- a lane held by name, or a delivery that is suspect.
 WITH RECURSIVE walk (id, steps) AS (
   SELECT (SELECT min(queue) FROM holdfast.ready WHERE token IS NULL AND queue > $1), 1
   UNION ALL
@@ -10,25 +11,14 @@ WITH RECURSIVE walk (id, steps) AS (
 )
 SELECT q.id, q.contract, q.address, q.kind,
        CASE WHEN NOT q.paused AND NOT q.parked
-            THEN (SELECT min(due_at) FROM holdfast.ready WHERE token IS NULL AND queue = q.id) END
+            THEN (SELECT min(due_at) FROM holdfast.ready WHERE token IS NULL AND queue = q.id) END,
+       EXISTS (SELECT FROM holdfast.pauses WHERE scope = 'lane')
+         OR EXISTS (SELECT FROM holdfast.ready WHERE token IS NULL AND starts >= 2 AND queue = q.id)
 FROM walk JOIN holdfast.queues q ON q.id = walk.id ORDER BY walk.steps;
 
 -- name: ready_lease
--- For each queue its share, oldest first, without waiting for rows that another process is taking. The last argument
--- bounds them all together. Leases run on the database's clock, unless a test brings its own ($3).
--- `starts < 2` is SUSPECT_STARTS, written out so that the suspects' partial index can serve the statements below.
-WITH picked AS (
-  SELECT p.delivery, w.lease_ms
-  FROM unnest($4::bigint[], $5::bigint[], $6::bigint[]) w(queue, most, lease_ms)
-  CROSS JOIN LATERAL (
-    SELECT r.delivery FROM holdfast.ready r
-    WHERE r.token IS NULL AND r.queue = w.queue AND r.due_at <= $7 AND r.starts < 2
-    ORDER BY r.due_at, r.delivery LIMIT w.most FOR UPDATE SKIP LOCKED) p
-  LIMIT $8
-)
-UPDATE holdfast.ready r
-SET owner = $1, token = $2, lease_until = coalesce($3, holdfast.now_ms()) + picked.lease_ms, starts = r.starts + 1
-FROM picked WHERE r.delivery = picked.delivery RETURNING r.queue;
+-- What this token holds afterwards: what was leased just now, and what a try before whose answer was lost had leased.
+SELECT * FROM holdfast.lease($1, $2, $3, $4, $5, $6, $7, $8);
 
 -- name: paused_unready
 -- The head of a paused lane may come back while it is held: failed, released, reclaimed, or its confirmation due.
@@ -50,16 +40,12 @@ UPDATE holdfast.ready r
 SET owner = $1, token = $2, lease_until = coalesce($3, holdfast.now_ms()) + $4, starts = r.starts + 1
 FROM picked WHERE r.delivery = picked.delivery;
 
--- name: ready_leased
-SELECT r.delivery, r.queue, r.starts, d.attempts, d.generation, d.handed_until IS NOT NULL,
-       e.n, e.id, e.stream, e.seq, e.source, e.type, e.timestamp, e.accepted_at, e.properties, e.payload, e.address
-FROM holdfast.ready r JOIN holdfast.deliveries d ON d.id = r.delivery JOIN holdfast.events e ON e.n = d.event
-WHERE r.token = $1 ORDER BY r.due_at, r.delivery;
-
 -- name: lease_renew
+-- By the delivery, here and below: a whole batch has one token, so by that each lease would be compared with every other.
+-- IS NOT DISTINCT FROM is an equality that no index serves.
 UPDATE holdfast.ready r SET lease_until = coalesce($1, holdfast.now_ms()) + $2
 FROM unnest($3::bigint[], $4::bigint[]) w(delivery, token)
-WHERE r.delivery = w.delivery AND r.token = w.token RETURNING r.delivery;
+WHERE r.delivery = w.delivery AND r.token IS NOT DISTINCT FROM w.token RETURNING r.delivery;
 
 -- name: lease_prolong
 -- Everything one owner holds, while its event loop is too busy to renew lease by lease.
@@ -68,7 +54,7 @@ UPDATE holdfast.ready SET lease_until = greatest(lease_until, holdfast.now_ms() 
 -- name: lease_release
 UPDATE holdfast.ready r SET owner = NULL, token = NULL, lease_until = NULL, starts = r.starts - 1
 FROM unnest($1::bigint[], $2::bigint[]) w(delivery, token)
-WHERE r.delivery = w.delivery AND r.token = w.token;
+WHERE r.delivery = w.delivery AND r.token IS NOT DISTINCT FROM w.token;
 
 -- name: lease_reclaim
 WITH alive AS MATERIALIZED (
@@ -84,12 +70,15 @@ FROM over WHERE r.delivery = over.delivery;
 
 -- name: ready_end
 DELETE FROM holdfast.ready r USING unnest($1::bigint[], $2::bigint[]) w(delivery, token)
-WHERE r.delivery = w.delivery AND r.token = w.token RETURNING r.delivery;
+WHERE r.delivery = w.delivery AND r.token IS NOT DISTINCT FROM w.token RETURNING r.delivery;
 
 -- name: ready_again
 UPDATE holdfast.ready r SET owner = NULL, token = NULL, lease_until = NULL, starts = 0, due_at = w.due_at
 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) w(delivery, token, due_at)
-WHERE r.delivery = w.delivery AND r.token = w.token RETURNING r.delivery;
+WHERE r.delivery = w.delivery AND r.token IS NOT DISTINCT FROM w.token RETURNING r.delivery;
+
+-- name: settle_delivered
+SELECT holdfast.settle_delivered($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
 
 -- name: delivery_end
 -- Only what has not ended meanwhile by another hand.

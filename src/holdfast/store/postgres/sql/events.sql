@@ -9,6 +9,21 @@ SELECT id, stream, seq, duplicate
 FROM set_config('synchronous_commit', 'on', true),
      holdfast.accept_many($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) ORDER BY ord;
 
+-- name: event_append_plain
+-- As the door would write them: events of this process, which has checked their names, and for which the door has nothing
+-- to look for.
+WITH added AS (
+  INSERT INTO holdfast.events (id, type, payload, source, timestamp, properties, accepted_at)
+  SELECT f.id, f.type, holdfast.checked_json(f.payload), f.source, f.timestamp,
+         CASE WHEN f.properties = '{}' THEN '{}' ELSE holdfast.checked_json(f.properties) END, $7
+  FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[]) WITH ORDINALITY
+    f(id, type, payload, source, timestamp, properties, ord) ORDER BY f.ord
+  RETURNING n
+), waiting AS (
+  INSERT INTO holdfast.unrouted (event) SELECT n FROM added RETURNING event
+)
+SELECT CASE WHEN $8 THEN holdfast.ring(min(event)) END FROM set_config('synchronous_commit', 'on', true), waiting;
+
 -- name: event_get
 SELECT n, id, stream, seq, source, type, timestamp, accepted_at, properties, payload, address
 FROM holdfast.events WHERE id = $1;

@@ -1,11 +1,8 @@
--- name: router_lock
--- One router at a time over the whole schema, until its transaction ends. The table's own number names the lock.
-SELECT pg_try_advisory_xact_lock('holdfast.unrouted'::regclass::oid::bigint::bit(32)::integer, 0);
-
 -- name: unrouted_take
-SELECT e.n, e.id, e.stream, e.seq, e.source, e.type, e.timestamp, e.accepted_at, e.properties, 'null', e.address,
-       e.not_before
-FROM holdfast.unrouted u JOIN holdfast.events e ON e.n = u.event ORDER BY u.event LIMIT $1;
+SELECT * FROM holdfast.take_unrouted($1);
+
+-- name: unrouted_first
+SELECT event FROM holdfast.unrouted ORDER BY event LIMIT 1;
 
 -- name: unrouted_done
 DELETE FROM holdfast.unrouted WHERE event = ANY ($1::bigint[]) RETURNING event;
@@ -15,6 +12,29 @@ SELECT count(*) FROM holdfast.unrouted;
 
 -- name: unmatched_add
 INSERT INTO holdfast.unmatched (event) SELECT unnest($1::bigint[]) ON CONFLICT DO NOTHING;
+
+-- name: route_plain
+-- A whole batch whose deliveries all go to known queues and stand in no lane, in one statement. Nobody changes a contract
+-- until the router has committed; if one was changed before ($1 is another version), nothing is done.
+WITH held AS MATERIALIZED (
+  SELECT value::bigint AS version FROM holdfast.meta WHERE key = 'contracts_version' FOR SHARE
+), gone AS (
+  DELETE FROM holdfast.unrouted WHERE event = ANY ($2::bigint[]) AND (SELECT version FROM held) = $1 RETURNING event
+), unmatched AS (
+  INSERT INTO holdfast.unmatched (event) SELECT gone.event FROM gone JOIN unnest($3::bigint[]) w(event) USING (event)
+  ON CONFLICT DO NOTHING
+), wanted AS (
+  SELECT w.event, w.queue, w.due_at, w.ord
+  FROM unnest($4::bigint[], $5::bigint[], $6::bigint[]) WITH ORDINALITY w(event, queue, due_at, ord)
+  JOIN gone USING (event)
+), added AS (
+  INSERT INTO holdfast.deliveries (event, queue, created_at) SELECT event, queue, $7 FROM wanted ORDER BY ord
+  ON CONFLICT (event, queue) DO NOTHING RETURNING id, event, queue
+), ready AS (
+  INSERT INTO holdfast.ready (delivery, queue, due_at)
+  SELECT a.id, a.queue, w.due_at FROM added a JOIN wanted w USING (event, queue) ORDER BY a.id
+)
+SELECT (SELECT version FROM held), (SELECT count(*) FROM added);
 
 -- name: delivery_known
 SELECT event, queue FROM holdfast.deliveries WHERE event = ANY ($1::bigint[]);
