@@ -76,3 +76,9 @@ def percentile(values: Iterable[float], fraction: float) -> float:
 def say(text: str) -> None:
     """Progress is for people: it goes to stderr."""
     print(text, file=sys.stderr, flush=True)
+
+
+def show(figures: Mapping[str, float]) -> None:
+    """A table of figures by name, for people."""
+    for name, value in figures.items():
+        print(f"{name:<60} {value:>14,.2f}", flush=True)

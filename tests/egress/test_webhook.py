@@ -7,7 +7,6 @@ import gzip
 import json
 import socket
 import ssl
-import struct
 import subprocess
 from contextlib import asynccontextmanager
 
@@ -24,6 +23,7 @@ from holdfast.domain.states import Reason
 from holdfast.egress.deliverers.webhook import READ_MAX, SHOWN_MAX, Sending, WebhookDeliverer, judge, retry_after_s
 from holdfast.egress.guard import Guard
 from holdfast.ports import SystemClock
+from receivers import answering_dns, raw_server, reset, saying, self_signed, stay_silent
 from sink import Sink
 
 CANARY = "whsec_Y2FuYXJ5Y2FuYXJ5Y2FuYXJ5Y2FuYXJ5"
@@ -68,67 +68,6 @@ async def deliverer(guard=LOOPBACK, secrets=(CANARY,), clock=None, sending=None,
 async def deliver(url, guard=LOOPBACK, **options):
     async with deliverer(guard, **options) as one:
         return await one.deliver(claim(url))
-
-
-@asynccontextmanager
-async def raw_server(talk):
-    """A server that speaks bytes, not HTTP: `talk(reader, writer)` runs once the request's head has come."""
-    tasks = set()
-
-    async def serve(reader, writer):
-        tasks.add(asyncio.current_task())
-        try:
-            await reader.readuntil(b"\r\n\r\n")
-            await talk(reader, writer)
-        except (OSError, asyncio.IncompleteReadError):
-            pass
-        finally:
-            writer.close()
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    try:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook"
-    finally:
-        server.close()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def saying(*chunks, then=None):
-    async def talk(reader, writer):
-        for chunk in chunks:
-            writer.write(chunk)
-        await writer.drain()
-        if then is not None:
-            await then(reader, writer)
-
-    return talk
-
-
-async def stay_silent(reader, writer):
-    await asyncio.Event().wait()
-
-
-async def reset(reader, writer):
-    """RST instead of FIN."""
-    sock = writer.get_extra_info("socket")
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    writer.transport.abort()
-
-
-def answering_dns(monkeypatch, *rounds):
-    asked = []
-
-    async def getaddrinfo(host, port, **_):
-        asked.append(host)
-        answer = rounds[min(len(asked), len(rounds)) - 1]
-        if isinstance(answer, BaseException):
-            raise answer
-        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in answer]
-
-    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
-    return asked
 
 
 # What is sent
@@ -323,7 +262,11 @@ async def test_a_redirect_to_an_allowed_target_is_not_followed_either():
         ("9" * 99, RETRY_AFTER_MAX_S),
         ("9" * 101, None),
         ("-5", None),
-        ("1.5", None),
+        ("1.5", 1.5),
+        ("1.", None),
+        (".5", None),
+        ("1e3", None),
+        ("1,5", None),
         ("+3", None),
         ("٣", None),
         ("", None),
@@ -331,6 +274,7 @@ async def test_a_redirect_to_an_allowed_target_is_not_followed_either():
         ("nan", None),
         ("Tue, 14 Nov 2023 22:14:20 GMT", 60.0),
         ("Tuesday, 14-Nov-23 22:14:20 GMT", 60.0),
+        ("Tue Nov 14 22:14:20 2023", 60.0),
         ("Tue, 14 Nov 2023 22:14:20", 60.0),
         ("Tue, 14 Nov 2023 23:14:20 +0100", 60.0),
         ("Tue, 14 Nov 2000 22:14:20 GMT", 0.0),
@@ -600,16 +544,7 @@ async def test_trust_does_not_reach_the_metadata_service():
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
-    """A self-signed certificate for hook.test, and its key."""
-    folder = tmp_path_factory.mktemp("tls")
-    cert, key = folder / "cert.pem", folder / "key.pem"
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1",
-         "-subj", "/CN=hook.test", "-addext", "subjectAltName=DNS:hook.test", "-keyout", key, "-out", cert],
-        check=True,
-        capture_output=True,
-    )  # fmt: skip
-    return cert, key
+    return self_signed(tmp_path_factory.mktemp("tls"))
 
 
 @pytest.fixture

@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from slack_sdk.signature import SignatureVerifier
 
+from holdfast.domain.ed25519 import any_signed
 from holdfast.domain.errors import BadInput, Unverified
 from holdfast.ingress.headers import VALUE_MAX, Headers
 from holdfast.ingress.verifiers import VERIFIERS, prepare, verify
 from holdfast.ingress.verifiers.check import Check
-from holdfast.ingress.verifiers.ed25519 import any_signed
 
 NOW = 1_790_000_000
 BODY = '{"hello": "wörld"}'.encode()

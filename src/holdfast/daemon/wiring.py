@@ -113,7 +113,7 @@ class House:
         await registry.refresh()
         self.loop = loop = Loop(self._chance)
         deliverers: dict[str, Deliverer] = {"handler": self.handlers, "https": self._webhooks}
-        gatekeeper = Gatekeeper(store.gates, clock, config.capacity, self._news.breaker)
+        gatekeeper = Gatekeeper(store.gates, clock, config.capacity, self._news.breaker, self._webhooks.start)
         self.engine = Engine(
             store.deliveries,
             owner,

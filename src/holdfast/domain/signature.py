@@ -8,6 +8,7 @@ import hashlib
 import hmac
 from collections.abc import Iterable, Mapping
 
+from holdfast.domain import ed25519
 from holdfast.domain.errors import BadInput
 
 TOLERANCE_S = 300
@@ -28,26 +29,53 @@ def secret_key(secret: str) -> bytes:
     return key
 
 
+def check_signing(secret: str) -> None:
+    """Complain about a secret that could never sign anything."""
+    if secret.startswith(ed25519.PUBLIC_PREFIX):
+        raise BadInput(
+            "the secret begins with whpk_, which is the receiver's public key; to sign give whsk_… or whsec_…"
+        )
+    if is_private_key(secret):
+        ed25519.signer(secret)
+    else:
+        secret_key(secret)
+
+
+def is_private_key(secret: str) -> bool:
+    return secret.startswith(ed25519.PRIVATE_PREFIX)
+
+
+def public_keys(secrets: Iterable[str]) -> list[str]:
+    """What receivers need to verify `v1a` signatures: the public key of each secret that has one."""
+    return [ed25519.signer(secret).public_key for secret in secrets if is_private_key(secret)]
+
+
 def hook_signature(secret: str, body: bytes) -> str:
     """`X-Hook-Signature`: HMAC-SHA256 over the body alone, keyed with the secret's text as it was given."""
     return "sha256=" + hmac.new(secret.encode("utf-8"), body, hashlib.sha256).hexdigest()
 
 
 def standard_signature(secret: str, message_id: str, timestamp: int, body: bytes) -> str:
-    """One `v1` signature of Standard Webhooks: HMAC-SHA256 over `id.timestamp.body`."""
+    """One signature of Standard Webhooks over `id.timestamp.body`: `v1a` by a private key, else `v1`, an HMAC."""
     if "." in message_id:
         raise BadInput("a webhook id must not hold a dot: it would make the signed text ambiguous")
     signed = f"{message_id}.{timestamp}.".encode() + body
+    if is_private_key(secret):
+        return "v1a," + base64.b64encode(ed25519.signer(secret).sign(signed)).decode()
     return "v1," + base64.b64encode(hmac.new(secret_key(secret), signed, hashlib.sha256).digest()).decode()
 
 
 def sign(secrets: Iterable[str], message_id: str, timestamp: int, body: bytes) -> dict[str, str]:
-    """Every signature header of one attempt. Several secrets (a rotation) give several Standard signatures."""
+    """Every signature header of one attempt. Several secrets (a rotation) give several Standard signatures.
+
+    A private key signs nothing that only who knows it could verify: `X-Hook-Signature` is by a shared secret.
+    """
     headers = {"webhook-id": message_id, "webhook-timestamp": str(timestamp)}
     known = list(secrets)
     if known:
         headers["webhook-signature"] = " ".join(standard_signature(s, message_id, timestamp, body) for s in known)
-        headers["X-Hook-Signature"] = hook_signature(known[0], body)
+    if shared := next((secret for secret in known if not is_private_key(secret)), None):
+        headers["X-Hook-Signature"] = hook_signature(shared, body)
     return headers
 
 

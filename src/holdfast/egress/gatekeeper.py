@@ -20,7 +20,7 @@ from holdfast.store.base import Gate, Gates
 
 POLL_S = 1.0
 PROBE_MS = 60_000
-LATE_US = 10_000
+LATE_US = 25_000
 AHEAD_US = 2_000_000
 FAILING_MAX = 10_000
 
@@ -37,7 +37,8 @@ class BreakerNews(NamedTuple):
 class Gatekeeper:
     """`tell` is given the news of breakers. `capacity` is the engine's: failing addresses together get half of it.
 
-    `wake` asks for a tick; `freed` is called when an address may be tried again.
+    `wake` asks for a tick; `freed` is called when an address may be tried again. `ready` does what must be done once
+    before a request can leave: it must not fall between a request's moment and the request.
     """
 
     name = "gates"
@@ -48,8 +49,10 @@ class Gatekeeper:
         clock: Clock,
         capacity: int = 1000,
         tell: Callable[[BreakerNews], Awaitable[None]] | None = None,
+        ready: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._gates, self._clock, self._capacity, self._tell = gates, clock, capacity, tell
+        self._ready = ready
         self._open: dict[str, Gate] = {}
         self._probing: set[str] = set()
         self._ramp: dict[str, int] = {}
@@ -111,11 +114,17 @@ class Gatekeeper:
 
     async def turn(self, address: str, interval_us: int) -> None:
         """Wait for this request's moment. One that came too late for it takes another: two must not fall together."""
+        if self._ready is not None:
+            await self._ready()
         while True:
+            asked_ms = self._clock.boot_ms()
             wait_us = await self._gates.reserve(address, spaced_us(interval_us))
-            began_ms = self._clock.boot_ms()
-            await asyncio.sleep(wait_us / 1_000_000)
-            if (self._clock.boot_ms() - began_ms) * 1000 - wait_us <= LATE_US:
+            told_ms = self._clock.boot_ms()
+            # The store counted from a moment between the question and its answer; how long that took is not known.
+            spent_us = (told_ms - asked_ms) * 500
+            await asyncio.sleep(max(0, wait_us - spent_us) / 1_000_000)
+            late_us = (self._clock.boot_ms() - told_ms) * 1000 + spent_us - wait_us
+            if late_us <= LATE_US + spent_us:
                 return
 
     def ended(self, address: str, outcome: Outcome) -> None:

@@ -21,7 +21,7 @@ from holdfast.domain.contract import (
 from holdfast.domain.errors import BadInput
 from holdfast.domain.event import parse_time, show
 from holdfast.domain.retry import Policy
-from holdfast.domain.signature import secret_key
+from holdfast.domain.signature import check_signing
 from holdfast.ingress.accept import refuse_unknown
 from holdfast.store.base import Registered
 
@@ -36,7 +36,10 @@ RETRY_ON_MAX = 50
 
 
 def read_contract(body: object, policies: Mapping[str, Policy], now_ms: int, source: str = "api") -> Registered:
-    """The seed's JSON shape, with our options; a clear sentence for anything that is not right."""
+    """The seed's JSON shape, with our options; a clear sentence for anything that is not right.
+
+    When it is made is for the store to say, by the clock that all processes on it share.
+    """
     if not isinstance(body, Mapping):
         raise BadInput(f"a contract is a JSON object with id and target, not {show(body)}")
     refuse_unknown(body, FIELDS, "the contract")
@@ -45,7 +48,7 @@ def read_contract(body: object, policies: Mapping[str, Policy], now_ms: int, sou
             raise BadInput(f"the contract has no {name}")
     address, secret = parse_target(body["target"])
     if secret is not None:
-        secret_key(secret)
+        check_signing(secret)
     headers = None if body.get("headers") is None else check_headers(body["headers"])
     contract = Contract(
         id=check_contract_id(body["id"]),
@@ -55,7 +58,6 @@ def read_contract(body: object, policies: Mapping[str, Policy], now_ms: int, sou
         properties=parse_criteria(body.get("properties") or {}, "properties"),
         source=source,
         active=_flag(body, "active") is not False,
-        created_at_ms=now_ms,
         expires_at_ms=_end(body, now_ms),
         policy=_policy(body.get("policy"), policies),
         attempts=_whole(body, "attempts", most=1000),

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from holdfast.domain.contract import SOURCES, Contract
+from holdfast.domain.contract import SECRET_MAX, SOURCES, Contract
 from holdfast.domain.errors import BadInput, Conflict, NotFound
 from holdfast.domain.event import show
 from holdfast.domain.retry import Policy
-from holdfast.domain.signature import secret_key
+from holdfast.domain.signature import check_signing, public_keys
 from holdfast.egress.guard import Guard
 from holdfast.ingress.accept import refuse_unknown
 from holdfast.operations.contract_form import read_contract
@@ -45,7 +45,7 @@ class ContractVerbs:
         if contract.address.kind == "https":
             await self._guard.check_target(contract.address.text)
         await self._store.contracts.put(contract, secret, headers=headers)
-        return await self._shape(contract)
+        return await self.show(contract.id)
 
     async def show(self, id: str) -> dict[str, Any]:
         return await self._shape(await self._get(id))
@@ -80,9 +80,9 @@ class ContractVerbs:
             raise BadInput(f"a rotation is a JSON object with a secret, not {show(body)}")
         refuse_unknown(body, ("secret", "overlap_seconds"), "the rotation")
         secret, overlap = body.get("secret"), body.get("overlap_seconds", OVERLAP_DEFAULT_S)
-        if not isinstance(secret, str) or not secret:
-            raise BadInput("the rotation has no secret: give the new one as text")
-        secret_key(secret)
+        if not isinstance(secret, str) or not 0 < len(secret) <= SECRET_MAX:
+            raise BadInput(f"the rotation has no secret: give the new one as text of 1 to {SECRET_MAX} characters")
+        check_signing(secret)
         if isinstance(overlap, bool) or not isinstance(overlap, int | float) or not 0 <= overlap <= OVERLAP_MAX_S:
             raise BadInput(f"overlap_seconds must be a number from 0 to {OVERLAP_MAX_S}, not {show(overlap)}")
         await self._refuse_foreign(id)
@@ -133,7 +133,14 @@ class ContractVerbs:
         return read_contract(body, self._policies, self._clock.now_ms())
 
     async def _shape(self, contract: Contract) -> dict[str, Any]:
-        return (await self._shapes([contract]))[0]
+        """One contract's answer; for a contract that signs by private key also what its receivers verify with."""
+        (shape,) = await self._shapes([contract])
+        private = await self._store.contracts.private(contract.id)
+        try:
+            keys = public_keys(private.secrets)
+        except BadInput:  # kept by a process that could read it: that we cannot is told where it is to sign
+            keys = []
+        return {**shape, "public_keys": keys} if keys else shape
 
     async def _shapes(self, contracts: Sequence[Contract]) -> list[dict[str, Any]]:
         """As the seed answers, and whether anybody serves the handler."""

@@ -7,6 +7,7 @@ followed, nothing is decompressed, little is read, and every wait has an end.
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
@@ -43,6 +44,7 @@ WHOLE_MAX = 64 * 1024
 ROUTES_MAX = 1024
 RETRIED_4XX = frozenset({408, 425, 429})
 HEADERS_KEPT, HEADER_MAX = 12, 100
+_SECONDS = re.compile(r"[0-9]+(\.[0-9]+)?")  # whole ones by the book; some senders count more finely
 HIDDEN_HEADERS = frozenset({"set-cookie", "www-authenticate", "proxy-authenticate", "authorization"})
 
 
@@ -63,8 +65,8 @@ class Exchange:
     url: str
     began_ms: int
     sending: Sending = field(default_factory=Sending)
-    request: dict[str, str] = field(default_factory=dict)
-    answer: dict[str, str] = field(default_factory=dict)
+    request: Mapping[str, str] = field(default_factory=dict)
+    answer: Mapping[str, str] = field(default_factory=dict)
     status: int | None = None
     retry_after: str | None = None
     body: bytes = b""
@@ -81,8 +83,9 @@ class Exchange:
             "response": self._shown(),
         }
         if self.status is None or not 200 <= self.status <= 299:  # of what went well, this much is enough
-            detail["request_headers"] = self.request
-            detail["response_headers"] = {name: self._masked(value) for name, value in self.answer.items()}
+            detail["request_headers"] = _request_head(self.request, self.sending.headers)
+            answered = _answer_head(self.answer)
+            detail["response_headers"] = {name: self._masked(value) for name, value in answered.items()}
         if self.refusal is not None:
             return Dead(Reason.REJECTED, self._masked(self.refusal), detail)
         if self.status is None or (self.fault is not None and 200 <= self.status <= 299):
@@ -96,7 +99,7 @@ class Exchange:
     def _masked(self, text: str) -> str:
         """A receiver knows our secret and may echo it; what we keep must not hold it."""
         for secret in (*self.sending.secrets, *self.sending.headers.values()):
-            for form in (secret, secret.removeprefix("whsec_")):
+            for form in (secret, secret.removeprefix("whsec_").removeprefix("whsk_")):
                 text = text.replace(form, "***") if form else text
         return text
 
@@ -130,11 +133,11 @@ class WebhookDeliverer:
         connect_s: float = 5.0,
         first_byte_s: float = 15.0,
         total_s: float = 25.0,
-        concurrency_per_host: int = 32,
+        concurrency_per_host: int = 64,
     ) -> None:
         self._guard, self._sending, self._clock = guard, sending, clock
         self._user_agent, self._trusted, self._tls, self._gone = user_agent, trusted, tls, gone
-        self._loading = False
+        self._loading = self._loaded = False
         self._patience = patience or (lambda contract_id: total_s)
         self._connect_s, self._first_byte_s, self._total_s = connect_s, first_byte_s, total_s
         self._per_host = concurrency_per_host
@@ -148,9 +151,12 @@ class WebhookDeliverer:
 
     async def start(self) -> None:
         """Load the HTTP client without holding up the event loop. The first delivery does it if nobody did."""
+        if self._loaded:
+            return
         self._loading = True
         try:
             await asyncio.to_thread(import_module, "aiohttp")
+            self._loaded = True
         finally:
             self._loading = False
 
@@ -200,8 +206,8 @@ class WebhookDeliverer:
 
         target = read_target(text)
         rule = Rule(target.plain, trusted)
-        if target.address is not None:
-            rule.vet(self._guard, target.address, target.port)
+        if target.address is not None or target.is_localhost:
+            self._guard.check_url(text, trusted=trusted)
         # The guard's reading of the host, so that it and the client cannot differ about what the URL names.
         return Route(URL(text, encoded=True).with_host(target.host), f"{target.host}:{target.port}", rule)
 
@@ -218,7 +224,7 @@ class WebhookDeliverer:
             "Accept-Encoding": "identity",
             **sign(sending.secrets, claim.event.id, self._clock.now_ms() // 1000, body),
         }
-        exchange.request = _request_head(headers, sending.headers)
+        exchange.request = headers
         try:
             await self._post(session, url, headers, body, exchange)
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
@@ -245,7 +251,7 @@ class WebhookDeliverer:
         timeout = aiohttp.ClientTimeout(total=None, connect=self._connect_s, sock_read=self._silence_s(exchange))
         async with session.post(url, data=data, headers=headers, allow_redirects=False, timeout=timeout) as response:
             exchange.status = response.status
-            exchange.answer = _answer_head(response.headers)
+            exchange.answer = response.headers
             exchange.retry_after = response.headers.get("Retry-After")
             await self._read(response, exchange)
 
@@ -414,7 +420,7 @@ def retry_after_s(text: str | None, now_ms: int) -> float | None:
     if text is None or len(text) > 100:
         return None
     text = text.strip()
-    if text.isascii() and text.isdigit():
+    if _SECONDS.fullmatch(text):
         return min(float(text), RETRY_AFTER_MAX_S)
     try:
         moment = parsedate_to_datetime(text)

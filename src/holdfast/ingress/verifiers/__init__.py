@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from holdfast.domain import ed25519
 from holdfast.domain.errors import BadInput
 from holdfast.ingress.headers import Headers
-from holdfast.ingress.verifiers import ed25519, plain, timed
+from holdfast.ingress.verifiers import plain, timed
 from holdfast.ingress.verifiers.check import Check
 
 Verify = Callable[[Check, Headers, bytes, int], None]

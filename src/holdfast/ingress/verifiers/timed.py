@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import binascii
 
+from holdfast.domain import ed25519
 from holdfast.domain.errors import BadInput, Unverified
 from holdfast.domain.signature import secret_key, verify_standard
 from holdfast.ingress.headers import Headers
-from holdfast.ingress.verifiers import ed25519
 from holdfast.ingress.verifiers.check import Check, any_equal, digests, near, timestamp
 
 STRIPE = "stripe-signature"

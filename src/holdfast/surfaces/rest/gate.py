@@ -86,7 +86,7 @@ class Gate:
             return problem(403, "Foreign origin", "requests from pages of other sites are refused")
         if headers.get(b"sec-fetch-site") in ("cross-site", "same-site"):
             return problem(403, "Foreign origin", "requests from pages of other sites are refused")
-        if scope["method"] in ("POST", "PUT", "PATCH"):
+        if scope["method"] in ("POST", "PUT", "PATCH") and _has_body(headers):
             kind = headers.get(b"content-type", "").partition(";")[0].strip().lower()
             if kind != "application/json":
                 return problem(415, "Not JSON", "send the body as application/json")
@@ -119,6 +119,12 @@ def _ambiguous(headers: Iterable[tuple[bytes, bytes]]) -> ASGIApp | None:
         return None
     twice = next(name for name in names if names.count(name) > 1).decode()
     return problem(400, "Ambiguous", f"the header {twice} is given more than once; send it once")
+
+
+def _has_body(headers: dict[bytes, str]) -> bool:
+    """Whether a body comes, or is said to; a bare POST, to a verb that needs nothing more, has none to be of a kind."""
+    length = headers.get(b"content-length", "0").strip()
+    return length != "0" or b"transfer-encoding" in headers or b"content-type" in headers
 
 
 def _host_of(value: str) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from holdfast.domain.contract import ID_PATTERN, SECRET_MAX
+
 _TEXT = {"type": "string"}
 _TEXT_OR_NULL = {"type": ["string", "null"]}
 _CRITERION = {
@@ -49,15 +51,16 @@ CONTRACT = {
     "required": ["id", "target"],
     "additionalProperties": False,
     "properties": {
-        "id": {"type": "string", "minLength": 1, "maxLength": 128},
+        "id": {"type": "string", "pattern": f"^{ID_PATTERN}$", "examples": ["notify-on-error"]},
         "target": {
             "type": "object",
             "additionalProperties": False,
+            "description": "exactly one of url and handler",
             "properties": {
-                "url": _TEXT_OR_NULL,
-                "handler": _TEXT_OR_NULL,
+                "url": {"type": ["string", "null"], "format": "uri", "maxLength": 2048},
+                "handler": {"type": ["string", "null"], "pattern": "^[A-Za-z_][A-Za-z0-9_.:<>-]{0,199}$"},
                 "session": _TEXT_OR_NULL,
-                "secret": _TEXT_OR_NULL,
+                "secret": {"type": ["string", "null"], "minLength": 1, "maxLength": SECRET_MAX},
             },
         },
         "source_criterion": _CRITERION,
@@ -87,7 +90,7 @@ ROTATION = {
     "required": ["secret"],
     "additionalProperties": False,
     "properties": {
-        "secret": {"type": "string", "minLength": 1},
+        "secret": {"type": "string", "minLength": 1, "maxLength": SECRET_MAX},
         "overlap_seconds": {"type": "number", "minimum": 0, "maximum": 2592000},
     },
 }
@@ -108,7 +111,7 @@ HOLD = {
     "type": "object",
     "required": ["scope", "name"],
     "additionalProperties": False,
-    "properties": {"scope": {"enum": ["contract", "address", "lane"]}, "name": _TEXT},
+    "properties": {"scope": {"enum": ["contract", "address", "lane"]}, "name": {"type": "string", "minLength": 1}},
 }
 PROBLEM = {
     "type": "object",
@@ -123,6 +126,8 @@ def body(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Answers that are errors: these, or those of the API, and beside them what a connection itself may be told."""
     content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    common = (400, 401, 403, 404, 405, 408, 409, 413, 415, 421, 422, 503)
-    return {status: {"description": "an error, as RFC 9457", "content": content} for status in statuses or common}
+    common = (401, 403, 404, 405, 409, 413, 415, 421, 422)
+    told = sorted({*(statuses or common), 400, 408, 431, 503})
+    return {status: {"description": "an error, as RFC 9457", "content": content} for status in told}

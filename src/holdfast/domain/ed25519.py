@@ -6,15 +6,24 @@ import base64
 import binascii
 from collections.abc import Callable, Iterable
 from functools import lru_cache
+from typing import NamedTuple
 
 from holdfast.domain.errors import BadConfig, BadInput
 
 PUBLIC_PREFIX = "whpk_"
+PRIVATE_PREFIX = "whsk_"
 KEY_BYTES = 32
 SIGNATURE_BYTES = 64
 
 IsSigned = Callable[[bytes, bytes, bytes], bool]
 """(public key, signature, message) -> whether it is."""
+
+
+class Signer(NamedTuple):
+    """What a private key can do, and the `whpk_…` that its receivers verify with."""
+
+    sign: Callable[[bytes], bytes]
+    public_key: str
 
 
 @lru_cache(maxsize=1)
@@ -34,6 +43,22 @@ def load() -> IsSigned:
         return True
 
     return is_signed
+
+
+@lru_cache(maxsize=256)
+def signer(secret: str) -> Signer:
+    """The signer of `whsk_<base64>`: a seed of 32 bytes, perhaps followed by its public key."""
+    key = _unbase64(secret.removeprefix(PRIVATE_PREFIX))
+    if len(key) not in (KEY_BYTES, 2 * KEY_BYTES):
+        raise BadInput(f"the secret begins with {PRIVATE_PREFIX} but what follows is not {KEY_BYTES} bytes in base64")
+    load()  # says what is missing, where something is
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    private = Ed25519PrivateKey.from_private_bytes(key[:KEY_BYTES])
+    public = private.public_key().public_bytes_raw()
+    if key[KEY_BYTES:] not in (b"", public):
+        raise BadInput(f"the secret begins with {PRIVATE_PREFIX} but its second half is not the first one's public key")
+    return Signer(private.sign, PUBLIC_PREFIX + base64.b64encode(public).decode())
 
 
 def any_signed(

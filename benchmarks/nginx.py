@@ -1,0 +1,81 @@
+"""A local nginx that answers every POST with 200: a receiver that costs as little as one can.
+
+Where it is not installed, Debian's package is fetched once into a folder of the user's; nothing is installed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+READY_S = 20.0
+_CONFIG = """
+daemon off; worker_processes 1; pid {folder}/pid; error_log {folder}/error.log warn;
+events {{ worker_connections 1024; }}
+http {{
+  access_log off; client_body_temp_path {folder}/body; proxy_temp_path {folder}/p; fastcgi_temp_path {folder}/f;
+  uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s; keepalive_requests 1000000; client_body_buffer_size 64k;
+  server {{ listen 127.0.0.1:{port} backlog=1024; location / {{ return 200 "ok"; }} }}
+}}
+"""
+
+
+@contextlib.contextmanager
+def running() -> Iterator[str]:
+    """Its address, such as `http://127.0.0.1:8080`."""
+    binary = _program()
+    with tempfile.TemporaryDirectory(prefix="hf-nginx-") as folder:
+        port = _free_port()
+        config = Path(folder) / "nginx.conf"
+        config.write_text(_CONFIG.format(folder=folder, port=port))
+        process = subprocess.Popen([binary, "-c", config, "-p", folder, "-e", f"{folder}/error.log"])
+        try:
+            _wait(port, process)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+            process.wait(10)
+
+
+def _program() -> Path:
+    if found := shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin"):
+        return Path(found)
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "holdfast-tests" / "nginx"
+    if not (cache / "usr/sbin/nginx").exists():
+        _fetch(cache)
+    return cache / "usr/sbin/nginx"
+
+
+def _fetch(cache: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="hf-deb-") as folder:
+        try:
+            subprocess.run(["apt-get", "download", "nginx"], cwd=folder, check=True, capture_output=True, timeout=120)
+            for package in Path(folder).glob("*.deb"):
+                subprocess.run(["dpkg", "-x", package, f"{folder}/root"], check=True, capture_output=True, timeout=60)
+        except (OSError, subprocess.SubprocessError) as error:
+            raise RuntimeError(f"this needs nginx; install it, such as: apt-get install nginx ({error})") from None
+        cache.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(f"{folder}/root", cache, dirs_exist_ok=True)
+
+
+def _free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+def _wait(port: int, process: subprocess.Popen[bytes]) -> None:
+    ends = time.monotonic() + READY_S
+    while True:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        if process.poll() is not None or time.monotonic() > ends:
+            raise RuntimeError("nginx did not start")
+        time.sleep(0.02)

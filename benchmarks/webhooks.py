@@ -1,0 +1,178 @@
+"""Webhooks that go out: signed and stored, beside the bare client; and what one receiver that hangs costs the others.
+
+python -m benchmarks.webhooks
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import aiohttp
+
+from benchmarks import nginx
+from benchmarks.measure import percentile, show
+from holdfast.daemon.config import load_config
+from holdfast.daemon.wiring import House
+from holdfast.domain.address import parse_address
+from holdfast.domain.contract import Contract
+from holdfast.domain.event import NewEvent, new_event
+from holdfast.domain.retry import POLICIES
+from holdfast.domain.signature import sign
+from holdfast.routing.registry import Registry
+from holdfast.routing.router import Router
+from holdfast.store.base import DeliveryFilter
+from holdfast.store.open import open_store
+
+EVENTS, TIMES = 3_000, 3
+IN_FLIGHT = 64
+RECEIVERS, HANG_EVENTS = 100, 20
+PAGE = 1_000
+BATCH = 500
+EVERY_S = 0.05
+SECRET = "whsec_" + "YmVuY2htYXJr" * 3
+PAYLOAD = {"text": "x" * 1000}
+
+
+def run(events: int = EVENTS, times: int = TIMES, hang_events: int = HANG_EVENTS) -> dict[str, float]:
+    """Every figure by its name; the rounds of the two that are compared take turns."""
+    figures: dict[str, list[float]] = {}
+    with nginx.running() as url:
+        for _ in range(times):
+            for name, work in (("bare client", _bare), ("holdfast", _drain)):
+                figures.setdefault(f"webhooks.{name}, /s", []).append(asyncio.run(work(url, events)))
+            for name, hangs in (("all well", False), ("one hangs", True)):
+                figures.setdefault(f"webhooks.p99 of others, {name}, ms", []).append(
+                    asyncio.run(_spread(url, hang_events, hangs))
+                )
+    found = {name: statistics.median(values) for name, values in figures.items()}
+    found["webhooks.to the bare client, ×"] = found["webhooks.holdfast, /s"] / found["webhooks.bare client, /s"]
+    well, hung = (found[f"webhooks.p99 of others, {name}, ms"] for name in ("all well", "one hangs"))
+    found["webhooks.p99 of others, one hangs to all well, ×"] = hung / well
+    return found
+
+
+async def _bare(url: str, count: int) -> float:
+    """The client alone: the same bodies, signed, so many at a time, and nothing is kept."""
+    left = iter(range(count))
+    connector = aiohttp.TCPConnector(limit=IN_FLIGHT)
+    async with aiohttp.ClientSession(connector=connector, auto_decompress=False) as session:
+
+        async def work() -> None:
+            for number in left:
+                body = json.dumps({"id": f"evt_{number}", "type": "bench.sent", "payload": PAYLOAD}).encode()
+                headers = {
+                    "Content-Type": "application/json",
+                    **sign([SECRET], f"evt_{number}", int(time.time()), body),
+                }
+                async with session.post(f"{url}/hook", data=body, headers=headers, allow_redirects=False) as answer:
+                    assert answer.status == 200
+                    await answer.read()
+
+        began = time.perf_counter()
+        await asyncio.gather(*(work() for _ in range(IN_FLIGHT)))
+        return count / (time.perf_counter() - began)
+
+
+async def _drain(url: str, count: int) -> float:
+    """Accepted and durable: from the start of the house until the last of them is settled."""
+    contract = Contract("bench", parse_address(f"{url}/hook"), source="programmatic", concurrency=IN_FLIGHT)
+    with tempfile.TemporaryDirectory(prefix="hf-bench-") as folder:
+        place = f"sqlite:///{folder}/bench.db"
+        await _fill(place, [contract], count)
+        house = House(open_store(place, keep=True), load_config(None), None)
+        began = time.perf_counter()
+        await house.start()
+        try:
+            while house.engine.delivered < count:
+                assert house.engine.failed == 0, "the receiver did not take everything"
+                await asyncio.sleep(0.002)
+            return count / (time.perf_counter() - began)
+        finally:
+            await house.stop()
+
+
+async def _spread(url: str, count: int, hangs: bool) -> float:
+    """From accepted to settled at 99 receivers, the slowest hundredth left out, in ms; the hundredth may hang."""
+    async with _hanging() as dead:
+        urls = [f"{url}/{number}" for number in range(RECEIVERS - 1)] + [dead if hangs else f"{url}/last"]
+        contracts = [
+            Contract(f"c{number}", parse_address(one), source="programmatic") for number, one in enumerate(urls)
+        ]
+        with tempfile.TemporaryDirectory(prefix="hf-bench-") as folder:
+            place = f"sqlite:///{folder}/bench.db"
+            await _fill(place, contracts, 0)
+            config = replace(load_config(None), grace_s=0.1)
+            house = House(open_store(place, keep=True), config, None)
+            await house.start()
+            try:
+                for _ in range(count):
+                    await house.store.events.append(_events(1))
+                    await asyncio.sleep(EVERY_S)
+                wanted = count * (RECEIVERS - 1)
+                while house.engine.delivered < wanted:
+                    await asyncio.sleep(0.01)
+                return percentile(await _latencies(house, RECEIVERS - 1), 0.99)
+            finally:
+                await house.stop()
+
+
+async def _fill(place: str, contracts: list[Contract], count: int) -> None:
+    """A store with these contracts and so many events, routed and waiting."""
+    store = open_store(place, keep=True)
+    try:
+        for contract in contracts:
+            await store.contracts.put(contract, SECRET)
+        for first in range(0, count, BATCH):
+            await store.events.append(_events(min(BATCH, count - first)))
+        registry = Registry(store.contracts, POLICIES)
+        await registry.refresh()
+        router = Router(store.routing, registry)
+        while await store.routing.backlog():
+            await router.tick()
+    finally:
+        await store.close()
+
+
+async def _latencies(house: House, receivers: int) -> list[float]:
+    found: list[float] = []
+    for number in range(receivers):
+        page = await house.store.operator.deliveries(DeliveryFilter(contract=f"c{number}"), None, PAGE)
+        found += [float(row.settled_at_ms - row.created_at_ms) for row in page.items if row.settled_at_ms is not None]
+    return found
+
+
+@asynccontextmanager
+async def _hanging() -> AsyncIterator[str]:
+    """A receiver that takes every connection and never says a word."""
+    writers: list[asyncio.StreamWriter] = []
+    server = await asyncio.start_server(lambda reader, writer: writers.append(writer), "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook"
+    finally:
+        for writer in writers:
+            writer.close()
+        server.close()
+
+
+def _events(count: int) -> list[NewEvent]:
+    return [new_event("bench.sent", PAYLOAD) for _ in range(count)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--events", type=int, default=EVENTS)
+    parser.add_argument("--times", type=int, default=TIMES)
+    given = parser.parse_args()
+    show(run(given.events, given.times))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,163 @@
+"""kill -9 at each step of a webhook: after the commit, after the send, after the answer, after the settle.
+
+The receiver says when: it knows what it was sent and what it answered. Whatever was accepted arrives or is visibly
+pending, and nothing counts as delivered that the receiver did not answer with 2xx.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from daemon import Daemon
+from holdfast.store.base import DeliveryFilter
+from holdfast.store.open import open_store
+from sink import Sink
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+
+ROUNDS, EVENTS = 4, 6
+CONFIG = """
+egress: {allow: [127.0.0.0/8]}
+policies: {webhook: {schedule: [0.05], attempts: 1000}}
+"""
+
+
+class Receiver:
+    """Answers 503 to every third request and 200 to the others, and remembers what it has answered in full.
+
+    `before` runs when a request is there and not answered; `after` when its answer is out.
+    """
+
+    def __init__(self) -> None:
+        self.requests: Counter[str] = Counter()
+        self.accepted: set[str] = set()
+        self.before: Callable[[], Awaitable[bool]] | None = None
+        self.after: Callable[[], Awaitable[bool]] | None = None
+        self._turn = 0
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        id = json.loads(await request.read())["id"]
+        self.requests[id] += 1
+        self._turn += 1
+        status = 503 if self._turn % 3 == 0 else 200
+        if self.before is not None and await self.before():
+            return web.Response(status=500)  # nobody is there to hear it
+        if status == 200:
+            self.accepted.add(id)  # from here on the sender may know
+        response = web.Response(status=status)
+        await response.prepare(request)
+        await response.write_eof()
+        if self.after is not None:
+            await self.after()
+        return response
+
+
+async def states(daemon: Daemon) -> dict[str, str]:
+    """How every accepted event stands in the store that the killed daemon left behind."""
+    store = open_store(f"sqlite:///{daemon.home}/holdfast.db")
+    try:
+        page = await store.operator.deliveries(DeliveryFilter(), None, 1000)
+        waiting = await store.routing.backlog()
+        found = {row.event_id: str(row.state) for row in page.items}
+    finally:
+        await store.close()
+    return found if not waiting else {**found, "": f"{waiting} not routed yet"}
+
+
+async def publish(daemon: Daemon, count: int) -> set[str]:
+    """The events that were accepted. A kill may cut off an answer, and then nobody was promised anything."""
+
+    def send() -> set[str]:
+        accepted: set[str] = set()
+        for _ in range(count):
+            try:
+                status, answer = daemon.request("POST", "/api/events", {"type": "a.b"})
+            except (OSError, http.client.HTTPException):
+                break
+            assert status == 201, answer
+            accepted.add(answer["id"])
+        return accepted
+
+    return await asyncio.to_thread(send)
+
+
+def check(found: dict[str, str], accepted: set[str], receiver: Receiver) -> None:
+    """After a kill: what the store says, against what the receiver knows."""
+    unrouted = found.pop("", None)
+    assert unrouted is not None or found.keys() >= accepted, "an accepted event left no trace"
+    assert set(found.values()) <= {"pending", "delivered"}
+    delivered = {id for id, state in found.items() if state == "delivered"}
+    assert delivered <= receiver.accepted, "it counts as delivered, and the receiver never said so"
+
+
+@pytest.mark.parametrize("step", ["after the commit", "after the send", "after the answer", "after the settle"])
+async def test_a_kill_at_any_step_loses_nothing_and_claims_nothing(tmp_path: Path, step: str) -> None:
+    receiver = Receiver()
+    accepted: set[str] = set()
+    settled = 0
+    async with Sink(receiver.answer) as sink:
+        with Daemon(tmp_path / "home", config=CONFIG) as daemon:
+            wish = {"id": "c", "target": {"url": sink.url}, "type_criterion": {"match": "a.b"}, "concurrency": 3}
+            assert (await asyncio.to_thread(daemon.request, "POST", "/hooks/contracts", wish))[0] == 201
+            for number in range(ROUNDS):
+                life = Life(daemon, first=number)
+                if step == "after the send":
+                    receiver.before = life.strike
+                elif step == "after the answer":
+                    receiver.after = life.strike
+                accepted |= await publish(daemon, EVENTS)
+                if step == "after the settle":
+                    await asyncio.to_thread(wait_for_one_more, daemon, settled)
+                if step in ("after the commit", "after the settle"):
+                    await life.end()
+                await asyncio.wait_for(life.ended.wait(), 30)
+                receiver.before = receiver.after = None
+                found = await states(daemon)
+                settled = Counter(found.values())["delivered"]
+                check(found, accepted, receiver)
+                await asyncio.to_thread(daemon.start)
+            page = await asyncio.to_thread(
+                daemon.wait_for,
+                "/api/deliveries?limit=1000",
+                lambda page: {item["state"] for item in page["items"]} == {"delivered"},
+                60.0,
+            )
+    arrived = {item["event_id"] for item in page["items"]}
+    assert accepted <= arrived == receiver.accepted
+    assert len(accepted) >= ROUNDS
+    assert sum(receiver.requests.values()) > len(arrived), "some came again: at least once is what is promised"
+
+
+class Life:
+    """One life of the daemon, which ends with the request after the `first` ones, or when it is told to."""
+
+    def __init__(self, daemon: Daemon, first: int) -> None:
+        self._daemon, self._left, self._ending = daemon, first, False
+        self.ended = asyncio.Event()
+
+    async def strike(self) -> bool:
+        """Whether the daemon is dead now."""
+        self._left -= 1
+        if self._left < 0:
+            await self.end()
+        return self.ended.is_set()
+
+    async def end(self) -> None:
+        if not self._ending:
+            self._ending = True
+            await asyncio.to_thread(self._daemon.kill9)
+            self.ended.set()
+        await self.ended.wait()
+
+
+def wait_for_one_more(daemon: Daemon, before: int) -> None:
+    """Until more is settled than before."""
+    daemon.wait_for("/api/deliveries?state=delivered&limit=1000", lambda page: len(page["items"]) > before)

@@ -1,0 +1,455 @@
+"""The table: what a receiver may do to a delivery, and how that delivery then stands in the store.
+
+Real sockets, the real deliverer and the real engine over a real store; time is the test's, so that the moment of the
+next attempt can be read off exactly. The parts are looked at one by one in test_webhook.py and test_guard.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import socket
+import ssl
+import zlib
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from aiohttp import web
+
+from holdfast.domain.address import parse_address
+from holdfast.domain.errors import BadInput, TargetRefused
+from holdfast.domain.event import new_event
+from holdfast.domain.retry import RETRY_AFTER_MAX_S
+from holdfast.egress.deliverers.webhook import Sending, WebhookDeliverer
+from holdfast.egress.guard import Guard
+from holdfast.store.base import AttemptRow, DeliveryRow
+from house import Bench
+from receivers import Talk, answering_dns, pouring, raw_server, reset, saying, self_signed, stay_silent
+from sink import Sink
+
+LOOPBACK = ("127.0.0.0/8",)
+
+
+def words(text: str) -> list[str]:
+    return text.split()
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n"
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+CHUNK = b"400\r\n" + b"z" * 1024 + b"\r\n"
+EMPTY = b"Content-Length: 0\r\n\r\n"
+BOMB = b"\x00" * 20_000_000
+
+
+class Wired(Bench):
+    """A bench whose deliverer is the real one, on the bench's clock and with little patience."""
+
+    def wire(self, allow: tuple[str, ...] = LOOPBACK, tls: ssl.SSLContext | None = None, **waits: float) -> None:
+        async def sending(contract_id: str) -> Sending:
+            return Sending(("whsec_" + "YWJj" * 8,))
+
+        waits = {"connect_s": 1.0, "first_byte_s": 0.2, "total_s": 0.6, **waits}
+        self.script = WebhookDeliverer(Guard(allow), sending, self.clock, user_agent="x", tls=tls, **waits)  # type: ignore[assignment]
+
+    async def settled(self, count: int = 1) -> None:
+        """Turn the engine until so many attempts have ended."""
+        async with asyncio.timeout(30):
+            while self.engine.delivered + self.engine.failed < count:
+                await self.engine.tick()
+                await asyncio.sleep(0.005)
+
+    async def attempt(self, url: str) -> tuple[DeliveryRow, AttemptRow]:
+        """One event for a contract at this URL, tried once: how its delivery stands, and the attempt."""
+        await self.start()
+        await self.contract("c", url)
+        await self.publish(new_event("t.x", {"i": 1}))
+        await self.settled()
+        (row,) = await self.rows()
+        (tried,) = await self.store.operator.attempts(row.id)
+        return row, tried
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncIterator[Wired]:
+    bench = Wired(tmp_path)
+    bench.wire()
+    yield bench
+    await bench.script.close()
+    await bench.store.close()
+
+
+def stands(row: DeliveryRow) -> str:
+    return row.state if row.reason is None else f"{row.state}({row.reason})"
+
+
+# Statuses
+
+
+def verdict(status: int) -> str:
+    if 200 <= status <= 299:
+        return "delivered"
+    if 400 <= status <= 499 and status not in (408, 425, 429):
+        return "dead(rejected)"
+    return "pending"
+
+
+async def test_every_status_leaves_its_delivery_as_the_table_says(bench: Wired) -> None:
+    statuses = range(200, 600)
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(status=json.loads(await request.read())["payload"]["status"])
+
+    async with Sink(answer) as sink:
+        await bench.start()
+        await bench.contract("c", sink.url)
+        await bench.publish(*[new_event("t.x", {"status": status}) for status in statuses])
+        await bench.settled(len(statuses))
+        found = {row.event_id: row for row in await bench.rows()}
+        events = {json.loads(got.body)["id"]: json.loads(got.body)["payload"]["status"] for got in sink.received}
+    assert sorted(events.values()) == list(statuses), "each was sent once, no redirect was followed"
+    wrong = {status: stands(found[id]) for id, status in events.items() if stands(found[id]) != verdict(status)}
+    assert wrong == {}
+    assert all(str(status) in (found[id].last_error or "") for id, status in events.items() if not 200 <= status <= 299)
+
+
+# What comes over the wire
+
+
+class Row(NamedTuple):
+    talk: Talk
+    stands: str
+    words: str = ""
+
+
+BROKEN: dict[str, Row] = {
+    # 1xx
+    "100 and then an answer": Row(saying(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No\r\n\r\n"), "delivered"),
+    "102, 103, 103 and then": Row(
+        saying(b"HTTP/1.1 102 P\r\n\r\n", b"HTTP/1.1 103 E\r\n\r\n" * 2, b"HTTP/1.1 400 No\r\n\r\n"), "dead(rejected)"
+    ),
+    "101, which nobody asked for": Row(saying(b"HTTP/1.1 101 Up\r\nUpgrade: x\r\n\r\n"), "pending"),
+    "100 and no more": Row(saying(b"HTTP/1.1 100 Go on\r\n\r\n", then=stay_silent), "pending", "no complete answer"),
+    "100 for ever": Row(pouring(b"HTTP/1.1 100 Continue\r\n\r\n", 0.01), "pending", "no complete answer within 0.6 s"),
+    # statuses that are none
+    "status 000": Row(saying(b"HTTP/1.1 000 Zero\r\nContent-Length: 0\r\n\r\n"), "pending"),
+    "status 600": Row(saying(b"HTTP/1.1 600 Odd\r\nContent-Length: 0\r\n\r\n"), "pending", "600"),
+    "status 999": Row(saying(b"HTTP/1.1 999 Odd\r\nContent-Length: 0\r\n\r\n"), "pending", "999"),
+    "status 20": Row(saying(b"HTTP/1.1 20 Short\r\nContent-Length: 0\r\n\r\n"), "pending"),
+    "status 2000": Row(saying(b"HTTP/1.1 2000 Long\r\nContent-Length: 0\r\n\r\n"), "pending", "not HTTP"),
+    "status -200": Row(saying(b"HTTP/1.1 -200 No\r\nContent-Length: 0\r\n\r\n"), "pending", "not HTTP"),
+    # redirects
+    "302 to a forbidden place": Row(
+        saying(b"HTTP/1.1 302 F\r\nLocation: http://169.254.169.254/\r\n" + EMPTY), "pending", "redirect not followed"
+    ),
+    "302 to nowhere": Row(saying(b"HTTP/1.1 302 F\r\nContent-Length: 0\r\n\r\n"), "pending", "redirect not followed"),
+    "300 with a thousand places": Row(
+        saying(b"HTTP/1.1 300 M\r\n" + b"Location: /x\r\n" * 60 + EMPTY), "pending", "redirect not followed"
+    ),
+    # breaking off
+    "hangs up": Row(saying(), "pending", "hung up without an answer"),
+    "resets": Row(saying(then=reset), "pending"),
+    "resets in the head": Row(saying(b"HTTP/1.1 200 OK\r\nConte", then=reset), "pending"),
+    "resets in the body": Row(saying(HEAD + b"half", then=reset), "pending"),
+    "hangs up in the head": Row(saying(b"HTTP/1.1 200 OK\r\nConte"), "pending"),
+    "hangs up in the body": Row(saying(HEAD + b"half"), "pending", "broke off"),
+    "hangs up in a chunk": Row(saying(CHUNKED + b"ff\r\nhalf"), "pending", "broke off"),
+    "hangs up before the last chunk": Row(saying(CHUNKED + b"4\r\nhalf\r\n"), "pending", "broke off"),
+    "refuses, and then the body breaks off": Row(saying(HEAD.replace(b"200 OK", b"422 No") + b"x"), "dead(rejected)"),
+    # not HTTP
+    "another protocol": Row(saying(b"SSH-2.0-OpenSSH_9.6\r\n"), "pending", "not HTTP"),
+    "HTTP/2 preface": Row(saying(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), "pending", "not HTTP"),
+    "HTTP/0.9": Row(saying(b"<html>hello</html>\r\n\r\n"), "pending", "not HTTP"),
+    "bytes": Row(saying(bytes(range(256)) * 4), "pending", "not HTTP"),
+    "a length that is negative": Row(saying(b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n"), "pending", "not HTTP"),
+    "two lengths": Row(saying(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n" + EMPTY + b"a"), "pending", "not HTTP"),
+    "a length beyond counting": Row(
+        saying(b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999999\r\n\r\n"), "pending", "not HTTP"
+    ),
+    "a header folded": Row(saying(b"HTTP/1.1 200 OK\r\nA: b\r\n\tc\r\n" + EMPTY), "delivered"),
+    "a header with NUL": Row(saying(b"HTTP/1.1 200 OK\r\nA: b\x00c\r\n" + EMPTY), "pending", "not HTTP"),
+    "a bad chunk": Row(saying(CHUNKED + b"zz\r\n"), "pending"),
+    "a chunk beyond counting": Row(saying(CHUNKED + b"f" * 40 + b"\r\n"), "pending"),
+    # slow
+    "silence": Row(saying(then=stay_silent), "pending", "nothing came for 0.2 s"),
+    "silence in the head": Row(saying(b"HTTP/1.1 200 OK\r\n", then=stay_silent), "pending", "nothing came"),
+    "silence in the body": Row(saying(HEAD + b"half", then=stay_silent), "pending", "nothing came"),
+    "a head that drips": Row(saying(b"HTTP/1.1 200 OK\r\nX: ", then=pouring(b"x", 0.02)), "pending", "within 0.6 s"),
+    "a body that drips": Row(
+        saying(HEAD.replace(b"100", b"9999"), then=pouring(b"x", 0.02)), "pending", "no complete answer within 0.6 s"
+    ),
+    "a refusal whose body drips": Row(
+        saying(HEAD.replace(b"200 OK", b"400 No"), then=pouring(b"x", 0.02)), "dead(rejected)", "400"
+    ),
+    # endless
+    "an endless body": Row(saying(CHUNKED, then=pouring(CHUNK)), "delivered"),
+    "an endless body until it hangs up": Row(saying(b"HTTP/1.1 200 OK\r\n\r\n", then=pouring(CHUNK)), "delivered"),
+    "an endless body of a refusal": Row(
+        saying(CHUNKED.replace(b"200 OK", b"400 No"), then=pouring(CHUNK)), "dead(rejected)"
+    ),
+    "an endless body of a failure": Row(
+        saying(CHUNKED.replace(b"200 OK", b"500 No"), then=pouring(CHUNK)), "pending", "500"
+    ),
+    "one endless header": Row(saying(b"HTTP/1.1 200 OK\r\nX: ", then=pouring(b"y" * 4096)), "pending", "not HTTP"),
+    "endless headers": Row(saying(b"HTTP/1.1 200 OK\r\n", then=pouring(b"X: y\r\n" * 100)), "pending", "not HTTP"),
+    "endless chunk extensions": Row(saying(CHUNKED + b"4;", then=pouring(b"x" * 4096)), "pending"),
+    "endless trailers": Row(saying(CHUNKED + b"1\r\nx\r\n0\r\n", then=pouring(b"X: y\r\n" * 100)), "pending"),
+    # bombs
+    "a gzip bomb": Row(
+        saying(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + gzip.compress(BOMB)), "delivered"
+    ),
+    "a deflate bomb": Row(
+        saying(b"HTTP/1.1 200 OK\r\nContent-Encoding: deflate\r\n\r\n" + zlib.compress(BOMB)), "delivered"
+    ),
+    "a bomb in a bomb": Row(
+        saying(b"HTTP/1.1 500 No\r\nContent-Encoding: gzip, gzip\r\n\r\n", gzip.compress(BOMB)), "pending", "500"
+    ),
+    "encodings nobody knows": Row(
+        saying(b"HTTP/1.1 200 OK\r\nContent-Encoding: br, zstd, x\r\nContent-Length: 2\r\n\r\nab"), "delivered"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BROKEN)
+async def test_a_receiver_that_misbehaves(bench: Wired, name: str) -> None:
+    talk, wanted, words = BROKEN[name]
+    async with raw_server(talk) as url:
+        row, tried = await bench.attempt(url)
+    assert (stands(row), row.attempts) == (wanted, 1), tried
+    if wanted != "delivered":
+        assert words in (row.last_error or "")
+        assert "unexpected" not in (row.last_error or ""), "a fault that nobody thought of"
+    assert len(json.dumps(tried.detail)) < 4096, "what is kept of an answer is little"
+
+
+# Retry-After: how long the next attempt waits, at least; None: as the schedule says
+
+RETRY_AFTER: dict[str, float | None] = {
+    "0": None, "1": None, "7": 7.0, "  7  ": 7.0, "007": 7.0, "120": 120.0, "2.5": 2.5, "7.0": 7.0, "0.25": None,
+    "3600": 3600.0, "3601": RETRY_AFTER_MAX_S, "86400": RETRY_AFTER_MAX_S, "9" * 60: RETRY_AFTER_MAX_S,
+    "-7": None, "+7": None, "7s": None, "7 seconds": None, "1e3": None, "0x7": None, "7,5": None, "7.": None,
+    ".5": None, "inf": None, "nan": None, "soon": None, "": None, "7, 9": None, "٧": None, "9" * 200: None,
+    "{imf}": 120.0, "{rfc850}": 120.0, "{asctime}": 120.0, "{imf_zone}": 120.0, "{iso}": None, "{past}": None,
+    "{far}": RETRY_AFTER_MAX_S, "Thu, 99 Jan 2026 99:99:99 GMT": None, "Thu, 01 Jan 99999 00:00:00 GMT": None,
+}  # fmt: skip
+
+
+def spelled(text: str, now_ms: int) -> str:
+    """Two minutes from the bench's own now, in each of the three forms HTTP knows, and in some it does not."""
+    at = datetime.fromtimestamp(now_ms / 1000, UTC) + timedelta(seconds=120)
+    return text.format(
+        imf=at.strftime("%a, %d %b %Y %H:%M:%S GMT"),
+        rfc850=at.strftime("%A, %d-%b-%y %H:%M:%S GMT"),
+        asctime=at.strftime("%a %b %e %H:%M:%S %Y"),
+        imf_zone=at.astimezone(timezone(timedelta(hours=-5))).strftime("%a, %d %b %Y %H:%M:%S -0500"),
+        iso=at.isoformat(),
+        past=(at - timedelta(days=9)).strftime("%a, %d %b %Y %H:%M:%S GMT"),
+        far=(at + timedelta(days=9)).strftime("%a, %d %b %Y %H:%M:%S GMT"),
+    )
+
+
+@pytest.mark.parametrize("status", [429, 503, 302])
+async def test_retry_after_moves_the_next_attempt(bench: Wired, status: int) -> None:
+    await bench.start()
+    now_ms = bench.clock.now_ms()
+    texts = list(RETRY_AFTER)
+
+    async def answer(request: web.Request) -> web.Response:
+        text = spelled(texts[json.loads(await request.read())["payload"]["n"]], now_ms)
+        return web.Response(status=status, headers={"Retry-After": text})
+
+    async with Sink(answer) as sink:
+        await bench.contract("c", sink.url)
+        await bench.publish(*[new_event("t.x", {"n": n}) for n in range(len(texts))])
+        await bench.settled(len(texts))
+        sent = {json.loads(got.body)["id"]: json.loads(got.body)["payload"]["n"] for got in sink.received}
+    wrong = {}
+    for row in await bench.rows():
+        text = texts[sent[row.event_id]]
+        least_ms = 1000 * (RETRY_AFTER[text] or 1.0)
+        waits_ms = (row.due_at_ms or 0) - now_ms
+        if row.state != "pending" or not least_ms <= waits_ms <= least_ms * 1.1 + 1:
+            wrong[text] = waits_ms
+    assert wrong == {}
+    assert len(sent) == len(texts)
+
+
+# TLS
+
+
+Serve = Callable[[Path], AbstractAsyncContextManager[str]]
+
+
+def tls_sink(host: str = "hook.test", days: tuple[int, int] = (-1, 1), **options: Any) -> Serve:
+    @asynccontextmanager
+    async def serve(folder: Path) -> AsyncIterator[str]:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*self_signed(folder, host, *days))
+        for name, value in options.items():
+            setattr(context, name, value)
+        async with Sink(tls=context) as sink:
+            yield f"https://hook.test:{sink.port}/"
+            assert sink.received == [], "nothing was sent to a receiver that did not prove itself"
+
+    return serve
+
+
+def tls_raw(talk: Talk) -> Serve:
+    @asynccontextmanager
+    async def serve(folder: Path) -> AsyncIterator[str]:
+        async with raw_server(talk, "https", head=False) as url:
+            yield url.replace("127.0.0.1", "hook.test")
+
+    return serve
+
+
+def trust(roots: ssl.SSLContext, folder: Path) -> None:
+    for certificate in folder.glob("*.pem"):
+        roots.load_verify_locations(certificate)
+
+
+TLS: dict[str, tuple[Serve, bool, str]] = {
+    "self-signed": (tls_sink(), False, "certificate is not valid"),
+    "for another host": (tls_sink("other.test"), True, "Hostname mismatch"),
+    "expired": (tls_sink(days=(-9, -2)), True, "certificate has expired"),
+    "not valid yet": (tls_sink(days=(2, 9)), True, "not yet valid"),
+    "an old version": (tls_sink(maximum_version=ssl.TLSVersion.TLSv1_2), True, ""),
+    "plain HTTP": (tls_raw(saying(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")), True, "TLS failed"),
+    "hangs up in the handshake": (tls_raw(saying()), True, ""),
+    "resets in the handshake": (tls_raw(reset), True, ""),
+    "an alert": (tls_raw(saying(b"\x15\x03\x03\x00\x02\x02\x28")), True, "TLS failed"),
+    "garbage": (tls_raw(saying(b"\x16\x03\x03\xff\xff" + b"\x00" * 70_000)), True, ""),
+    "silence in the handshake": (tls_raw(stay_silent), True, "no connection within"),
+}
+
+
+@pytest.mark.parametrize("name", TLS)
+async def test_a_fault_of_tls(bench: Wired, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str) -> None:
+    serve, known, words = TLS[name]
+    answering_dns(monkeypatch, ["127.0.0.1"])
+    async with serve(tmp_path) as url:
+        roots = ssl.create_default_context()
+        if known:
+            trust(roots, tmp_path)
+        if name == "an old version":
+            roots.minimum_version = ssl.TLSVersion.TLSv1_3
+        bench.wire(tls=roots, connect_s=0.3)
+        row, tried = await bench.attempt(url)
+    assert (stands(row), row.attempts) == ("pending", 1), tried
+    assert words in (row.last_error or "")
+    assert "unexpected" not in (row.last_error or "")
+
+
+async def test_a_receiver_that_wants_a_certificate_of_ours(
+    bench: Wired, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    answering_dns(monkeypatch, ["127.0.0.1"])
+    cert, key = self_signed(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, key)
+    context.verify_mode, context.check_hostname = ssl.CERT_REQUIRED, False
+    async with Sink(tls=context) as sink:
+        bench.wire(tls=ssl.create_default_context(cafile=cert))
+        row, _ = await bench.attempt(f"https://hook.test:{sink.port}/")
+        assert (stands(row), sink.received) == ("pending", [])
+
+
+# DNS
+
+NOT_FOUND = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+DNS: dict[str, tuple[list[str] | BaseException, str, str]] = {
+    "no such name": (NOT_FOUND, "pending", "not found"),
+    "no address": (socket.gaierror(socket.EAI_NODATA, "No address associated with hostname"), "pending", "No address"),
+    "try again": (socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution"), "pending", "Temporary"),
+    "a failing server": (socket.gaierror(socket.EAI_FAIL, "Non-recoverable failure"), "pending", "Non-recoverable"),
+    "a name that cannot be": (UnicodeError("label too long"), "pending", ""),
+    "an empty answer": ([], "dead(rejected)", "no address"),
+    "a private address": (["10.0.0.1"], "dead(rejected)", "a private address"),
+    "a private address among public ones": (["8.8.8.8", "192.168.0.1"], "dead(rejected)", "a private address"),
+    "the metadata service": (["169.254.169.254"], "dead(rejected)", "metadata"),
+    "a mapped loopback": (["::ffff:127.0.0.1"], "dead(rejected)", "loopback"),
+    "no IP address at all": (["hook.test"], "dead(rejected)", "not an IP address"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DNS)
+async def test_a_fault_of_dns(bench: Wired, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    answer, wanted, words = DNS[name]
+    bench.wire(allow=())
+    answering_dns(monkeypatch, answer)
+    row, tried = await bench.attempt("https://hook.test/hook?token=canary")
+    assert (stands(row), row.attempts) == (wanted, 1), tried
+    assert words in (row.last_error or "")
+    assert "unexpected" not in (row.last_error or "")
+    assert "canary" not in f"{row.last_error} {tried}"
+
+
+async def test_a_dns_that_says_nothing(bench: Wired, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def silent(*_: Any, **__: Any) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr("holdfast.egress.guard.DNS_S", 0.05)
+    bench.wire(allow=())
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", silent)
+    row, _ = await bench.attempt("https://hook.test/")
+    assert (stands(row), row.last_error) == (
+        "pending",
+        "the host's name was not found: DNS gave no answer within 0.05 s",
+    )
+
+
+# Forbidden addresses, in every spelling
+
+SPELLINGS = words("""
+    127.0.0.1 127.1 127.0.1 0x7f.1 0x7f.0.0.1 0177.0.0.1 0177.1 2130706433 017700000001 0x7f000001 0X7F000001 127.0.0.1.
+    %31%32%37.0.0.1 %E2%91%A0%E2%91%A1%E2%91%A6.%E2%93%AA.%E2%93%AA.%E2%91%A0 localhost LOCALHOST localhost. a.localhost
+    0 0x0 0.0.0.0 10.1 012.1 0xa.1 10.0.0.1 172.16.0.1 172.31.255.255 192.168.257 192.168.1.1 100.64.0.1 100.127.255.255
+    169.254.169.254 0xa9fea9fe 2852039166 0251.0376.0251.0376 169.254.1.1 168.63.129.16 100.100.100.200
+    192.0.0.1 192.0.0.9 192.0.0.10 192.0.0.192 192.0.2.1 192.88.99.1 198.18.0.1 198.19.255.255 198.51.100.1 203.0.113.1
+    224.0.0.1 239.255.255.250 240.0.0.1 255.255.255.255
+    [::] [::1] [0:0:0:0:0:0:0:1] [::2] [::7f00:1] [::127.0.0.1] [::8.8.8.8] [::ffff:127.0.0.1] [::ffff:7f00:1]
+    [::ffff:10.0.0.1] [::ffff:a9fe:a9fe] [::ffff:168.63.129.16] [::ffff:0:7f00:1] [::ffff:0:808:808] [::5efe:7f00:1]
+    [2001:4860:4860::5efe:8.8.8.8] [2001:4860:4860::200:5efe:10.0.0.1] [64:ff9b::7f00:1] [64:ff9b::a9fe:a9fe]
+    [64:ff9b::10.0.0.1] [64:ff9b:1::1] [64:ff9b:1::808:808] [100::1] [2001::1] [2001:0:4136:e378:8000:63bf:3fff:fdd2]
+    [2001:1ff::1] [2001:db8::1] [2002:7f00:1::1] [2002:a9fe:a9fe::1] [2002:808:808::1] [3fff::1] [5f00::1] [4000::1]
+    [200::1] [fc00::1] [fd00::1] [fd00:ec2::254] [fd20:ce::254] [fe80::1] [fe80::1%25eth0] [febf::1] [fec0::1] [ff02::1]
+    [ff0e::1]
+""")
+NOT_ASCII = words("①②⑦.⓪.⓪.① １２７.０.０.１ 127。0。0。1 loc\u0430lhost")
+
+
+@pytest.mark.parametrize("host", NOT_ASCII)
+def test_a_host_in_other_digits_is_no_address_at_all(host: str) -> None:
+    with pytest.raises(BadInput, match="outside ASCII"):
+        parse_address(f"https://{host}/hook")
+    with pytest.raises(TargetRefused):
+        Guard().check_url(f"https://{host}/hook")
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_a_forbidden_address_is_refused_when_made_and_when_sent_to_in_every_spelling(
+    bench: Wired, monkeypatch: pytest.MonkeyPatch, scheme: str
+) -> None:
+    async def dialled(*_: Any, **__: Any) -> None:
+        raise AssertionError("it was dialled")
+
+    bench.wire(allow=())
+    monkeypatch.setattr(asyncio.get_running_loop(), "sock_connect", dialled)
+    urls = [f"{scheme}://{host}:8443/hook" for host in SPELLINGS]
+    for url in urls:
+        with pytest.raises(TargetRefused):
+            await Guard().check_target(url)
+    await bench.start()
+    # As rows of the store, since no verb would make such a contract.
+    for number, url in enumerate(urls):
+        await bench.contract(f"c{number}", url)
+    await bench.publish(new_event("t.x", {}))
+    await bench.settled(len(urls))
+    rows = await bench.rows()
+    assert len(rows) == len(urls)
+    assert [row.address for row in rows if stands(row) != "dead(rejected)"] == []
+    assert all("may not be a target" in (row.last_error or "") for row in rows), [row.last_error for row in rows]
