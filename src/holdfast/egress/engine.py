@@ -8,6 +8,7 @@ batches and slow ones hold little.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -41,6 +42,9 @@ POLL_S = 1.0
 STALE_MS = 500
 EXPIRE_S = 0.05
 LEASE_MS = {kind: round(POLICIES[policy].lease_s * 1000) for kind, policy in DEFAULT_POLICY.items()}
+
+
+log = logging.getLogger("holdfast.engine")
 
 
 class Deliverer(Protocol):
@@ -321,23 +325,34 @@ class Engine:
         worker = asyncio.current_task()
         while line.waiting:
             held = line.waiting.popleft()
-            if held.gate is not None and held.gate.is_shut(held.claim.delivery.address):
+            if await self._may_begin(held):
+                outcome = await self._attempt(held)
+                held.leave_gate(None if held.lost else outcome)
+                self._done.append((held, outcome))
+            else:
                 self._returned.append(held)
-                self.wake()
-                continue
-            outcome = await self._attempt(held)
-            held.leave_gate(outcome)
-            self._done.append((held, outcome))
             self.wake()
         if worker is not None:  # at once: `_feed` must not count on a worker that will look no more
             line.workers.discard(worker)
 
+    async def _may_begin(self, held: Held) -> bool:
+        """Wait for its moment, where its address has a rate. What may not begin after all goes back unspent."""
+        gate, address = held.gate, held.claim.delivery.address
+        if gate is None and self._clock.boot_ms() < held.lease_until_ms:
+            return True
+        try:
+            if gate is not None and held.terms.interval_us:
+                await gate.turn(address, held.terms.interval_us)
+            await self._ask_again(held)
+        except Exception as error:  # the store is away for a moment: who claims it next may be luckier
+            log.warning("delivery %d goes back before it began: %s", held.claim.delivery.id, describe(error))
+            return False
+        return gate is None or not gate.is_shut(address)
+
     async def _attempt(self, held: Held) -> Outcome:
         held.started_at_ms = self._clock.now_ms()
         claim = held.claim
-        if held.gate is not None and held.terms.interval_us:
-            await held.gate.turn(claim.delivery.address, held.terms.interval_us)
-        if held.lost or await self._ran_out(held):
+        if held.lost:
             return Retry("the lease was lost before it began")
         if claim.starts > STARTS_MAX:
             return Dead(
@@ -356,15 +371,13 @@ class Engine:
         finally:
             held.worker = None
 
-    async def _ran_out(self, held: Held) -> bool:
-        """After standing still, or waiting long for a turn, ask whether it is still ours before beginning."""
+    async def _ask_again(self, held: Held) -> None:
+        """After standing still, or waiting long for its moment, ask whether it is still ours."""
         now_ms = self._clock.boot_ms()
-        if now_ms < held.lease_until_ms:
-            return False
-        lost = await self._deliveries.renew([held.claim], LEASE_MS[held.kind])
-        held.lease_until_ms = now_ms + LEASE_MS[held.kind]
-        held.lost = held.lost or bool(lost)
-        return held.lost
+        if now_ms >= held.lease_until_ms:
+            lost = await self._deliveries.renew([held.claim], LEASE_MS[held.kind])
+            held.lease_until_ms = now_ms + LEASE_MS[held.kind]
+            held.lost = held.lost or bool(lost)
 
     def _lose(self, held: Held) -> None:
         """The lease is not ours any more: stop the work if it has begun, and forget its outcome."""
