@@ -39,7 +39,7 @@ from holdfast.operations.verbs import Operations
 from holdfast.ports import Chance, Clock, SystemChance, SystemClock, Threads
 from holdfast.routing.registry import Registry
 from holdfast.routing.router import Router
-from holdfast.store.base import Store
+from holdfast.store.base import Owner, Store
 
 SETTLE_S = 1.0  # the deliverer gives up a little before the engine would, so that the reason is its own
 
@@ -112,40 +112,8 @@ class House:
         registry = self._registry
         await registry.refresh()
         self.loop = loop = Loop(self._chance)
-        deliverers: dict[str, Deliverer] = {"handler": self.handlers, "https": self._webhooks}
-        gatekeeper = Gatekeeper(store.gates, clock, config.capacity, self._news.breaker, self._webhooks.start)
-        self.engine = Engine(
-            store.deliveries,
-            owner,
-            deliverers,
-            registry.terms_of,
-            clock,
-            self._chance,
-            capacity=config.capacity,
-            gatekeeper=gatekeeper,
-            obituary=self._news.obituary,
-        )
-        gatekeeper.wake = loop.add(gatekeeper)
-        gatekeeper.freed = lambda: loop.wake("engine")
-        self.engine.wake = loop.add(self.engine)
-        loop.add(Router(store.routing, registry, owner))
-        loop.add(Deadlines(self.engine))
-        loop.add(Renewal(self.engine), poll_s=60.0)
-        loop.add(Sweeper(store.deliveries, owner, lambda: self.handlers.serves() or frozenset(), clock))
-        self._contract_sweep = ContractSweep(store.contracts, store.routing, clock, digest, registry.forget_private)
-        loop.add(self._contract_sweep, poll_s=5.0)
-        loop.add(Pruning(store.care, config.retention, config.prune_every_s), poll_s=config.prune_every_s)
-        loop.add(Checkpointing(store.care), poll_s=60.0)
-        loop.add(Watching(store.care, lambda: loop.wake("router", "engine")))
-        if owner.unclean:
-            loop.add(Checking(store.care), poll_s=3600.0)
-        if self.home is not None:
-            self._spool = self._importer(self.home.spool)
-            loop.add(fallback.Spools(self.home.root, self._spool, self._importer))
-            if config.transcripts != "off":
-                pace = Pace(start=cast(Start, config.transcripts))
-                self._follower = Follower(store, clock, self._reading, pace=pace)
-                self._follower.wake = loop.add(self._follower, poll_s=5.0)
+        self._add_engine(owner)
+        self._add_duties(owner, digest)
         store.on_change(self._changed)
         if any(queue.kind == "https" for queue in await store.contracts.queues()):
             self._loading = asyncio.get_running_loop().create_task(self._webhooks.start())
@@ -164,6 +132,48 @@ class House:
             self._warnings,
             self._hooks,
         )
+
+    def _add_engine(self, owner: Owner) -> None:
+        """The engine, and the gatekeeper that says which addresses it may try."""
+        store, config, clock, loop, registry = self.store, self.config, self._clock, self.loop, self._registry
+        deliverers: dict[str, Deliverer] = {"handler": self.handlers, "https": self._webhooks}
+        gatekeeper = Gatekeeper(store.gates, clock, config.capacity, self._news.breaker, self._webhooks.start)
+        self.engine = Engine(
+            store.deliveries,
+            owner,
+            deliverers,
+            registry.terms_of,
+            clock,
+            self._chance,
+            capacity=config.capacity,
+            gatekeeper=gatekeeper,
+            obituary=self._news.obituary,
+        )
+        gatekeeper.wake = loop.add(gatekeeper)
+        gatekeeper.freed = lambda: loop.wake("engine")
+        self.engine.wake = loop.add(self.engine)
+
+    def _add_duties(self, owner: Owner, digest: str | None) -> None:
+        """Everything else that is done again and again."""
+        store, config, clock, loop, registry = self.store, self.config, self._clock, self.loop, self._registry
+        loop.add(Router(store.routing, registry, owner))
+        loop.add(Deadlines(self.engine))
+        loop.add(Renewal(self.engine), poll_s=60.0)
+        loop.add(Sweeper(store.deliveries, owner, lambda: self.handlers.serves() or frozenset(), clock))
+        self._contract_sweep = ContractSweep(store.contracts, store.routing, clock, digest, registry.forget_private)
+        loop.add(self._contract_sweep, poll_s=5.0)
+        loop.add(Pruning(store.care, config.retention, config.prune_every_s), poll_s=config.prune_every_s)
+        loop.add(Checkpointing(store.care), poll_s=60.0)
+        loop.add(Watching(store.care, lambda: loop.wake("router", "engine")))
+        if owner.unclean:
+            loop.add(Checking(store.care), poll_s=3600.0)
+        if self.home is not None:
+            self._spool = self._importer(self.home.spool)
+            loop.add(fallback.Spools(self.home.root, self._spool, self._importer))
+            if config.transcripts != "off":
+                pace = Pace(start=cast(Start, config.transcripts))
+                self._follower = Follower(store, clock, self._reading, pace=pace)
+                self._follower.wake = loop.add(self._follower, poll_s=5.0)
 
     async def stop(self) -> None:
         """Take in no more, finish what has begun, settle, and leave the store clean."""
