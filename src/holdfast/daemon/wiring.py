@@ -37,7 +37,7 @@ from holdfast.operations.sessions import SessionConsumer
 from holdfast.operations.sweeper import Sweeper
 from holdfast.operations.verbs import Operations
 from holdfast.ports import Chance, Clock, SystemChance, SystemClock, Threads
-from holdfast.routing.registry import Registry
+from holdfast.routing.registry import Refreshing, Registry
 from holdfast.routing.router import Router
 from holdfast.store.base import Owner, Store
 
@@ -157,6 +157,7 @@ class House:
         """Everything else that is done again and again."""
         store, config, clock, loop, registry = self.store, self.config, self._clock, self.loop, self._registry
         loop.add(Router(store.routing, registry, owner))
+        loop.add(Refreshing(registry))
         loop.add(Deadlines(self.engine))
         loop.add(Renewal(self.engine), poll_s=60.0)
         loop.add(Sweeper(store.deliveries, owner, lambda: self.handlers.serves() or frozenset(), clock))

@@ -15,6 +15,8 @@ from holdfast.domain.retry import Policy
 from holdfast.routing.index import Index
 from holdfast.store.base import Contracts, Private, Target
 
+REFRESH_S = 1.0
+
 log = logging.getLogger("holdfast.router")
 
 
@@ -97,6 +99,19 @@ class Registry:
         """How a delivery is carried out; of a contract that is gone, by the defaults of its kind."""
         known = self._terms.get(contract_id) if contract_id is not None else None
         return known or default_terms(kind, self._policies)
+
+
+class Refreshing:
+    """Notices within a second that another process changed the contracts: who only delivers goes by them too."""
+
+    name = "registry"
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    async def tick(self) -> float | None:
+        await self._registry.refresh()
+        return REFRESH_S
 
 
 def _target(contract: Contract, queue: int, event: Event) -> Target:

@@ -12,7 +12,7 @@ from holdfast.domain.errors import HoldfastError, StoreBusy
 from holdfast.egress.engine import Deadlines, Deliverer, Engine, Renewal
 from holdfast.ingress.importer import SpoolImport
 from holdfast.operations.sweeper import Sweeper
-from holdfast.routing.registry import Registry
+from holdfast.routing.registry import Refreshing, Registry
 from holdfast.routing.router import Router
 from holdfast.store.base import Deliveries, Owner, Routing
 from holdfast.store.sqlite.disk import Room
@@ -121,7 +121,7 @@ class Process:
 
     def _duties(self, engine: Engine, deliveries: Deliveries, handlers: SimHandler, registry: Registry) -> list[Duty]:
         world, mutant = self.world, self.world.mutant
-        duties: list[Duty] = [Seldom(Deadlines(engine))]
+        duties: list[Duty] = [Seldom(Deadlines(engine)), Refreshing(registry)]
         if mutant.renews:
             duties.append(Renewal(engine))
         if mutant.sweeps:
