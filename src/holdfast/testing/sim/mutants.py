@@ -139,8 +139,6 @@ MUTANTS: dict[str, Mutant] = {
                engine=wrong_work.leaking),
         Mutant("finished-worker-counts", "found here: work is left to a worker that has just finished",
                engine=wrong_work.counting_the_finished, terms=wrong_work.one_at_a_time),
-        Mutant("cut-off-twice", "found here: a worker told twice to stop its work ends itself",
-               engine=wrong_work.cutting_off_twice),
         Mutant("renewal-loses-new-claim", "found here: a failed renewal takes away what was claimed meanwhile",
                engine=wrong_work.losing_by_id),
     )

@@ -172,6 +172,8 @@ class World:
 
     async def _look_for_leaks(self) -> None:
         """With its next renewal at the latest an engine learns what an operator took out of its hands."""
+        thaws = max((process.life.frozen_until for process in self.alive), default=0.0)
+        await asyncio.sleep(max(0.0, thaws - self.loop.time()))  # who stands still cannot learn anything
         for _ in range(LEAK_LOOKS):
             at_work = [process for process in self.alive if process.started]
             self._leaks = [leak for process in at_work if (leak := process.leaked()) is not None]

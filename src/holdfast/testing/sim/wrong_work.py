@@ -177,26 +177,6 @@ class Keeping:
         pass
 
 
-def cutting_off_twice(engine: Engine) -> Engine:
-    """Work that is both too late and lost is told to stop twice, and its worker dies of it."""
-
-    def lose(held: Held) -> None:
-        held.lost = True
-        if held.worker is not None:
-            held.worker.cancel()
-
-    async def expire() -> float | None:
-        for held in engine._held.values():
-            if held.worker is not None and not held.late and engine._clock.boot_ms() >= held.deadline_ms:
-                held.late = True
-                held.worker.cancel()
-        return 1.0
-
-    engine._lose = lose  # type: ignore[method-assign]
-    engine.expire = expire  # type: ignore[method-assign]
-    return engine
-
-
 def losing_by_id(engine: Engine) -> Engine:
     """A renewal that fails takes away whatever is held under that id by now."""
 
