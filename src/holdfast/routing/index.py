@@ -147,7 +147,7 @@ class _Node:
 
     def add(self, entry: Entry, depth: int, held: Held) -> None:
         if self._divided and depth < len(entry.route):
-            for key in entry.route[depth]:
+            for key in dict.fromkeys(entry.route[depth]):  # a pattern may hold the same piece twice
                 self._pass_on(entry, key, depth + 1, held)
             return
         self._rest[entry.contract.id] = entry
@@ -173,12 +173,15 @@ class _Node:
     def remove(self, entry: Entry, depth: int, held: Held) -> None:
         if self._rest.pop(entry.contract.id, None) is not None or depth == len(entry.route):
             return
-        for key in entry.route[depth]:
+        for key in dict.fromkeys(entry.route[depth]):
             below = self._patterns if key[0] == PATTERN else self._branches
-            there = below[key]
+            there = below.get(key)
             if isinstance(there, _Node):
                 there.remove(entry, depth + 1, held)
-            if isinstance(there, Entry) or there.is_empty:
+                over = there.is_empty
+            else:  # an entry with a wish that nothing can fulfil may stand nowhere, and another in this place by now
+                over = there is not None and there.contract.id == entry.contract.id
+            if over:
                 del below[key]
                 held.drop(key)
 
