@@ -38,7 +38,7 @@ demo: $(VENV)/.run ## the whole story in one minute, in a temporary home
 	@exec $(BIN)/holdfast demo
 
 test: $(VENV)/.test check ## style, types, import law and the whole test suite
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest --maxfail=25
 
 quick: $(VENV)/.test ## the inner loop, under a minute: the rooms themselves, on SQLite
 	@$(BIN)/python -m pytest -q -m 'not slow' -k 'not postgres and not sqlite3' \

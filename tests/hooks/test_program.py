@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib.util import cache_from_source
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,13 @@ def test_the_fast_path_does_the_ordinary_work_alone(alone: Receiver) -> None:
         ("Stop", None, None), ("notify", None, None), (None, None, None), (None, "size", "%1")
     ]  # fmt: skip
     assert [body for _, body in alone.records()][:3] == [b"{}", b'{"a": 1}', '{"a": "ü"}'.encode()]
+
+
+def test_choosing_compiles_what_the_receiver_runs() -> None:
+    compiled = Path(cache_from_source(str(Path(PYTHON[-1]).with_name("intake.py"))))
+    compiled.unlink(missing_ok=True)
+    program.find_program()
+    assert compiled.exists()
 
 
 @pytest.mark.parametrize("variable", ["XDG_STATE_HOME", "HOME"])

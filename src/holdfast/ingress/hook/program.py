@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import subprocess
@@ -28,11 +29,19 @@ def find_program(python: str = sys.executable) -> list[str]:
     The fast path is taken only if it kept an event just now, alone and as the importer wants it.
     """
     slow = [python, "-I", "-S", receiver.__file__]
+    _compile(python)
     calls = CALLS.get((platform.system(), platform.machine()))
     if calls is None:
         return slow
     fast = [PERL, "-C0", str(Path(receiver.__file__).with_name("receiver.pl")), calls]
     return [*fast, python, receiver.__file__] if _works([*fast, "/nowhere", "/nowhere"]) else slow
+
+
+def _compile(python: str) -> None:
+    """Compile what the receiver runs, as it never does that itself. Where nobody may write, it works uncompiled."""
+    work = str(Path(receiver.__file__).with_name("intake.py"))
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        subprocess.run([python, "-I", "-S", "-m", "py_compile", work], capture_output=True, timeout=TRIAL_S, env={})
 
 
 def _works(program: list[str]) -> bool:
