@@ -21,6 +21,7 @@ ONLY_HERE = {
     "owner_lock": "on SQLite a file lock proves the keeper's life",
     "owner_unlock": "as owner_lock",
     "owner_back": "a broken connection may come back; a file lock does not break",
+    "owners_missing": "others may work here, and lose their connection; on SQLite the keeper is alone",
     "owner_seen": "behind a pooler there is no lock to hold, so it says that it lives",
     "lease_prolong": "another process may claim here; on SQLite the keeper is alone",
     "delivery_events": "ends are fenced by state in the same statement, so only the event's id is missing",

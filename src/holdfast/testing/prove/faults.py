@@ -42,7 +42,8 @@ POSTGRES_FAULTS: dict[str, dict[str, str]] = {
     },
     # An owner whose session is gone keeps its leases for ever, and so does one that stands still.
     "unreclaimed": {
-        "lease_reclaim": "UPDATE holdfast.ready SET token = token WHERE $1::bigint IS NOT NULL AND false",
+        "lease_reclaim": """
+            UPDATE holdfast.ready SET token = token WHERE $1::bigint IS NOT NULL AND $2::bigint[] IS NULL""",
     },
 }
 
