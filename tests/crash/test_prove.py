@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from holdfast.testing.prove.faults import FAULTS, POSTGRES_FAULTS
-from holdfast.testing.prove.storm import KINDS
+from holdfast.testing.prove.strikes import KINDS
 from holdfast.testing.prove.whole import SIZES
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]

@@ -24,6 +24,7 @@ ONLY_HERE = {
     "owners_missing": "others may work here, and lose their connection; on SQLite the keeper is alone",
     "owner_seen": "behind a pooler there is no lock to hold, so it says that it lives",
     "lease_prolong": "another process may claim here; on SQLite the keeper is alone",
+    "lease_disown": "the answer to a claim may be lost on its way; SQLite's cannot",
     "delivery_events": "ends are fenced by state in the same statement, so only the event's id is missing",
     "burst_new": "deliveries are numbered by the database here, so the new ones are asked for",
     "burst_ready": "who waits behind a head has no row in ready",

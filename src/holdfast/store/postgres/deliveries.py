@@ -36,17 +36,32 @@ class PostgresDeliveries:
         self._lease_now = lease_clock
         self._neighbours = Neighbours(wire.is_here, lambda: wire.troubled)
         self._served_since_ms = 0
+        self._unsure: set[int] = set()
+        """Tokens of claims that may have taken something, and never said."""
         self._heads: dict[str, Head] = {}
         """Where each chain of ours ended when we last wrote to it."""
 
     async def claim(self, request: ClaimRequest) -> Claimed:
         """Repeatable: the token is the same at every try, so that a claim whose answer was lost is found again."""
         self._wire.heart.lease_ms = min(request.lease_ms.values())
+        await self._disown()
         order = Order(request, self._clock.now_ms(), self._lease_now(), self._chance.token())
-        claimed = await claim(self._pool, order)
+        try:
+            claimed = await claim(self._pool, order)
+        except BaseException:
+            self._unsure.add(order.token)
+            raise
         if claimed.next_due_ms is None:
             return claimed
         return replace(claimed, next_due_ms=claimed.next_due_ms - self._clock.shift_ms())
+
+    async def _disown(self) -> None:
+        """Give back what a claim took whose answer never came: nobody knows of it, so nobody has begun it."""
+        if tokens := list(self._unsure):
+            await self._pool.run(
+                lambda session: session.run(sql.lease_disown, tokens), durable=False, repeatable=True
+            )  # fmt: skip
+            self._unsure.difference_update(tokens)
 
     async def renew(self, claims: Sequence[Claim], lease_ms: int) -> set[int]:
         ids, tokens = _fences(claims)
