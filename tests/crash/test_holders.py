@@ -11,19 +11,28 @@ from holdfast.domain.receipt import NO_LINKS, leaf_line, link
 from holdfast.testing.prove.audit import Change, Note, fold
 from holdfast.testing.prove.checker import check
 from holdfast.testing.prove.evidence import Attempt, Evidence, Holders, Lease, Settle
-from holdfast.testing.prove.records import Accepted, Answered, Struck
+from holdfast.testing.prove.records import Accepted, Answered, Killed, Struck
 
 LEASE_MS = 20
 
 
-def held(evidence: Evidence | None = None) -> Evidence:
+OVER = Lease(1, 0, 8, 40, "run out", 71)
+FIRST, SECOND = Lease(1, 1, 45, 60, "settled", 72), Lease(2, 1, 65, 80, "settled", 73)
+
+
+def held() -> Evidence:
     """Life 0 takes the first delivery, stands still, and loses it to life 1, which settles both."""
-    taken = Lease(1, 0, 8, 40, "taken")
-    first, second = Lease(1, 1, 45, 60, "settled"), Lease(2, 1, 65, 80, "settled")
-    settles = [Settle(1, 1, "delivered", 60, first), Settle(2, 1, "delivered", 80, second)]
-    holders = Holders([taken, first, second], settles, [Attempt(1, 1, 46)], LEASE_MS, clock_slack_ms=0)
+    evidence = good()
+    settles = [Settle(1, 1, "delivered", 60, FIRST), Settle(2, 1, "delivered", 80, SECOND)]
+    holders = Holders([OVER, FIRST, SECOND], settles, [Attempt(1, 1, 46)], LEASE_MS, clock_slack_ms=0)
     stopped = Struck("daemon stopped", 0, 15, 42, 42)
-    return replace(evidence or good(), killed=[], struck=[stopped], holders=holders)
+    named = [item._replace(token=70 + item.n) for item in evidence.received]
+    return replace(evidence, received=named, killed=[], struck=[stopped], holders=holders)
+
+
+def with_leases(evidence: Evidence, *leases: Lease) -> Evidence:
+    assert evidence.holders is not None
+    return replace(evidence, holders=replace(evidence.holders, leases=leases))
 
 
 def with_settle(evidence: Evidence, settle: Settle) -> Evidence:
@@ -56,57 +65,62 @@ def test_a_failed_attempt_from_before_the_claim_is_seen() -> None:
     assert "stale" in broken(replace(evidence, holders=old))
 
 
-def test_a_lease_that_was_taken_without_trouble_explains_nothing() -> None:
-    assert "duplicate" in broken(replace(held(), struck=[]))
-    assert "duplicate" in broken(replace(held(), struck=[Struck("daemon stopped", 7, 15, 42, 42)])), "another daemon's"
-    assert "duplicate" in broken(replace(held(), struck=[Struck("sessions terminated", None, 41, 42, 42)])), "too late"
+def test_trouble_that_struck_somebody_else_or_came_later_is_not_the_cause() -> None:
+    causes = [
+        check(replace(held(), struck=[struck])).duplicates.explained
+        for struck in (Struck("daemon stopped", 7, 15, 42, 42), Struck("sessions terminated", None, 41, 42, 42))
+    ]
+    assert [dict(one) for one in causes] == [{"lease ran out": 1}] * 2
 
 
 def test_a_lease_past_its_time_is_a_cause_by_itself() -> None:
-    evidence = replace(held(), struck=[])
-    assert evidence.holders is not None
-    late = replace(evidence.holders, leases=[Lease(1, 0, 8, 40, "run out"), *evidence.holders.leases[1:]])
-    assert dict(check(replace(evidence, holders=late)).duplicates.explained) == {"lease ran out": 1}
+    assert dict(check(replace(held(), struck=[])).duplicates.explained) == {"lease ran out": 1}
+
+
+def test_a_lease_taken_before_its_time_from_one_who_lives_is_seen_and_no_trouble_excuses_it() -> None:
+    robbed = with_leases(held(), OVER._replace(end="taken"), FIRST, SECOND)
+    assert {"living", "duplicate"} <= broken(robbed)
+    storm = Struck("sessions terminated", None, 15, 42, 42)
+    assert {"living", "duplicate"} <= broken(replace(robbed, struck=[storm]))
+    dead = Killed(0, "daemon killed", None, 1, 1, 30, (), 30)
+    assert broken(replace(robbed, killed=[dead])) == set()
+    assert "living" in broken(replace(robbed, killed=[dead._replace(at_ms=41)])), "killed only afterwards"
 
 
 def test_a_sender_that_had_settled_has_no_excuse_to_be_repeated() -> None:
-    evidence = held()
-    assert evidence.holders is not None
-    leases = [Lease(1, 0, 8, 40, "settled"), *evidence.holders.leases[1:]]
-    assert "duplicate" in broken(replace(evidence, holders=replace(evidence.holders, leases=leases)))
+    assert "duplicate" in broken(with_leases(held(), OVER._replace(end="settled"), FIRST, SECOND))
 
 
 def test_a_request_without_a_lease_needs_a_crash_of_the_server() -> None:
     """A claim is not flushed on its own: a crash may lose it, while its request is on the way."""
-    evidence = held()
-    assert evidence.holders is not None
-    lost = replace(evidence, holders=replace(evidence.holders, leases=evidence.holders.leases[1:]))
+    lost = with_leases(held(), FIRST, SECOND)
     assert "duplicate" in broken(lost)
     assert "duplicate" not in broken(replace(lost, struck=[Struck("postmaster killed", None, 15, 30, 30)]))
     assert "duplicate" in broken(replace(lost, struck=[Struck("postmaster killed", None, 90, 95, 95)]))
 
 
-def test_a_request_belongs_to_the_lease_in_force_when_it_arrives_and_a_late_one_to_an_earlier() -> None:
-    """A claim that a crash lost leaves its request without a lease, and does not shift the others."""
+def test_a_request_belongs_to_the_lease_whose_token_it_names() -> None:
+    """Whenever it arrives; and where the sender says nothing, or a crash lost the lease, to none."""
     evidence = held()
-    assert evidence.holders is not None
-    leases = [Lease(1, 0, 8, 20, "settled"), Lease(1, 0, 22, 40, "run out"), Lease(1, 0, 60, 80, "settled")]
-    requests = [received(n, 1, at, life=0) for n, at in ((1, 10), (2, 30), (3, 50), (4, 70))]
-    mixed = replace(evidence, received=requests, holders=replace(evidence.holders, leases=leases))
-    assert mixed.lease_of == {1: leases[0], 2: leases[1], 4: leases[2]}
-    late = [received(n, 1, at, life=0) for n, at in ((1, 62), (2, 70))]
-    assert replace(mixed, received=late).lease_of == {1: leases[1], 2: leases[2]}
+    leases = [Lease(1, 0, 8, 20, "settled", 1), Lease(1, 0, 22, 40, "run out", 2), Lease(2, 0, 60, 80, "settled", 1)]
+    requests = [received(n, 1, 10 * n, life=0, token=token) for n, token in ((1, 2), (2, 1), (3, None), (4, 9))]
+    named = with_leases(replace(evidence, received=requests), *leases)
+    assert named.lease_of == {1: leases[1], 2: leases[0]}
 
 
-def test_one_lease_does_not_excuse_two_requests() -> None:
-    evidence = replace(held(), struck=[])
-    twice = [*evidence.received[1:], received(4, 2, 75)]
-    answers = {**evidence.answers, 4: Answered(4, "ok", 78)}
-    assert "duplicate" in broken(replace(evidence, received=twice, answers=answers))
+def test_one_lease_excuses_one_request_and_another_only_if_the_first_was_answered_badly() -> None:
+    """A client may send once more at once, when the connection it had kept breaks off."""
+    evidence = held()
+    again = received(4, 1, 14, life=0, token=71)
+    answers = {**evidence.answers, 4: Answered(4, "ok", 15)}
+    twice = replace(evidence, received=[*evidence.received, again], answers=answers)
+    assert "duplicate" in broken(twice)
+    broke_off = replace(twice, answers={**answers, 1: Answered(1, "reset", 12)})
+    assert dict(check(broke_off).duplicates.explained) == {"sink failed or hung up": 1, "daemon stopped": 1}
 
 
 def test_who_wakes_and_sends_late_is_explained_and_not_held_against_the_order() -> None:
-    late = [received(1, 1, 50), received(2, 2, 70), received(3, 1, 72, life=0)]
+    late = [received(1, 1, 50, token=72), received(2, 2, 70, token=73), received(3, 1, 72, life=0, token=71)]
     answers = {n: Answered(n, "ok", at) for n, at in ((1, 55), (2, 75), (3, 77))}
     evidence = replace(held(), received=late, answers=answers)
     assert check(evidence).violations == ()
@@ -140,8 +154,8 @@ def test_leases_and_settlements_are_put_together_from_what_the_database_noted() 
     ]
     leases, settles = fold(changes, [Note("13", 60, "hf-4", "node-0001", 1)], [book])
     assert leases == [
-        Lease(1, 3, 5, 20, "taken"), Lease(1, 4, 30, 60, "settled"), Lease(2, 4, 61, 62, "released"),
-        Lease(4, 4, 64, 99, "run out"), Lease(3, -1, 63, None, "held"),
+        Lease(1, 3, 5, 20, "taken", 71), Lease(1, 4, 30, 60, "settled", 72), Lease(2, 4, 61, 62, "released", 73),
+        Lease(4, 4, 64, 99, "run out", 75), Lease(3, -1, 63, None, "held", 74),
     ]  # fmt: skip
     assert settles == [Settle(1, 4, "delivered", 60, leases[1])]
     _, unfenced = fold(changes[:3], [Note("13", 60, "hf-3", "node-0001", 1)], [book])

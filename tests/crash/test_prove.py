@@ -14,14 +14,15 @@ from typing import Any
 import pytest
 
 from holdfast.testing.prove.faults import FAULTS, POSTGRES_FAULTS
-from holdfast.testing.prove.storm import KINDS
+from holdfast.testing.prove.strikes import KINDS
 from holdfast.testing.prove.whole import SIZES
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 SEEDS = ("5", "6", "7", "8")
 SEEN_AS = {"stranding": {"settled"}, "overtaking": {"order"}, "forgetting": {"lost"}}
-SEEN_AS |= {"unfenced": {"stale", "absorbing"}, "unreclaimed": {"settled"}}  # by when the stale one comes to settle
+SEEN_AS |= {"unfenced": {"stale", "absorbing"}}  # by when the stale one comes to settle
+SEEN_AS |= {"unreclaimed": {"settled"}, "robbing": {"living"}}
 
 
 def prove(folder: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
@@ -51,15 +52,14 @@ def test_a_dozen_kills_on_sqlite_lose_reorder_and_repeat_nothing_without_cause(t
 
 
 def test_a_dozen_strikes_of_every_kind_on_postgresql_lose_nothing_and_nobody_settles_stale(tmp_path: Path) -> None:
-    _, found = prove(tmp_path, "--rounds", "12", "--seed", "4653", "--writers", "1")
+    code, found = prove(tmp_path, "--rounds", "12", "--seed", "4653", "--writers", "1")
+    assert (found["violations"], code) == ([], 0), found
     assert (found["lost"], found["order_violations"], found["stale_settles"], found["skipped"]) == (0, 0, 0, [])
-    # On a busy machine the aftermath of a strike may outlast what explains a repetition by it: at least once is kept.
-    assert [told for told in found["violations"] if not told.startswith("duplicate")] == []
-    assert found["unexplained_duplicates"] <= 3
-    assert found["kills"] == 12
+    assert (found["unexplained_duplicates"], found["kills"]) == (0, 12)
     assert len(found["kills_by_kind"]) == len(KINDS), "every kind of trouble at least once"
     part = found["parts"]["postgresql"]
-    assert part["leases"]["taken"] > 0, "no lease was ever taken over: the strikes were too tame"
+    lost = part["leases"].get("taken", 0) + part["leases"].get("run out", 0)
+    assert lost > 0, "no lease was ever taken over: the strikes were too tame"
     assert min(part["accepted"], part["receipts_verified"], found["writers"]["events"]) > 0
 
 
@@ -69,7 +69,9 @@ def test_a_known_fault_is_seen(tmp_path: Path, fault: str) -> None:
     for seed in SEEDS:  # whether a fault comes to bear in so few strikes is chance
         code, found = prove(tmp_path, *numbers, "--seed", seed, "--fault", fault)
         if code == 1 and SEEN_AS[fault] & found["parts"][part]["violations_by_promise"].keys():
-            assert Path(found["kept"]).is_dir(), "what happened must be kept"
+            told = json.loads((Path(found["kept"]) / part / "violations.json").read_text())
+            assert told["stories"], "what happened must be kept"
+            assert all({"requests", "leases", "deliveries"} <= story.keys() for story in told["stories"])
             return
     raise AssertionError(f"the fault {fault} was not seen with any of the seeds {SEEDS}: {found}")
 
@@ -94,9 +96,21 @@ def test_a_proof_that_is_stopped_ends_what_it_started_and_cleans_up(tmp_path: Pa
     assert str(tmp_path) not in listed, "a process of the proof is still there"
 
 
+def test_a_storm_over_the_sessions_of_the_living_repeats_nothing_that_was_taken(tmp_path: Path) -> None:
+    """Whoever loses his sessions and lives goes on with what he holds, and nobody else begins it."""
+    code, found = prove(tmp_path, "--rounds", "6", "--seed", "1", "--only", "sessions terminated")
+    assert (found["violations"], code) == ([], 0), found
+    part = found["parts"]["postgresql"]
+    assert part["struck"] == {"sessions terminated": 6}
+    assert part["leases"].get("taken", 0) == 0
+    assert part["duplicates_explained"].keys() <= {"sink failed or hung up", "sessions terminated", "lease ran out"}
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
+        (("--server", "9"), "no PostgreSQL 9 was found here"),
+        (("--store", "postgresql://ann@db/x", "--only", "backend killed"), "done only to one of our own"),
         (("--kills", "0"), "must be 1 or more"),
         (("--store", "mysql://x"), "--store takes sqlite:///PATH or postgresql://"),
         (("--store", "postgresql://ann:secret@127.0.0.1:1/x"), "cannot be reached"),

@@ -152,6 +152,7 @@ async def cut_off(store: PostgresStore) -> None:
     await store._wire._stop()
     assert store._wire._session is not None
     store._wire._session.drop()
+    wire._HERE.difference_update(map(store._wire._key, store._wire._owners))
 
 
 async def until_freed(store: Store, count: int) -> None:

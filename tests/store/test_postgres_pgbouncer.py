@@ -15,6 +15,7 @@ from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract
 from holdfast.domain.errors import BadConfig
 from holdfast.domain.event import new_event
+from holdfast.store.postgres.neighbours import BACK_S
 from holdfast.store.postgres.store import PostgresStore
 from holdfast.store.postgres.wire import SILENT
 from pgbouncer import pgbouncer
@@ -88,8 +89,10 @@ async def test_the_work_of_a_silent_owner_that_says_no_more_is_taken_over(
     owner = await pooled.owners.enlist()
     await lease_one(pooled, owner.id)
     connection = await server.connect()
-    await connection.execute(f"UPDATE {schema}.owners SET seen_at = seen_at - 61000")
+    await connection.execute(f"UPDATE {schema}.owners SET seen_at = seen_at - 61000, boot_id = 'elsewhere/1'")
     await connection.close()
+    assert await pooled.deliveries.reclaim() == 0, "it may only have lost its connection"
+    await asyncio.sleep(BACK_S)
     assert await pooled.deliveries.reclaim() == 1
     assert (await pooled.owners.enlist()).unclean is True
 

@@ -22,6 +22,8 @@ from postgres import Server, opened
 pytest_plugins = ("postgres",)
 
 LEASE_S = 2.0
+LONG_S = 240.0
+TERMINATE = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'holdfast';"
 WORKER = Path(__file__).parent.parent / "support" / "pg_worker.py"
 
 
@@ -70,8 +72,8 @@ class Workers:
     def __init__(self, url: str, notes: Path) -> None:
         self._url, self.notes, self._processes = url, notes, list[subprocess.Popen[bytes]]()
 
-    def start(self, manner: str, seconds: float = 0.0) -> subprocess.Popen[bytes]:
-        command = [sys.executable, str(WORKER), self._url, str(self.notes), str(LEASE_S), manner, str(seconds)]
+    def start(self, manner: str, seconds: float = 0.0, lease_s: float = LEASE_S) -> subprocess.Popen[bytes]:
+        command = [sys.executable, str(WORKER), self._url, str(self.notes), str(lease_s), manner, str(seconds)]
         log = self.notes.with_suffix(".log").open("ab")
         with log:
             process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
@@ -140,3 +142,34 @@ def test_the_work_of_a_stopped_process_is_taken_over_and_its_own_end_refused(
     workers.until(lambda: states(server, schema) == ["delivered 1", "delivered 1"])
     leaves = server.psql(f"SELECT count(*) FROM {schema}.receipts;").stdout.strip()
     assert leaves == "2"
+
+
+@pytest.mark.slow
+def test_a_handler_runs_once_though_every_session_of_its_process_is_terminated(
+    server: Server, schema: str, workers: Workers
+) -> None:
+    working = workers.start("stays", lease_s=LONG_S)
+    publish(server, schema)
+    workers.until(lambda: f"{working.pid} begins" in workers.told())
+    workers.start("returns", lease_s=LONG_S)
+    ended = 0
+    for _ in range(30):
+        ended += len(server.psql(TERMINATE).stdout.split())
+        time.sleep(0.1)
+    assert ended > 0
+    workers.notes.with_suffix(".go").touch()
+    workers.until(lambda: states(server, schema) == ["delivered 1"])
+    assert [line for line in workers.told() if line.endswith("begins")] == [f"{working.pid} begins"]
+
+
+@pytest.mark.slow
+def test_the_work_of_a_killed_process_is_taken_over_long_before_its_lease_ends(
+    server: Server, schema: str, workers: Workers
+) -> None:
+    killed = workers.start("waits", 3600, LONG_S)
+    publish(server, schema)
+    workers.until(lambda: f"{killed.pid} begins" in workers.told())
+    other = workers.start("returns", lease_s=LONG_S)
+    killed.kill()  # and not waited for: it is dead before it is buried
+    workers.until(lambda: f"{other.pid} ends" in workers.told(), LONG_S / 4)
+    workers.until(lambda: states(server, schema) == ["delivered 1"])

@@ -1,8 +1,8 @@
 """A working process of its own: a house on a PostgreSQL store, with short leases and a handler that takes its time.
 
-    python pg_worker.py URL NOTES LEASE_SECONDS blocks|waits|returns SECONDS
+    python pg_worker.py URL NOTES LEASE_SECONDS blocks|waits|stays|returns SECONDS
 
-Its handler writes `<pid> begins` and `<pid> ends` into NOTES.
+Its handler writes `<pid> begins` and `<pid> ends` into NOTES. One that stays does so until there is a file NOTES.go.
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ async def main(url: str, notes: Path, lease_s: float, manner: str, seconds: floa
             time.sleep(seconds)  # noqa: ASYNC251 - the mistake that is looked at
         elif manner == "waits":
             await asyncio.sleep(seconds)
+        elif manner == "stays":
+            while not notes.with_suffix(".go").exists():
+                await asyncio.sleep(0.05)
         note("ends")
 
     contract = Contract("h", parse_address("handler:h"), source="programmatic", timeout_s=60)

@@ -182,7 +182,7 @@ def schema(server: Server) -> Iterator[str]:
     """A name nobody uses yet; what was made under it goes with the test, after a look for rows nobody could reach."""
     name = fresh_schema()
     yield name
-    asyncio.run(_end_schema(server, name))
+    asyncio.run(end_schema(server, name))
 
 
 @pytest.fixture
@@ -200,7 +200,7 @@ def open_postgres(server: Server) -> Iterator[OpenStore]:
 
     yield open_store
     for schema in schemas.values():
-        asyncio.run(_end_schema(server, schema))
+        asyncio.run(end_schema(server, schema))
 
 
 def _wait_for_hints(store: PostgresStore, opened: list[PostgresStore]) -> None:
@@ -219,7 +219,7 @@ def _wait_for_hints(store: PostgresStore, opened: list[PostgresStore]) -> None:
     store.events.append = append_and_wait  # type: ignore[method-assign]
 
 
-async def _end_schema(server: Server, schema: str) -> None:
+async def end_schema(server: Server, schema: str) -> None:
     connection = await server.connect()
     try:
         if await connection.fetchval("SELECT to_regclass($1)", f"{schema}.meta") is None:

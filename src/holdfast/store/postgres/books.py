@@ -9,6 +9,7 @@ from holdfast.domain.cursor import Cursor
 from holdfast.domain.errors import NotFound
 from holdfast.ports import Clock
 from holdfast.store.base import Owner, TokenRow
+from holdfast.store.postgres.neighbours import own_mark
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.session import Session
 from holdfast.store.postgres.statements import sql
@@ -55,7 +56,7 @@ class PostgresOwners:
 
     async def enlist(self) -> Owner:
         await self._wire.lay()
-        now_ms, who = self._clock.now_ms(), (os.getpid(), socket.gethostname(), self._clock.boot_id)
+        now_ms, who = self._clock.now_ms(), (os.getpid(), socket.gethostname(), str(own_mark()))
 
         async def work(session: Session) -> Owner:
             id = int(await session.value(sql.owner_add, *who, now_ms, self._wire.silent))

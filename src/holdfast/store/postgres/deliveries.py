@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from holdfast.ports import Chance
 from holdfast.store.base import BATCH_MAX, Claimed, ClaimRequest, Owner
 from holdfast.store.postgres.claims import Order, claim
 from holdfast.store.postgres.clock import ServerClock
+from holdfast.store.postgres.neighbours import BACK_S, Neighbours
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.session import Session
 from holdfast.store.postgres.settling import Settled, end_unheld, is_simple, settle, settle_simply
@@ -32,18 +34,34 @@ class PostgresDeliveries:
     ) -> None:
         self._pool, self._wire, self._clock, self._chance, self._changed = pool, wire, clock, chance, changed
         self._lease_now = lease_clock
+        self._neighbours = Neighbours(wire.is_here, lambda: wire.troubled)
         self._served_since_ms = 0
+        self._unsure: set[int] = set()
+        """Tokens of claims that may have taken something, and never said."""
         self._heads: dict[str, Head] = {}
         """Where each chain of ours ended when we last wrote to it."""
 
     async def claim(self, request: ClaimRequest) -> Claimed:
         """Repeatable: the token is the same at every try, so that a claim whose answer was lost is found again."""
         self._wire.heart.lease_ms = min(request.lease_ms.values())
+        await self._disown()
         order = Order(request, self._clock.now_ms(), self._lease_now(), self._chance.token())
-        claimed = await claim(self._pool, order)
+        try:
+            claimed = await claim(self._pool, order)
+        except BaseException:
+            self._unsure.add(order.token)
+            raise
         if claimed.next_due_ms is None:
             return claimed
         return replace(claimed, next_due_ms=claimed.next_due_ms - self._clock.shift_ms())
+
+    async def _disown(self) -> None:
+        """Give back what a claim took whose answer never came: nobody knows of it, so nobody has begun it."""
+        if tokens := list(self._unsure):
+            await self._pool.run(
+                lambda session: session.run(sql.lease_disown, tokens), durable=False, repeatable=True
+            )  # fmt: skip
+            self._unsure.difference_update(tokens)
 
     async def renew(self, claims: Sequence[Claim], lease_ms: int) -> set[int]:
         ids, tokens = _fences(claims)
@@ -93,11 +111,14 @@ class PostgresDeliveries:
         self._changed("deliveries")
 
     async def reclaim(self) -> int:
-        """Give back what a dead owner or an ended lease holds."""
+        """Give back what a dead owner or an ended lease holds. One who may have lost only his session keeps it."""
         lease_now = self._lease_now()
+        gone = self._neighbours.gone(await self._pool.rows(sql.owners_missing))
         count = await self._pool.run(
-            lambda session: session.run(sql.lease_reclaim, lease_now), durable=False, repeatable=True
+            lambda session: session.run(sql.lease_reclaim, lease_now, gone), durable=False, repeatable=True
         )
+        if self._neighbours.doubtful:  # look again as soon as time has told
+            asyncio.get_running_loop().call_later(BACK_S, self._changed, "owners")
         if count:
             self._changed("deliveries")
         return count

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,7 @@ from holdfast.domain.errors import BadConfig, HoldfastError, StoreError
 from holdfast.ports import Chance
 from holdfast.store.postgres.errors import FAULTS, translate
 from holdfast.store.postgres.heart import Heart
+from holdfast.store.postgres.neighbours import TROUBLED_S
 from holdfast.store.postgres.pool import Pool, translated
 from holdfast.store.postgres.session import Session
 from holdfast.store.postgres.statements import sql
@@ -38,6 +40,9 @@ _POOLED_TOO = "direct= in the store's URL leads to a pooler too, not to the serv
 
 log = logging.getLogger("holdfast.store")
 
+_HERE: set[tuple[str, str, int]] = set()
+"""Every owner that works in this process, whichever store it works on: database, schema, id."""
+
 
 class Wire:
     def __init__(self, pool: Pool, chance: Chance, changed: Callable[[str], None]) -> None:
@@ -56,6 +61,7 @@ class Wire:
         self._closing = False
         self._heard: asyncio.Future[None] | None = None
         self._probes = 0
+        self._broke_s = -TROUBLED_S
         self.listens: bool | None = None
         """Whether hints arrive; None until the first probe has come back, or has not."""
 
@@ -69,6 +75,15 @@ class Wire:
     def working(self) -> bool:
         """Whether this process does the work itself, so that its own appends need ring nobody."""
         return bool(self._owners)
+
+    @property
+    def troubled(self) -> bool:
+        """Whether this very connection is lost, or was a moment ago."""
+        return self._broken.is_set() or time.monotonic() - self._broke_s < TROUBLED_S
+
+    def is_here(self, owner: int) -> bool:
+        """Whether an owner of this store works in this process."""
+        return self._key(owner) in _HERE
 
     @property
     def pid(self) -> int | None:
@@ -98,6 +113,7 @@ class Wire:
                     session = await self._connect()
                 await session.value(sql.owner_lock, owner)
             self._owners.add(owner)
+            _HERE.add(self._key(owner))
         self.heart.start()
         if self._task is None:
             watch = self._tell() if self.silent else self._watch()
@@ -105,6 +121,7 @@ class Wire:
 
     async def free(self, owner: int) -> None:
         self._owners.discard(owner)
+        _HERE.discard(self._key(owner))
         async with self._busy:
             if self._session is not None and not self._session.closed:
                 await self._session.value(sql.owner_unlock, owner)
@@ -113,6 +130,7 @@ class Wire:
         """Give the locks back before the connection, so that whoever looks next sees them free."""
         await self.heart.stop()
         await self._stop()
+        _HERE.difference_update(map(self._key, self._owners))
         session, self._session = self._session, None
         if session is not None and not session.closed:
             try:
@@ -164,6 +182,7 @@ class Wire:
                         await self._broken.wait()
             elif not self._closing:
                 await self._lay_anew()
+                self._broke_s = time.monotonic()
 
     async def _tell(self) -> None:
         """Where no lock can: say now and then that we live."""
@@ -217,6 +236,9 @@ class Wire:
                     return
             except (HoldfastError, *FAULTS) as error:
                 log.info("the wire to the database is down: %s", translate(error).message)
+
+    def _key(self, owner: int) -> tuple[str, str, int]:
+        return self._pool.place.dsn, self._pool.place.schema, owner
 
     def _probe_text(self) -> str:
         return f"probe {id(self)} {self._probes}"

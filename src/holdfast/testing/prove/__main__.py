@@ -10,10 +10,13 @@ import json
 import shutil
 import signal
 import sys
+from pathlib import Path
 
 from holdfast.domain.errors import HoldfastError
 from holdfast.testing.prove.faults import FAULTS, POSTGRES_FAULTS
+from holdfast.testing.prove.keeping import trim
 from holdfast.testing.prove.processes import Stuck
+from holdfast.testing.prove.strikes import KINDS
 from holdfast.testing.prove.whole import SIZES, Size, Wish, check_store, draw_seed, prove, workplace
 
 STOPPED = 130
@@ -37,7 +40,7 @@ def run(wish: Wish, as_json: bool) -> int:
     except KeyboardInterrupt:
         say("Stopped; everything that was started is gone.")
         return STOPPED
-    kept = {} if proof.ok else {"kept": str(root)}
+    kept = {} if proof.ok else {"kept": str(root), "kept_bytes": trim(root)}
     print(json.dumps({**proof.as_dict(), **kept}, indent=2) if as_json else proof.table(), flush=True)
     if not proof.ok:
         lines = "\n".join(f"  {line}" for line in proof.violations)
@@ -49,6 +52,7 @@ def run(wish: Wish, as_json: bool) -> int:
 
 
 def _broke_off(wish: Wish, error: Exception, root: str, as_json: bool) -> int:
+    trim(Path(root))
     what = str(error) if isinstance(error, Stuck | HoldfastError) else repr(error)
     print(f"The proof broke off (seed {wish.seed}): {what}\nBooks and logs are kept in {root}", file=sys.stderr)
     if as_json:
@@ -84,6 +88,8 @@ def main() -> int:
     parser.add_argument("--kills", type=_positive, help="kills of the daemon on SQLite")
     parser.add_argument("--rounds", type=_positive, help="rounds of trouble on PostgreSQL")
     parser.add_argument("--writers", type=_positive, metavar="SECONDS", help="how long eight writers write")
+    parser.add_argument("--only", choices=sorted(KINDS), help="only this kind of trouble on PostgreSQL")
+    parser.add_argument("--server", metavar="VERSION", help="the version of PostgreSQL to start; else the newest found")
     parser.add_argument("--seed", type=int, help="repeat the chances of an earlier proof")
     parser.add_argument("--store", help="prove it on this PostgreSQL, or on the disk of this SQLite file")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
@@ -93,7 +99,7 @@ def main() -> int:
     given = parser.parse_args()
     seed = given.seed if given.seed is not None else draw_seed()
     try:
-        return run(Wish(_size(given), seed, given.store, given.fault), given.json)
+        return run(Wish(_size(given), seed, given.store, given.fault, given.only, given.server), given.json)
     except HoldfastError as error:
         parser.error(error.message)
 

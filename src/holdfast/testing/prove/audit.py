@@ -93,14 +93,15 @@ def fold(changes: Sequence[Change], notes: Sequence[Note], links: Sequence[Link]
     for change in changes:
         claim = open_claims.pop(change.delivery, None)
         if change.old_token is not None and claim is not None and claim.new_token == change.old_token:
-            lease = Lease(
-                change.delivery, life_of(claim.by), claim.at_ms, change.at_ms, _end_of(change, settled)
-            )  # fmt: skip
+            end = _end_of(change, settled)
+            lease = Lease(change.delivery, life_of(claim.by), claim.at_ms, change.at_ms, end, claim.new_token)
             leases.append(lease)
             ended[change.xid, change.delivery] = lease
         if change.new_token is not None:
             open_claims[change.delivery] = change
-    leases += [Lease(one.delivery, life_of(one.by), one.at_ms, None, "held") for one in open_claims.values()]
+    leases += [
+        Lease(one.delivery, life_of(one.by), one.at_ms, None, "held", one.new_token) for one in open_claims.values()
+    ]
     settles = [
         Settle(delivery, life_of(by), state, at_ms, ended.get((xid, delivery)))
         for xid, delivery, state, by, at_ms in transitions

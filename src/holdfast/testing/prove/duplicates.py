@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from holdfast.testing.prove.evidence import Evidence, Violation
-from holdfast.testing.prove.holders import is_stale, lost_claim, taken_because
+from holdfast.testing.prove.holders import is_stale, lost_because, lost_claim
 from holdfast.testing.prove.records import Received
 
 KILLED, LEFT_OVER, ANSWERED_BADLY = "sender killed", "left on the wire by a killed sender", "sink failed or hung up"
@@ -46,14 +46,14 @@ def _cause(evidence: Evidence, before: Received, after: Received) -> str | None:
 def _kept_from_settling(evidence: Evidence, before: Received, after: Received) -> str | None:
     """Why the sender of the first could not write down that it was taken."""
     lease = evidence.lease_of.get(before.n)
-    if lease is not None and lease.end == "settled":
+    if lease is not None and (lease.end == "settled" or lease == evidence.lease_of.get(after.n)):
         return None
     killed_ns = evidence.killed_ns.get(before.life)
     if killed_ns is not None and killed_ns <= after.at_ns and before.life != after.life:
         return KILLED
     if evidence.holders is None:
         return None
-    return lost_claim(evidence, before) if lease is None else taken_because(evidence, lease)
+    return lost_claim(evidence, before) if lease is None else lost_because(evidence, lease)
 
 
 def _sent_late(evidence: Evidence, before: Received, after: Received) -> str | None:
@@ -63,4 +63,4 @@ def _sent_late(evidence: Evidence, before: Received, after: Received) -> str | N
     if after.life in evidence.killed_ns:
         return LEFT_OVER if before.life != after.life else None
     lease = evidence.lease_of.get(after.n)
-    return lost_claim(evidence, after) if lease is None else taken_because(evidence, lease)
+    return lost_claim(evidence, after) if lease is None else lost_because(evidence, lease)

@@ -66,6 +66,7 @@ class Lease(NamedTuple):
     claimed_ms: int
     ended_ms: int | None
     end: str
+    token: int | None = None
 
 
 class Settle(NamedTuple):
@@ -158,49 +159,25 @@ class Evidence:
         return {item.life: item.at_ns for item in self.killed}
 
     @cached_property
-    def leases_of(self) -> dict[tuple[str, str, int], list[Lease]]:
-        """Every lease, by (contract, event id, life of the holder)."""
-        rows = {row.id: row for row in self.store.deliveries}
-        found: defaultdict[tuple[str, str, int], list[Lease]] = defaultdict(list)
-        for lease in () if self.holders is None else self.holders.leases:
-            if (row := rows.get(lease.delivery)) is not None:
-                found[row.contract, row.event, lease.life].append(lease)
-        return dict(found)
+    def killed_ms(self) -> dict[int, int]:
+        """The same on the wall clock, a moment before."""
+        return {item.life: item.at_ms for item in self.killed if item.at_ms is not None}
 
     @cached_property
     def lease_of(self) -> dict[int, Lease]:
-        """The lease under which each request was sent, of those that its sender took before it arrived.
+        """The lease under which each request was sent: the request names its token.
 
-        A lease stands for one attempt at most: the last request that arrived while it was in force is its own. What
-        is then left came late, and takes the latest lease that is left; or none, if a crash of the server lost it.
+        A request without one: a crash of the server lost the claim, and with it the note of it.
         """
-        slack_ms = 0 if self.holders is None else self.holders.clock_slack_ms
-        groups: defaultdict[tuple[str, str, int], list[Received]] = defaultdict(list)
-        for (contract, id), receipts in self.receipts_of.items():
-            for item in reversed(receipts):
-                groups[contract, id, item.life].append(item)
-        found: dict[int, Lease] = {}
-        for key, leases in self.leases_of.items():
-            unused = sorted(leases, key=lambda one: one.claimed_ms, reverse=True)
-            for in_force in (True, False):
-                for item in groups.get(key, []):
-                    if item.n in found:
-                        continue
-                    fitting = (one for one in unused if _fits(one, item, slack_ms, in_force))
-                    if (lease := next(fitting, None)) is not None:
-                        unused.remove(lease)
-                        found[item.n] = lease
-        return found
+        rows = {row.id: (row.contract, row.event) for row in self.store.deliveries}
+        leases = () if self.holders is None else self.holders.leases
+        by_token = {(*rows[one.delivery], one.token): one for one in leases if one.delivery in rows}
+        named = ((item.n, by_token.get((item.contract, item.id, item.token))) for item in self.received)
+        return {n: lease for n, lease in named if lease is not None}
 
     def answer_of(self, received: Received) -> str:
         answered = self.answers.get(received.n)
         return "none" if answered is None else answered.answer
-
-
-def _fits(lease: Lease, item: Received, slack_ms: int, in_force: bool) -> bool:
-    """Whether a request may have been sent under a lease; `in_force`: it was still held when the request arrived."""
-    over_ms = lease.ended_ms if in_force else None
-    return lease.claimed_ms <= item.at_ms + slack_ms and (over_ms is None or item.at_ms <= over_ms + slack_ms)
 
 
 class Violation(NamedTuple):

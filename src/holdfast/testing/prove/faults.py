@@ -40,9 +40,21 @@ POSTGRES_FAULTS: dict[str, dict[str, str]] = {
               WHERE r.delivery = w.delivery)
             SELECT delivery FROM unnest($1::bigint[]) delivery""",
     },
+    # Whoever has lost his session is taken for dead, and his work is begun a second time while he is at it.
+    "robbing": {
+        "lease_reclaim": """
+            WITH over AS (
+              SELECT delivery FROM holdfast.ready
+              WHERE token IS NOT NULL AND $2::bigint[] IS NOT NULL AND (lease_until < coalesce($1, holdfast.now_ms())
+                OR owner NOT IN (SELECT holdfast.owners_alive()))
+              FOR UPDATE SKIP LOCKED)
+            UPDATE holdfast.ready r SET owner = NULL, token = NULL, lease_until = NULL
+            FROM over WHERE r.delivery = over.delivery""",
+    },
     # An owner whose session is gone keeps its leases for ever, and so does one that stands still.
     "unreclaimed": {
-        "lease_reclaim": "UPDATE holdfast.ready SET token = token WHERE $1::bigint IS NOT NULL AND false",
+        "lease_reclaim": """
+            UPDATE holdfast.ready SET token = token WHERE $1::bigint IS NOT NULL AND $2::bigint[] IS NULL""",
     },
 }
 

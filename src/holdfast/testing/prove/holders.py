@@ -13,13 +13,10 @@ from collections.abc import Iterator
 from holdfast.domain.states import State
 from holdfast.testing.prove.evidence import Evidence, Holders, Lease, Violation
 from holdfast.testing.prove.records import Received
-
-CALM_MS = 5_000
-"""How long after a trouble is over it may still be the cause: connections are made anew with growing pauses."""
+from holdfast.testing.prove.strikes import OF_THE_SERVER
 
 LOST = ("taken", "run out")
 RAN_OUT = "lease ran out"
-CRASHES = frozenset({"backend killed", "postmaster killed"})
 
 
 def check_holders(evidence: Evidence) -> Iterator[Violation]:
@@ -40,6 +37,7 @@ def check_holders(evidence: Evidence) -> Iterator[Violation]:
             if not _told_ok(evidence, holders, settle.lease, row.contract, row.event):
                 yield Violation("stale", subject, f"{what}, who was not told ok while it held the lease that ended")
     yield from _begun_before(holders)
+    yield from _left_to_the_living(evidence, holders)
 
 
 def _told_ok(evidence: Evidence, holders: Holders, lease: Lease, contract: str, event: str) -> bool:
@@ -68,6 +66,17 @@ def _begun_before(holders: Holders) -> Iterator[Violation]:
                 yield Violation("stale", f"delivery {attempt.delivery}", what)
 
 
+def _left_to_the_living(evidence: Evidence, holders: Holders) -> Iterator[Violation]:
+    """Nobody takes a lease before its time from one who lives: its holder may be in the middle of the work."""
+    for lease in holders.leases:
+        if lease.end != "taken" or lease.ended_ms is None:
+            continue
+        killed_ms = evidence.killed_ms.get(lease.life)
+        if killed_ms is None or lease.ended_ms < killed_ms - holders.clock_slack_ms:
+            what = f"life {lease.life} lost its lease before the end of it, and lived"
+            yield Violation("living", f"delivery {lease.delivery}", what)
+
+
 def is_stale(evidence: Evidence, item: Received) -> bool:
     """Whether its sender had lost the right to send by the time this arrived: no lease can hold back what is sent."""
     killed_ns = evidence.killed_ns.get(item.life)
@@ -81,18 +90,19 @@ def is_stale(evidence: Evidence, item: Received) -> bool:
     return lease.end in LOST and lease.ended_ms is not None and lease.ended_ms <= item.at_ms
 
 
-def taken_because(evidence: Evidence, lease: Lease) -> str | None:
-    """The trouble that took a lease from its holder; None if there was none.
+def lost_because(evidence: Evidence, lease: Lease) -> str | None:
+    """The trouble that kept a holder from renewing its lease until it ran out; None if it did not run out.
 
-    A lease past its time needs none: whoever is kept from renewing it on a busy machine must lose it.
+    A lease past its time needs none: whoever is kept from renewing it on a busy machine must lose it. One that was
+    taken before its time has no excuse, unless its holder was killed.
     """
-    if lease.end not in LOST or lease.ended_ms is None:
+    if lease.end != "run out" or lease.ended_ms is None:
         return None
     for one in evidence.struck:
         hit = one.life in (None, lease.life)
-        if hit and one.at_ms <= lease.ended_ms and lease.claimed_ms <= one.until_ms + CALM_MS:
+        if hit and one.at_ms <= lease.ended_ms and lease.claimed_ms <= one.until_ms:
             return one.kind
-    return RAN_OUT if lease.end == "run out" else None
+    return RAN_OUT
 
 
 def lost_claim(evidence: Evidence, item: Received) -> str | None:
@@ -100,6 +110,6 @@ def lost_claim(evidence: Evidence, item: Received) -> str | None:
     assert evidence.holders is not None
     lease_ms = evidence.holders.lease_ms
     for one in evidence.struck:
-        if one.kind in CRASHES and one.at_ms - lease_ms <= item.at_ms <= one.until_ms + lease_ms:
+        if one.kind in OF_THE_SERVER and one.at_ms - lease_ms <= item.at_ms <= one.until_ms + lease_ms:
             return one.kind
     return None

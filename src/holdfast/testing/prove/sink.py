@@ -17,7 +17,7 @@ import sys
 import time
 from pathlib import Path
 
-from holdfast.testing.prove.records import NOBODY, Answered, Book, Received, digest_json
+from holdfast.testing.prove.records import LEASE_HEADER, NOBODY, Answered, Book, Received, digest_json
 
 FAULTS = ("503", "reset", "lost")
 DELAY_S = 0.03
@@ -48,19 +48,19 @@ class Sink:
         line, *headers = head.split("\r\n")
         sizes = [text.partition(":")[2] for text in headers if text.lower().startswith("content-length:")]
         body = await reader.readexactly(int(sizes[0]) if sizes else 0)
-        received = self._note(line.split(" ")[1].strip("/"), body, _sender(headers))
+        received = self._note(line.split(" ")[1].strip("/"), body, _sender(headers), _lease(headers))
         answer, delay_s = self._choose(received)
         await asyncio.sleep(delay_s)
         self._book.write(Answered(received.n, answer, time.monotonic_ns()))
         return await _reply(writer, answer)
 
-    def _note(self, contract: str, body: bytes, life: int) -> Received:
+    def _note(self, contract: str, body: bytes, life: int, token: int | None) -> Received:
         event = json.loads(body)
         self._count += 1
         received = Received(
             self._count, contract, event["id"], event["stream"], event["seq"], event["payload"]["key"],
             digest_json(event["payload"]), hashlib.sha256(body).hexdigest()[:32],
-            time.time_ns() // 1_000_000, time.monotonic_ns(), life,
+            time.time_ns() // 1_000_000, time.monotonic_ns(), life, token,
         )  # fmt: skip
         self._book.write(received)
         return received
@@ -78,6 +78,12 @@ def _sender(headers: list[str]) -> int:
     agents = [text for text in headers if text.lower().startswith("user-agent:")]
     life = re.search(r"life-(\d+)", agents[0]) if agents else None
     return NOBODY if life is None else int(life[1])
+
+
+def _lease(headers: list[str]) -> int | None:
+    """The token of the lease it was sent under."""
+    told = [text.partition(":")[2] for text in headers if text.lower().startswith(f"{LEASE_HEADER.lower()}:")]
+    return int(told[0]) if told else None
 
 
 async def _reply(writer: asyncio.StreamWriter, answer: str) -> bool:

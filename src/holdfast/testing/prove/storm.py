@@ -14,11 +14,8 @@ from holdfast.testing.prove.fleet import DAEMONS, Fleet
 from holdfast.testing.prove.processes import wait_until
 from holdfast.testing.prove.records import BLOCKED, Killed, Struck
 from holdfast.testing.prove.server import OwnServer
+from holdfast.testing.prove.strikes import BACKEND, DAEMON, KINDS, OF_THE_SERVER, POSTMASTER, STOPPED, TERMINATED
 
-DAEMON, BACKEND, POSTMASTER = "daemon killed", "backend killed", "postmaster killed"
-TERMINATED, STOPPED = "sessions terminated", "daemon stopped"
-KINDS = {DAEMON: 30, STOPPED: 20, TERMINATED: 20, BACKEND: 18, POSTMASTER: 12}
-OF_THE_SERVER = (BACKEND, POSTMASTER)
 PAUSE_S = 1.0
 STORM_S = 1.2
 LOOK_S = 0.25
@@ -37,10 +34,12 @@ def now() -> Now:
 
 
 class Storm:
-    """Strikes a fleet. The server's own processes are killed only where the server is ours."""
+    """Strikes a fleet. The server's own processes are killed only where the server is ours. `only`: one kind alone."""
 
-    def __init__(self, fleet: Fleet, server: OwnServer | None, rounds: int, say: Callable[[str], None]) -> None:
-        self._fleet, self._server, self._rounds, self._say = fleet, server, rounds, say
+    def __init__(
+        self, fleet: Fleet, server: OwnServer | None, rounds: int, say: Callable[[str], None], only: str | None = None
+    ) -> None:
+        self._fleet, self._server, self._rounds, self._say, self._only = fleet, server, rounds, say, only
         self._chance = random.Random(fleet.plan.seed)
         self._strikes = {
             DAEMON: self._kill_daemon, STOPPED: self._stop_daemon, TERMINATED: self._terminate,
@@ -62,7 +61,9 @@ class Storm:
 
     def _kinds(self) -> list[str]:
         """Every kind at least once if there are rounds enough, then by weight; in an order drawn from the seed."""
-        weights = {kind: weight for kind, weight in KINDS.items() if self._server or kind not in OF_THE_SERVER}
+        wished = {self._only} if self._only is not None else KINDS.keys()
+        usable = KINDS.keys() if self._server else KINDS.keys() - OF_THE_SERVER
+        weights = {kind: weight for kind, weight in KINDS.items() if kind in usable and kind in wished}
         kinds = list(weights)[: self._rounds]
         kinds += self._chance.choices(list(weights), list(weights.values()), k=self._rounds - len(kinds))
         self._chance.shuffle(kinds)
@@ -71,13 +72,13 @@ class Storm:
     def _kill_daemon(self) -> None:
         """SIGKILL, a look at what it left, and the next life."""
         fleet, number = self._fleet, self._chance.randrange(DAEMONS)
-        daemon, life = fleet.daemons[number], fleet.lives[number]
+        daemon, life, began = fleet.daemons[number], fleet.lives[number], now()
         daemon.kill()
         killed_ns = time.monotonic_ns()
         seen = fleet.database.glance(daemon.pid)
         doing = fleet.watch.doing(life, number, seen.leased, seen.unrouted)
         fleet.watch.forget(life)
-        fleet.book.write(Killed(life, DAEMON, None, len(seen.leased), seen.due, killed_ns, doing))
+        fleet.book.write(Killed(life, DAEMON, None, len(seen.leased), seen.due, killed_ns, doing, began.ms))
         waited = self._chance.random() < 0.6
         fleet.start(number, waited=waited)
         if waited:

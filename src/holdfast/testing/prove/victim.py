@@ -1,9 +1,9 @@
 """The daemon itself, with a name tag, and perhaps a probe in its store: it kills itself at the n-th passing of a point.
 
 The campaign tells it by environment: `HOLDFAST_PROVE_LIFE=12` is its number, which its requests carry in their
-`User-Agent`; `…_TAG` names its connections to PostgreSQL; `…_LEASE_MS` shortens its leases, so that a stop of a few
-seconds outlives them. `…_CRASH=before_commit:57` names a point and a passing, `…_NOTE` the book it then writes its last
-line to; `…_FAULT` puts a known fault into it.
+`User-Agent`, and in a header the token of their lease; `…_TAG` names its connections to PostgreSQL; `…_LEASE_MS`
+shortens its leases, so that a stop of a few seconds outlives them. `…_CRASH=before_commit:57` names a point and a
+passing, `…_NOTE` the book it then writes its last line to; `…_FAULT` puts a known fault into it.
 """
 
 from __future__ import annotations
@@ -13,16 +13,20 @@ import logging
 import os
 import signal
 import sys
+from contextvars import ContextVar
 from pathlib import Path
+from typing import Any
 
 import holdfast.daemon.wiring as wiring_module
 import holdfast.egress.engine as engine_module
 from holdfast import __version__
 from holdfast.daemon.run import run_daemon
+from holdfast.domain.delivery import Claim, Outcome
+from holdfast.egress.deliverers.webhook import WebhookDeliverer
 from holdfast.home import find_home
 from holdfast.ports import Probe, no_probe
 from holdfast.testing.prove.faults import put_in
-from holdfast.testing.prove.records import Book, Crashed
+from holdfast.testing.prove.records import LEASE_HEADER, Book, Crashed
 
 POINTS = ("begun", "before_commit", "after_commit")
 
@@ -52,6 +56,24 @@ def wear_tag(life: str, tag: str) -> None:
         setattr(session, "APPLICATION", tag)  # noqa: B010
 
 
+def show_leases() -> None:
+    """Let every request name the token of the lease it is sent under, so that nobody has to guess."""
+    token: ContextVar[int] = ContextVar("token")
+    deliver, post = WebhookDeliverer.deliver, WebhookDeliverer._post
+
+    async def deliver_named(self: WebhookDeliverer, claim: Claim) -> Outcome:
+        token.set(claim.token)
+        return await deliver(self, claim)
+
+    async def post_named(
+        self: WebhookDeliverer, session: Any, url: Any, headers: dict[str, str], *rest: Any
+    ) -> None:  # fmt: skip
+        await post(self, session, url, {**headers, LEASE_HEADER: str(token.get())}, *rest)
+
+    setattr(WebhookDeliverer, "deliver", deliver_named)  # noqa: B010
+    setattr(WebhookDeliverer, "_post", post_named)  # noqa: B010
+
+
 def told(name: str) -> str:
     return os.environ.get(f"HOLDFAST_PROVE_{name}", "")
 
@@ -67,6 +89,7 @@ def main() -> int:
     if lease_ms := told("LEASE_MS"):
         engine_module.LEASE_MS.update(dict.fromkeys(engine_module.LEASE_MS, int(lease_ms)))
     wear_tag(told("LIFE"), told("TAG"))
+    show_leases()
     return asyncio.run(run_daemon(find_home(), None, 0, None, lambda text: None, probe))
 
 

@@ -18,10 +18,13 @@ from holdfast.egress.engine import describe
 from holdfast.home import shown_url
 from holdfast.testing.prove.campaign import Campaign
 from holdfast.testing.prove.checker import check
+from holdfast.testing.prove.evidence import Evidence
 from holdfast.testing.prove.faults import FAULTS
+from holdfast.testing.prove.keeping import write_stories
 from holdfast.testing.prove.pooled import Say, cut_power_often, kill_mutants, run_schedules
 from holdfast.testing.prove.report import Report
 from holdfast.testing.prove.scene import Plan, Scene
+from holdfast.testing.prove.strikes import OF_THE_SERVER
 from holdfast.testing.prove.table import Proof
 
 FAULTY_DRAIN_S = 10.0
@@ -51,12 +54,17 @@ SIZES = {
 
 @dataclass(frozen=True)
 class Wish:
-    """What is to be proven: how much, from which seed, on which kind of store, and perhaps with a fault put in."""
+    """What is to be proven: how much, from which seed, on which kind of store, and perhaps with a fault put in.
+
+    `only`: this kind of trouble on PostgreSQL and no other. `server`: this version of PostgreSQL, not the newest.
+    """
 
     size: Size
     seed: int
     store: str | None = None
     fault: str | None = None
+    only: str | None = None
+    server: str | None = None
 
     @property
     def sqlite(self) -> bool:
@@ -95,6 +103,10 @@ def check_store(wish: Wish) -> None:
     """Refuse a store that cannot be had before anything is begun."""
     if not (wish.sqlite or wish.postgres):
         raise BadInput("--store takes sqlite:///PATH or postgresql://USER@HOST/DATABASE")
+    if wish.store is not None and wish.only in OF_THE_SERVER:
+        raise BadInput(f"--only {wish.only!r} strikes the server itself, which is done only to one of our own")
+    if wish.server is not None:
+        _check_server(wish.server)
     if wish.store is None:
         return
     if wish.sqlite:
@@ -111,6 +123,13 @@ def check_store(wish: Wish) -> None:
         place.rows("SELECT 1")
     except Exception as error:
         raise StoreError(f"{shown_url(wish.store)} cannot be reached: {describe(error)}") from error
+
+
+def _check_server(version: str) -> None:
+    from holdfast.testing.prove.server import find_programs
+
+    if find_programs(version) is None:
+        raise NotFound(f"--server: no PostgreSQL {version} was found here")
 
 
 @contextmanager
@@ -141,7 +160,14 @@ def _kill_on_sqlite(wish: Wish, root: Path, say: Say) -> Report:
     if wish.fault in FAULTS:
         plan = Plan(wish.seed, drain_s=FAULTY_DRAIN_S, fault=wish.fault)
     evidence = Campaign(Scene(root, plan), wish.size.kills, say).run()
-    return Report(evidence, check(evidence), wish.seed, time.monotonic() - began_s)
+    return _judge(evidence, wish, root, began_s)
+
+
+def _judge(evidence: Evidence, wish: Wish, root: Path, began_s: float) -> Report:
+    report = Report(evidence, check(evidence), wish.seed, time.monotonic() - began_s)
+    if not report.ok:
+        write_stories(report, root)
+    return report
 
 
 def _trouble_on_postgres(wish: Wish, root: Path, proof: Proof, say: Say) -> None:
@@ -155,7 +181,7 @@ def _trouble_on_postgres(wish: Wish, root: Path, proof: Proof, say: Say) -> None
     with ExitStack() as stack:
         if wish.store is not None:
             server, url = None, wish.store
-        elif (programs := find_programs()) is not None:
+        elif (programs := find_programs(wish.server)) is not None:
             server = stack.enter_context(OwnServer(programs))
             url = server.url
         else:
@@ -164,6 +190,8 @@ def _trouble_on_postgres(wish: Wish, root: Path, proof: Proof, say: Say) -> None
             return
         if wish.size.rounds:
             proof.postgres = _storm(wish, root, url, server, say)
+            if not proof.postgres.ok and server is not None:
+                shutil.copyfile(server.log, root / "server.log")
         if wish.size.writer_s:
             _write(wish, url, proof, say)
 
@@ -182,8 +210,8 @@ def _storm(wish: Wish, root: Path, url: str, server: object, say: Say) -> Report
     if wish.fault is not None:
         plan = FleetPlan(wish.seed, drain_s=FAULTY_DRAIN_S, fault=wish.fault)
     fleet = Fleet(root, plan, with_schema(url, _schema()))
-    evidence = Storm(fleet, own, wish.size.rounds, say).run()
-    return Report(evidence, check(evidence), wish.seed, time.monotonic() - began_s)
+    evidence = Storm(fleet, own, wish.size.rounds, say, wish.only).run()
+    return _judge(evidence, wish, root, began_s)
 
 
 def _write(wish: Wish, url: str, proof: Proof, say: Say) -> None:

@@ -58,6 +58,12 @@ UPDATE holdfast.owners SET ended_at = NULL WHERE id = $1;
 UPDATE holdfast.owners o SET ended_at = $1 WHERE o.id <> $2 AND o.ended_at IS NULL
   AND o.id NOT IN (SELECT holdfast.owners_alive());
 
+-- name: owners_missing
+-- Those that hold leases and give no sign of life.
+SELECT h.owner, o.pid, o.boot_id
+FROM (SELECT DISTINCT owner FROM holdfast.ready WHERE token IS NOT NULL) h LEFT JOIN holdfast.owners o ON o.id = h.owner
+WHERE h.owner NOT IN (SELECT holdfast.owners_alive());
+
 -- name: owner_forget
 DELETE FROM holdfast.owners WHERE ended_at < $1
   AND id NOT IN (SELECT owner FROM holdfast.ready WHERE owner IS NOT NULL)
