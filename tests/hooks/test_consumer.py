@@ -12,7 +12,7 @@ import pytest
 from holdfast.daemon.config import load_config
 from holdfast.daemon.wiring import House as DaemonHouse
 from holdfast.domain.delivery import Claim, Outcome
-from holdfast.domain.errors import BadConfig
+from holdfast.domain.errors import BadConfig, StoreFull
 from holdfast.domain.event import new_event
 from holdfast.domain.hook import EVENT_TYPES
 from holdfast.domain.lifecycle import Last
@@ -252,6 +252,29 @@ async def test_a_record_whose_import_was_cut_off_is_not_told_twice(house: House)
     await house.settle()
     assert (await house.types("session:claude-s1")).count("agent.agent_stop") == 1
     assert json.loads(kept.partition(b"\n")[0])["kind"] == "hook"
+
+
+async def test_what_the_store_could_not_take_at_first_is_no_later_for_it(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A late hook changes no state: one that only had to wait for room on the disk must not count as late."""
+    append = house.store.events.append
+
+    async def full(events: Any) -> Any:
+        monkeypatch.setattr(house.store.events, "append", append)
+        raise StoreFull("the disk is full")
+
+    monkeypatch.setattr(house.store.events, "append", full)
+    house.hook(claude("UserPromptSubmit", prompt="Go"))
+    house.hook(claude("Stop", last_assistant_message="Done."))
+    house.hook(claude("Notification", message="Well?", notification_type="permission_prompt"))
+    with pytest.raises(StoreFull):
+        await house.importer.tick()
+    await house.settle()
+    session = await house.session("claude-s1")
+    assert (session.state, session.last_answer) == (SessionState.WAITING, "Done.")
+    events = await house.store.events.read("session:claude-s1", 0, 10)
+    assert not [event for event in events if "spool_late" in event.properties]
 
 
 def test_an_applications_handler_cannot_take_the_place_of_ours(tmp_path: Path) -> None:

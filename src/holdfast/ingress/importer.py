@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import re
@@ -24,6 +25,7 @@ from holdfast.store.base import Events
 POLL_S = 1.0
 BATCH_MAX = 200
 BATCH_BYTES_MAX = 8 * 1024 * 1024
+GIVE_WAY = 20  # so many records take about as long as one delivery: a noisy spool keeps nobody else waiting for more
 RAW_MAX = 4000
 
 _ID = re.compile(r"evt_[A-Za-z0-9_-]{1,76}")
@@ -106,9 +108,21 @@ class SpoolImport:
 
     async def _import(self, places: list[Place]) -> None:
         """Append all that can be read, then take the files away: the good ones are removed, the bad ones set aside."""
+        newest = self._newest
+        try:
+            bad = await self._append(places)
+        except BaseException:  # they come again, and are no later than they were
+            self._newest = newest
+            raise
+        self._take_away(places, bad)
+
+    async def _append(self, places: list[Place]) -> set[str]:
+        """Those that could not be appended, by name."""
         read: dict[Place, NewEvent] = {}
         bad: set[str] = set()
-        for place in places:
+        for number, place in enumerate(places, 1):
+            if number % GIVE_WAY == 0:
+                await asyncio.sleep(0)
             try:
                 event = self._read(place)
             except (HoldfastError, OSError) as error:
@@ -125,7 +139,7 @@ class SpoolImport:
             raise
         except HoldfastError:
             bad |= await self._one_by_one(read)
-        self._take_away(places, bad)
+        return bad
 
     def _once(self, read: dict[Place, NewEvent]) -> dict[Place, NewEvent]:
         """Without the second of two hooks that tell of one thing, as a CLI with two kinds of hooks sends them."""
@@ -170,7 +184,10 @@ class SpoolImport:
         return True
 
     def _take_away(self, places: list[Place], bad: set[str]) -> None:
-        """A rename, not a copy: at no moment is a bad record in neither place."""
+        """A rename, not a copy: at no moment is a bad record in neither place.
+
+        The folder is not synced for those that are stored: should they come back, their ids are known.
+        """
         kept, stuck = self._folder / "rejected", None
         for place in places:
             path = self._folder / place.name
@@ -185,7 +202,8 @@ class SpoolImport:
                 pass
             except OSError as error:
                 stuck = error
-        sync_folder(self._folder)
+        if bad:
+            sync_folder(self._folder)
         self.imported += len(places)
         if stuck is not None:
             raise stuck
