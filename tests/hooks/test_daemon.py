@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +14,7 @@ import pytest
 
 from daemon import Daemon, run_cli
 from hooks import claude, drop_hook, write_hook
+from receiving import Receiver, silent
 
 sys.path.insert(0, str(Path(__file__).parent))
 from replay import Book, check, check_ends, drain, read_book, run, script
@@ -44,6 +48,55 @@ def test_a_wrong_event_type_in_the_settings_names_itself(tmp_path: Path) -> None
     said = run_cli(home, "up", "--port", "0")
     assert said.code == 1
     assert "sessions.events names 'agent_stopp'" in said.err
+
+
+AGENT = """
+import json, os, signal, subprocess, sys
+words = json.loads(sys.argv[1])
+for line in sys.argv[2:-1]:
+    subprocess.run(words, input=line.encode(), check=True)
+last = subprocess.Popen(words, stdin=subprocess.PIPE)
+last.stdin.write(sys.argv[-1].encode()[:40])
+last.stdin.flush()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_an_agent_killed_in_the_middle_leaves_a_session_that_can_be_resumed_and_closed(tmp_path: Path) -> None:
+    """It dies at work, with half a hook said. Nothing tells that it is over, so its session stays as it was last."""
+    hooks = [
+        claude("SessionStart", source="startup"),
+        claude("UserPromptSubmit", prompt="Go"),
+        claude("SubagentStart", agent_id="a1", agent_type="Explore"),
+        claude("PreToolUse", tool_name="Bash"),
+        claude("PostToolUse", tool_name="Bash"),
+    ]
+    with Daemon(tmp_path / "home") as daemon:
+        receiver = Receiver(daemon.home)
+        words = json.dumps([*receiver.command, "--agent", "claude"])
+        done = subprocess.run([sys.executable, "-c", AGENT, words, *map(json.dumps, hooks)], env=receiver.env)
+        assert done.returncode == -signal.SIGKILL
+        daemon.wait_for("/api/events?type=error.error", lambda page: page["items"] != [])
+        drain(daemon)
+        left = daemon.cli("sessions", "show", "s1", "--json").json
+        assert (left["state"], left["last_prompt"], left["facts"]["tool"]) == ("working", "Go", "Bash")
+        assert left["facts"]["subagents"] == {"a1": "Explore"}
+
+        def feed(payload: dict[str, Any]) -> dict[str, Any]:
+            assert silent(receiver("--agent", "claude", stdin=json.dumps(payload).encode()))
+            drain(daemon)
+            shown: dict[str, Any] = daemon.request("GET", "/api/sessions/claude-s1")[1]
+            return shown
+
+        resumed = feed(claude("SessionStart", source="resume"))
+        assert (resumed["state"], resumed["last_prompt"]) == ("initializing", "Go")
+        assert not {"tool", "subagents"} & resumed["facts"].keys()
+        assert daemon.cli("sessions", "close", "s1", "--json").json["state"] == "closed"
+        assert feed(claude("Stop", last_assistant_message="late"))["state"] == "closed"
+        assert feed(claude("UserPromptSubmit", prompt="Again"))["state"] == "working"
+        book = book_of(daemon)
+        receiver.clean()
+    assert [type for type, _ in book.lives("claude-s1")] == ["session.started", "session.closed", "session.started"]
 
 
 @pytest.mark.slow
