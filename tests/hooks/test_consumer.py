@@ -277,6 +277,40 @@ async def test_what_the_store_could_not_take_at_first_is_no_later_for_it(
     assert not [event for event in events if "spool_late" in event.properties]
 
 
+async def test_a_hook_is_not_late_because_another_session_was_quicker(house: House) -> None:
+    """Two receivers at once: the one that began first is held up by the disk, and ends last."""
+    house.hook(claude("UserPromptSubmit", "slow", prompt="First"))
+    await house.settle()
+    house.hook(claude("UserPromptSubmit", "slow", prompt="Second"))
+    (held,) = house.spool.iterdir()
+    hidden = held.rename(held.with_name("." + held.name))
+    house.hook(claude("Stop", "quick"))
+    await house.settle()
+    hidden.rename(held)
+    await house.settle()
+    assert (await house.session("claude-slow")).last_prompt == "Second"
+
+
+async def test_a_hook_is_late_behind_a_later_one_of_its_own_session(house: House) -> None:
+    house.hook(claude("UserPromptSubmit", prompt="Go"))
+    (held,) = house.spool.iterdir()
+    hidden = held.rename(held.with_name("." + held.name))
+    house.hook(claude("Stop", last_assistant_message="Done."))
+    await house.settle()
+    hidden.rename(held)
+    await house.settle()
+    session = await house.session("claude-s1")
+    assert (session.state, session.last_prompt, session.last_answer) == (SessionState.IDLE, "Go", "Done.")
+
+
+async def test_only_so_many_streams_are_remembered(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.ingress.importer.STREAMS_MAX", 3)
+    for number in range(5):
+        house.hook(claude("Stop", f"s{number}"))
+        await house.settle()
+    assert list(house.importer._newest) == [f"session:claude-s{number}" for number in (2, 3, 4)]
+
+
 def test_an_applications_handler_cannot_take_the_place_of_ours(tmp_path: Path) -> None:
     store = open_store(f"sqlite:///{tmp_path}/any.db")
     with pytest.raises(BadConfig, match="'sessions' is the house's own"):
