@@ -1,7 +1,8 @@
 """From the receiver's exit to the session's row, as anybody reads it: alone, and beside a session that makes noise.
 
-Every hook is sent by a receiver in a process of its own, the one that `hooks install` would choose here. The noise is
-written into the spool as receivers write it, as fast as one process can.
+Every hook is sent by a receiver in a process of its own, the one that `hooks install` would choose here; an agent waits
+for it before it sends the next. A noisy agent of another home, which no daemon keeps, shows what of the difference is
+the machine's.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from benchmarks.receiver import daemon, prepare, reap, start
 from benchmarks.server import Server
 from benchmarks.sizes import Sizes
 from holdfast.ingress.hook.program import find_program
-from holdfast.ingress.spool import poke, write_record
 
 PATIENCE_S = 30.0
 PAUSE_S = 0.01
@@ -76,6 +76,7 @@ def measure(book: Book, folder: Path, server: Server | None, sizes: Sizes) -> No
                 for _ in range(WARM):
                     sessions.send()
                 _add(book, "alone", [_send(sessions) for _ in range(sizes.hooks)])
+                _add(book, "beside noise elsewhere", _beside_noise(Path(name) / "elsewhere", sessions, sizes.noise))
                 _add(book, "beside noise", _beside_noise(home, sessions, sizes.noise))
             finally:
                 sessions.close()
@@ -109,17 +110,13 @@ def _beside_noise(home: Path, sessions: Sessions, noise: int) -> list[float]:
 
 
 def make_noise(home: Path, count: int) -> None:
-    """Tools at work in one session, one after another, each record as durable as a receiver's."""
+    """Tools at work in one session, one after another."""
+    env, program, payload = prepare(home), [*find_program(), "--agent", "claude"], home.parent / "noise"
     for number in range(count):
-        name, tool = ("PostToolUse", "PreToolUse")[number % 2 == 0], ("Bash", "Read", "Edit")[number // 2 % 3]
+        name, tool = ("PreToolUse", "PostToolUse")[number % 2], ("Bash", "Read", "Edit")[number // 2 % 3]
         said = {"session_id": "noisy", "cwd": "/", "hook_event_name": name, "tool_name": tool, "number": number}
-        header = {
-            "v": 1, "kind": "hook", "id": f"evt_{time.time_ns():x}{os.urandom(8).hex()}", "agent": "claude",
-            "event": None, "received_at": time.time_ns() // 1_000_000, "cwd": "/", "pane": None, "tmux": None,
-            "pid": os.getpid(), "ppid": os.getppid(), "truncated": None, "cut": None, "via": "stdin",
-        }  # fmt: skip
-        write_record(home / "spool", header, json.dumps(said).encode())
-        poke(home / "holdfast.sock")
+        payload.write_text(json.dumps(said))
+        reap([start(program, env, payload)])
 
 
 if __name__ == "__main__":

@@ -234,13 +234,13 @@ def _agents(book: Book) -> str:
             for state in states for part in ("p50", "p99")]  # fmt: skip
     rows.append(("many at once, all of them", *[cell(book, f"receiver.crowd.{form}") for form in forms]))
     hooks = [(name, *[cell(book, f"hooks.{name}.{part}") for part in ("p50", "p99", "count")])
-             for name in ("alone", "beside noise")]  # fmt: skip
+             for name in ("alone", "beside noise elsewhere", "beside noise")]  # fmt: skip
     if all(text == "–" for row in (*rows, *hooks) for text in row[1:]):
         return ""
     return (
         "## Hooks of agents\n\nA receiver from its start to its exit, beside the barest programs there are, in turn. "
-        "Then from its exit until the row of its session shows what it brought, in 20 quiet sessions: alone, and while "
-        "another session spools tool events as fast as one process can.\n\n"
+        "Then from its exit until the row of its session shows what it brought, in 20 quiet sessions: alone; while an "
+        "agent sends tool events without a pause to a home that no daemon keeps; and while it sends them here.\n\n"
         + table(("", "/bin/true", "bare interpreter", "receiver in Python", "fast path"), rows)
         + "\n\n"
         + table(("exit to row", "p50", "p99", "hooks"), hooks)
