@@ -7,6 +7,7 @@ import json
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,28 @@ def test_a_wrong_event_type_in_the_settings_names_itself(tmp_path: Path) -> None
     said = run_cli(home, "up", "--port", "0")
     assert said.code == 1
     assert "sessions.events names 'agent_stopp'" in said.err
+
+
+def test_agents_side_by_side_do_not_hold_each_other_for_late(tmp_path: Path) -> None:
+    """Their receivers overtake each other all the time; each agent waits for its own."""
+    with Daemon(tmp_path / "home") as daemon, ThreadPoolExecutor(8) as threads:
+        receiver = Receiver(daemon.home)
+
+        def live(session: str) -> None:
+            for turn in range(4):
+                for payload in (
+                    claude("UserPromptSubmit", session, prompt=f"ask {turn}"),
+                    claude("Stop", session, last_assistant_message=f"did {turn}"),
+                ):
+                    assert silent(receiver("--agent", "claude", stdin=json.dumps(payload).encode()))
+
+        list(threads.map(live, [f"s{number}" for number in range(8)]))
+        book = book_of(daemon)
+        receiver.clean()
+    assert len(book.sessions) == 8
+    for session, row in book.sessions.items():
+        assert (row["state"], row["last_prompt"], row["last_answer"]) == ("idle", "ask 3", "did 3")
+        assert not [event for event in book.streams[session] if "spool_late" in event.properties]
 
 
 AGENT = """
