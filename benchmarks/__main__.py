@@ -20,7 +20,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks import growth, latency, machine, page, postgres, publish, sqlite
+from benchmarks import growth, hooks, latency, machine, page, postgres, publish, receiver, sqlite
 from benchmarks.measure import Book, say
 from benchmarks.orders import CACHE, ROOT
 from benchmarks.server import SETTINGS, Server, running
@@ -48,6 +48,8 @@ PARTS: dict[str, tuple[Part, tuple[str, ...]]] = {
     "streams": (growth.measure_streams, ("streams.",)),
     "payload": (growth.measure_payload, ("payload.",)),
     "backlog": (growth.measure_backlog, ("backlog.", "claim.")),
+    "receiver": (receiver.measure, ("receiver.",)),
+    "hooks": (hooks.measure, ("hooks.",)),
 }
 GROUPS = {"growth": ("streams", "payload", "backlog")}
 

@@ -38,7 +38,7 @@ class Goal:
 
 
 def goals() -> list[Goal]:
-    return [*_sqlite(), *_postgres(), *_latency(), *_restart()]
+    return [*_sqlite(), *_postgres(), *_latency(), *_restart(), *_agents()]
 
 
 def _sqlite() -> list[Goal]:
@@ -88,6 +88,28 @@ def _restart() -> list[Goal]:
         Goal(f"P10 {store}", f"{shown}: first delivery after a start with a backlog", 1.0, "s", False,
              median(f"restart.{store}"))
         for store, shown in (("sqlite", "SQLite"), ("postgres", "PostgreSQL"))
+    ]  # fmt: skip
+
+
+def _agents() -> list[Goal]:
+    made = []
+    for state in ("up", "down", "busy"):
+        for form, shown, bare, bound in (("python", "in Python", "bare", 1.3), ("fast", "fast path", "true", 6.0)):
+            of, told = f"receiver.{state}.{form}", f"receiver, {shown}, daemon {state}"
+            beside = "/bin/true" if bare == "true" else "a bare interpreter"
+            made += [
+                Goal(f"P1 {form} {state}", f"{told}: p50, to {beside}", bound, "×", False,
+                     ratio(f"{of}.p50", f"receiver.{state}.{bare}.p50")),
+                Goal(f"P1 {form} {state} tail", f"{told}: p99 to p50", 3.0, "×", False,
+                     ratio(f"{of}.p99", f"{of}.p50")),
+            ]  # fmt: skip
+    return [
+        *made,
+        Goal("P1 crowd", "receivers in Python at once, to as many bare interpreters", 1.5, "×", False,
+             ratio("receiver.crowd.python", "receiver.crowd.bare")),
+        Goal("hooks p50", "receiver's exit to session row, p50", 20, "ms", False, median("hooks.alone.p50")),
+        Goal("hooks noise", "the same beside a noisy session, p99, to p99 alone", 2.0, "×", False,
+             ratio("hooks.beside noise.p99", "hooks.alone.p99")),
     ]  # fmt: skip
 
 

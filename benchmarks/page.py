@@ -29,6 +29,7 @@ def write(book: Book, page: Path) -> None:
         _backlog(book, plots),
         _paths(book, "streams", "Streams", "streams"),
         _paths(book, "payload", "Payload", "bytes"),
+        _agents(book),
         _missing(book),
         _method(book),
     ]
@@ -224,6 +225,26 @@ def _paths(book: Book, part: str, title: str, unit: str) -> str:
         "three; memory is the peak of the process.\n\n"
     )
     return f"## {title}\n\n{said}" + table(("store", unit, *columns), rows)
+
+
+def _agents(book: Book) -> str:
+    """What hooks cost the agent, and when their sessions show them."""
+    states, forms = ("up", "down", "busy"), ("true", "bare", "python", "fast")
+    rows = [(f"daemon {state}, {part}", *[cell(book, f"receiver.{state}.{form}.{part}") for form in forms])
+            for state in states for part in ("p50", "p99")]  # fmt: skip
+    rows.append(("many at once, all of them", *[cell(book, f"receiver.crowd.{form}") for form in forms]))
+    hooks = [(name, *[cell(book, f"hooks.{name}.{part}") for part in ("p50", "p99", "count")])
+             for name in ("alone", "beside noise elsewhere", "beside noise")]  # fmt: skip
+    if all(text == "–" for row in (*rows, *hooks) for text in row[1:]):
+        return ""
+    return (
+        "## Hooks of agents\n\nA receiver from its start to its exit, beside the barest programs there are, in turn. "
+        "Then from its exit until the row of its session shows what it brought, in 20 quiet sessions: alone; while an "
+        "agent sends tool events without a pause to a home that no daemon keeps; and while it sends them here.\n\n"
+        + table(("", "/bin/true", "bare interpreter", "receiver in Python", "fast path"), rows)
+        + "\n\n"
+        + table(("exit to row", "p50", "p99", "hooks"), hooks)
+    )
 
 
 def _missing(book: Book) -> str:

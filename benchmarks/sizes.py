@@ -21,6 +21,11 @@ class Sizes:
     restart: int = 100_000
     backlog_part: int = 10_000
     streams_events: int = 100_000
+    starts: int = 200
+    crowd: int = 100
+    crowds: int = 3
+    hooks: int = 300
+    noise: int = 5000
     backlogs: dict[str, tuple[int, ...]] = field(
         default_factory=lambda: {"sqlite": (10_000, 1_000_000, 5_000_000), "postgres": (10_000, 100_000, 1_000_000)}
     )
@@ -56,6 +61,11 @@ QUICK = Sizes(
     restart=2000,
     backlog_part=2000,
     streams_events=2000,
+    starts=30,
+    crowd=20,
+    crowds=2,
+    hooks=50,
+    noise=200,
     backlogs={"sqlite": (10_000, 50_000), "postgres": (10_000, 50_000)},
     streams=(100, 2000),
     payloads={100: 1000, 1000: 1000, 100_000: 100},

@@ -45,7 +45,14 @@ class Book(NamedTuple):
     def told(self, session: str) -> list[tuple[str, Any]]:
         """What was told of what may never be dropped, in order."""
         told = ("agent.user_prompt_submit", "agent.agent_stop", "agent.notification", "error.error")
-        return [(event.type, event.payload) for event in self.streams[session] if event.type in told]
+        return self._of(session, told)
+
+    def lives(self, session: str) -> list[tuple[str, Any]]:
+        """When it began and ended, each as often as that was told."""
+        return self._of(session, ("session.started", "session.closed"))
+
+    def _of(self, session: str, types: tuple[str, ...]) -> list[tuple[str, Any]]:
+        return [(event.type, event.payload) for event in self.streams[session] if event.type in types]
 
 
 def script(events: int, sessions: int, seed: int) -> list[Record]:
@@ -72,6 +79,9 @@ def _life(session: str, chance: random.Random) -> Iterator[dict[str, Any]]:
         else:
             background = [{"id": "b1"}] if chance.random() < 0.2 else []
             yield claude("Stop", session, last_assistant_message=f"{session} did {turn}", background_tasks=background)
+        if chance.random() < 0.05:
+            yield claude("SessionEnd", session, reason="prompt_input_exit")
+            yield claude("SessionStart", session, source="resume")
 
 
 def replay(home: Path, records: list[Record], kills: int, seed: int) -> tuple[Book, int]:
@@ -143,6 +153,7 @@ def check(records: list[Record], calm: Book, killed: Book) -> None:
     assert killed.sessions == calm.sessions
     for session in calm.sessions:
         assert killed.told(session) == calm.told(session)
+        assert killed.lives(session) == calm.lives(session)
 
 
 def check_ends(book: Book) -> None:

@@ -12,7 +12,7 @@ import pytest
 from holdfast.daemon.config import load_config
 from holdfast.daemon.wiring import House as DaemonHouse
 from holdfast.domain.delivery import Claim, Outcome
-from holdfast.domain.errors import BadConfig
+from holdfast.domain.errors import BadConfig, StoreFull
 from holdfast.domain.event import new_event
 from holdfast.domain.hook import EVENT_TYPES
 from holdfast.domain.lifecycle import Last
@@ -252,6 +252,63 @@ async def test_a_record_whose_import_was_cut_off_is_not_told_twice(house: House)
     await house.settle()
     assert (await house.types("session:claude-s1")).count("agent.agent_stop") == 1
     assert json.loads(kept.partition(b"\n")[0])["kind"] == "hook"
+
+
+async def test_what_the_store_could_not_take_at_first_is_no_later_for_it(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A late hook changes no state: one that only had to wait for room on the disk must not count as late."""
+    append = house.store.events.append
+
+    async def full(events: Any) -> Any:
+        monkeypatch.setattr(house.store.events, "append", append)
+        raise StoreFull("the disk is full")
+
+    monkeypatch.setattr(house.store.events, "append", full)
+    house.hook(claude("UserPromptSubmit", prompt="Go"))
+    house.hook(claude("Stop", last_assistant_message="Done."))
+    house.hook(claude("Notification", message="Well?", notification_type="permission_prompt"))
+    with pytest.raises(StoreFull):
+        await house.importer.tick()
+    await house.settle()
+    session = await house.session("claude-s1")
+    assert (session.state, session.last_answer) == (SessionState.WAITING, "Done.")
+    events = await house.store.events.read("session:claude-s1", 0, 10)
+    assert not [event for event in events if "spool_late" in event.properties]
+
+
+async def test_a_hook_is_not_late_because_another_session_was_quicker(house: House) -> None:
+    """Two receivers at once: the one that began first is held up by the disk, and ends last."""
+    house.hook(claude("UserPromptSubmit", "slow", prompt="First"))
+    await house.settle()
+    house.hook(claude("UserPromptSubmit", "slow", prompt="Second"))
+    (held,) = house.spool.iterdir()
+    hidden = held.rename(held.with_name("." + held.name))
+    house.hook(claude("Stop", "quick"))
+    await house.settle()
+    hidden.rename(held)
+    await house.settle()
+    assert (await house.session("claude-slow")).last_prompt == "Second"
+
+
+async def test_a_hook_is_late_behind_a_later_one_of_its_own_session(house: House) -> None:
+    house.hook(claude("UserPromptSubmit", prompt="Go"))
+    (held,) = house.spool.iterdir()
+    hidden = held.rename(held.with_name("." + held.name))
+    house.hook(claude("Stop", last_assistant_message="Done."))
+    await house.settle()
+    hidden.rename(held)
+    await house.settle()
+    session = await house.session("claude-s1")
+    assert (session.state, session.last_prompt, session.last_answer) == (SessionState.IDLE, "Go", "Done.")
+
+
+async def test_only_so_many_streams_are_remembered(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.ingress.importer.STREAMS_MAX", 3)
+    for number in range(5):
+        house.hook(claude("Stop", f"s{number}"))
+        await house.settle()
+    assert list(house.importer._newest) == [f"session:claude-s{number}" for number in (2, 3, 4)]
 
 
 def test_an_applications_handler_cannot_take_the_place_of_ours(tmp_path: Path) -> None:

@@ -1,18 +1,21 @@
-"""A real daemon and the spool before it: off and on again, under a burst, killed in the middle."""
+"""A real daemon and the spool before it: under a burst, killed in the middle."""
 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
+import signal
+import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from daemon import Daemon, run_cli
-from hooks import AT_MS, FILES, Life, claude, drop_hook, fixture, write_hook
+from hooks import claude, drop_hook, write_hook
+from receiving import Receiver, silent
 
 sys.path.insert(0, str(Path(__file__).parent))
 from replay import Book, check, check_ends, drain, read_book, run, script
@@ -20,48 +23,11 @@ from replay import Book, check, check_ends, drain, read_book, run, script
 from holdfast.domain.event import Event
 from holdfast.ingress.spool import poke
 
-NUMBERS = {name: number for number, name in enumerate(FILES, 1)}
-SHOWN = ("state", "cwd", "pane", "transcript", "title", "last_prompt", "last_answer", "facts")
-
-
-def folded(names: list[str]) -> dict[str, dict[str, Any]]:
-    """The sessions that these hooks make when each is taken in its turn, without any store. Each CLI has one."""
-    lives = {name.partition("/")[0]: Life() for name in names}
-    for name in names:
-        agent, told, body = fixture(name)
-        lives[agent].feed(json.loads(body), agent, event=told, received_at=AT_MS + NUMBERS[name])
-    sessions = [life.session for life in lives.values() if life.session is not None]
-    return {one.id: {name: getattr(one, name) for name in SHOWN} for one in sessions}
-
 
 def book_of(daemon: Daemon) -> Book:
     drain(daemon)
     daemon.stop()
     return asyncio.run(read_book(daemon.home))
-
-
-@pytest.mark.parametrize("up", [True, False], ids=["daemon up", "daemon off, then started"])
-def test_every_payload_is_there_in_order_and_once(tmp_path: Path, up: bool) -> None:
-    daemon = Daemon(tmp_path / "home")
-    if up:
-        daemon.start()
-    try:
-        for name, number in NUMBERS.items():
-            agent, told, body = fixture(name)
-            write_hook(daemon.home / "spool", number, agent, body, told)
-        if not up:
-            daemon.start()
-        drain(daemon)
-        assert daemon.request("GET", "/api/status")[1]["hooks"] == {"unlisted": 0, "repeated": 1}
-        book = book_of(daemon)
-    finally:
-        daemon.kill9()
-    once = [name for name in FILES if not name.startswith("codex/notify")]  # its turn ended with the Stop before it
-    ids = [[event.id for event in events if event.source == "hook"] for events in book.streams.values()]
-    assert sorted(itertools.chain(*ids)) == [f"evt_{NUMBERS[name]:032x}" for name in once]
-    assert all(stream == sorted(stream) for stream in ids)
-    check_ends(book)
-    assert book.sessions == folded(once)
 
 
 def test_what_is_not_listed_is_counted_in_status(tmp_path: Path) -> None:
@@ -83,6 +49,77 @@ def test_a_wrong_event_type_in_the_settings_names_itself(tmp_path: Path) -> None
     said = run_cli(home, "up", "--port", "0")
     assert said.code == 1
     assert "sessions.events names 'agent_stopp'" in said.err
+
+
+def test_agents_side_by_side_do_not_hold_each_other_for_late(tmp_path: Path) -> None:
+    """Their receivers overtake each other all the time; each agent waits for its own."""
+    with Daemon(tmp_path / "home") as daemon, ThreadPoolExecutor(8) as threads:
+        receiver = Receiver(daemon.home)
+
+        def live(session: str) -> None:
+            for turn in range(4):
+                for payload in (
+                    claude("UserPromptSubmit", session, prompt=f"ask {turn}"),
+                    claude("Stop", session, last_assistant_message=f"did {turn}"),
+                ):
+                    assert silent(receiver("--agent", "claude", stdin=json.dumps(payload).encode()))
+
+        list(threads.map(live, [f"s{number}" for number in range(8)]))
+        book = book_of(daemon)
+        receiver.clean()
+    assert len(book.sessions) == 8
+    for session, row in book.sessions.items():
+        assert (row["state"], row["last_prompt"], row["last_answer"]) == ("idle", "ask 3", "did 3")
+        assert not [event for event in book.streams[session] if "spool_late" in event.properties]
+
+
+AGENT = """
+import json, os, signal, subprocess, sys
+words = json.loads(sys.argv[1])
+for line in sys.argv[2:-1]:
+    subprocess.run(words, input=line.encode(), check=True)
+last = subprocess.Popen(words, stdin=subprocess.PIPE)
+last.stdin.write(sys.argv[-1].encode()[:40])
+last.stdin.flush()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_an_agent_killed_in_the_middle_leaves_a_session_that_can_be_resumed_and_closed(tmp_path: Path) -> None:
+    """It dies at work, with half a hook said. Nothing tells that it is over, so its session stays as it was last."""
+    hooks = [
+        claude("SessionStart", source="startup"),
+        claude("UserPromptSubmit", prompt="Go"),
+        claude("SubagentStart", agent_id="a1", agent_type="Explore"),
+        claude("PreToolUse", tool_name="Bash"),
+        claude("PostToolUse", tool_name="Bash"),
+    ]
+    with Daemon(tmp_path / "home") as daemon:
+        receiver = Receiver(daemon.home)
+        words = json.dumps([*receiver.command, "--agent", "claude"])
+        done = subprocess.run([sys.executable, "-c", AGENT, words, *map(json.dumps, hooks)], env=receiver.env)
+        assert done.returncode == -signal.SIGKILL
+        daemon.wait_for("/api/events?type=error.error", lambda page: page["items"] != [])
+        drain(daemon)
+        left = daemon.cli("sessions", "show", "s1", "--json").json
+        assert (left["state"], left["last_prompt"], left["facts"]["tool"]) == ("working", "Go", "Bash")
+        assert left["facts"]["subagents"] == {"a1": "Explore"}
+
+        def feed(payload: dict[str, Any]) -> dict[str, Any]:
+            assert silent(receiver("--agent", "claude", stdin=json.dumps(payload).encode()))
+            drain(daemon)
+            shown: dict[str, Any] = daemon.request("GET", "/api/sessions/claude-s1")[1]
+            return shown
+
+        resumed = feed(claude("SessionStart", source="resume"))
+        assert (resumed["state"], resumed["last_prompt"]) == ("initializing", "Go")
+        assert not {"tool", "subagents"} & resumed["facts"].keys()
+        assert daemon.cli("sessions", "close", "s1", "--json").json["state"] == "closed"
+        assert feed(claude("Stop", last_assistant_message="late"))["state"] == "closed"
+        assert feed(claude("UserPromptSubmit", prompt="Again"))["state"] == "working"
+        book = book_of(daemon)
+        receiver.clean()
+    assert [type for type, _ in book.lives("claude-s1")] == ["session.started", "session.closed", "session.started"]
 
 
 @pytest.mark.slow

@@ -247,6 +247,17 @@ def test_a_session_thought_to_be_continued_elsewhere_shows_that_it_lives(life: L
     assert life.feed(claude("PreToolUse", tool_name="Bash")).state is S.WORKING
 
 
+@pytest.mark.parametrize(("source", "left"), [("startup", False), ("resume", False), ("compact", True)])
+def test_what_a_killed_agent_left_under_way_is_gone_when_it_begins_again(life: Life, source: str, left: bool) -> None:
+    life.feed(claude("UserPromptSubmit", prompt="Go"))
+    life.feed(claude("SubagentStart", agent_id="a1", agent_type="Explore"))
+    life.feed(claude("PreToolUse", tool_name="Bash"))
+    session = life.feed(claude("SessionStart", source=source))
+    assert ("tool" in session.facts, "subagents" in session.facts) == (left, left)
+    assert "tool_started_at" in session.facts or not left
+    assert (session.last_prompt, session.facts["turns"]) == ("Go", 1)
+
+
 def test_a_closed_session_stays_closed_when_its_agent_ends(life: Life) -> None:
     session = life.feed(claude("Stop"))
     change, _ = advance(session, read_hook(stored(replaced_id(ending(session, "closed", "2026-11-15T22:00:00Z")))))

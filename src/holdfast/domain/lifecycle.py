@@ -208,6 +208,8 @@ def _by_type(session: Session | None, hook: Hook) -> dict[str, Any]:
     known = {} if session is None else session.facts
     tool = clip_text(hook.tool_name, WORD_MAX)
     match hook.event_type:
+        case "session_start" if hook.source != "compact":  # whatever was under way ended with the process before
+            return dict.fromkeys(("subagents", "tool", "tool_started_at", "tool_ended_at", "tool_ok"))
         case "user_prompt_submit":
             return {"turns": _count(known.get("turns")) + 1, "turn_started_at": hook.at, "turn_ended_at": None}
         case "agent_stop" | "error" if hook.subagent is None:

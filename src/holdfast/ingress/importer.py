@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import re
@@ -24,7 +25,12 @@ from holdfast.store.base import Events
 POLL_S = 1.0
 BATCH_MAX = 200
 BATCH_BYTES_MAX = 8 * 1024 * 1024
+GIVE_WAY = 20  # so many records take about as long as one delivery: a noisy spool keeps nobody else waiting for more
 RAW_MAX = 4000
+STREAMS_MAX = 10_000
+
+Moment = tuple[str, int]
+"""The boot, and the nanoseconds since it."""
 
 _ID = re.compile(r"evt_[A-Za-z0-9_-]{1,76}")
 
@@ -41,7 +47,8 @@ class SpoolImport:
 
     def __init__(self, folder: Path, events: Events, clock: Clock, hooks: Collection[str] = EVENT_TYPES) -> None:
         self._folder, self._events, self._clock, self._hooks = folder, events, clock, hooks
-        self._newest: tuple[str, int] | None = None
+        self._newest: dict[str | None, Moment] = {}  # by stream
+        self._newest_read: dict[str | None, Moment] = {}  # the same for what is read and not yet appended
         self.imported = 0
         self.rejected = 0
         self.unlisted = 0
@@ -106,9 +113,18 @@ class SpoolImport:
 
     async def _import(self, places: list[Place]) -> None:
         """Append all that can be read, then take the files away: the good ones are removed, the bad ones set aside."""
+        self._newest_read = {}  # what could not be appended comes again, and is no later for it
+        bad = await self._append(places)
+        self._note_newest()
+        self._take_away(places, bad)
+
+    async def _append(self, places: list[Place]) -> set[str]:
+        """Those that could not be appended, by name."""
         read: dict[Place, NewEvent] = {}
         bad: set[str] = set()
-        for place in places:
+        for number, place in enumerate(places, 1):
+            if number % GIVE_WAY == 0:
+                await asyncio.sleep(0)
             try:
                 event = self._read(place)
             except (HoldfastError, OSError) as error:
@@ -125,7 +141,7 @@ class SpoolImport:
             raise
         except HoldfastError:
             bad |= await self._one_by_one(read)
-        self._take_away(places, bad)
+        return bad
 
     def _once(self, read: dict[Place, NewEvent]) -> dict[Place, NewEvent]:
         """Without the second of two hooks that tell of one thing, as a CLI with two kinds of hooks sends them."""
@@ -170,7 +186,10 @@ class SpoolImport:
         return True
 
     def _take_away(self, places: list[Place], bad: set[str]) -> None:
-        """A rename, not a copy: at no moment is a bad record in neither place."""
+        """A rename, not a copy: at no moment is a bad record in neither place.
+
+        The folder is not synced for those that are stored: should they come back, their ids are known.
+        """
         kept, stuck = self._folder / "rejected", None
         for place in places:
             path = self._folder / place.name
@@ -185,26 +204,45 @@ class SpoolImport:
                 pass
             except OSError as error:
                 stuck = error
-        sync_folder(self._folder)
+        if bad:
+            sync_folder(self._folder)
         self.imported += len(places)
         if stuck is not None:
             raise stuck
 
     def _read(self, place: Place, late: bool | None = None) -> NewEvent | None:
         header, body = read_record(self._folder / place.name)
-        late = self._is_late(place) if late is None else late
+        event = self._event_of(header, body, late=bool(late))
+        if event is not None and late is None and self._is_late(place, event.stream):
+            return self._event_of(header, body, late=True)
+        return event
+
+    def _event_of(self, header: dict[str, Any], body: bytes, late: bool) -> NewEvent | None:
         if header["kind"] == "hook":
             return normalise(header, body, late, self._hooks)
         if header["kind"] != "event":
             raise BadInput(f"the spool record is of an unknown kind {show(header['kind'])}")
         return _event_of(header, body, late=late)
 
-    def _is_late(self, place: Place) -> bool:
-        """Older than one that was imported before it: it is appended all the same, and says so."""
+    def _is_late(self, place: Place, stream: str | None) -> bool:
+        """Older than one of its stream that was imported before it: it is appended all the same, and says so.
+
+        Others say nothing about it: of two writers at work at once, the one that began first may end last.
+        """
         here = (place.boot, place.since_boot_ns)
-        late = self._newest is not None and self._newest[0] == place.boot and here < self._newest
-        self._newest = here if self._newest is None or not late else self._newest
+        newest = self._newest_read.get(stream) or self._newest.get(stream)
+        late = newest is not None and newest[0] == place.boot and here < newest
+        if not late:
+            self._newest_read[stream] = here
         return late
+
+    def _note_newest(self) -> None:
+        """Those heard of last are remembered."""
+        for stream, moment in self._newest_read.items():
+            self._newest.pop(stream, None)
+            self._newest[stream] = moment
+        for stream in list(self._newest)[: max(0, len(self._newest) - STREAMS_MAX)]:
+            del self._newest[stream]
 
     def _reject(self, place: Place, error: HoldfastError | OSError) -> NewEvent:
         """Say as an event that contracts can ask for that something could not be imported."""
