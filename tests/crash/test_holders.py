@@ -73,6 +73,14 @@ def test_trouble_that_struck_somebody_else_or_came_later_is_not_the_cause() -> N
     assert [dict(one) for one in causes] == [{"lease ran out": 1}] * 2
 
 
+def test_of_two_troubles_the_later_one_kept_the_lease_from_being_renewed() -> None:
+    storm = Struck("sessions terminated", None, 9, 11, 11)
+    evidence = held()
+    assert dict(check(replace(evidence, struck=[*evidence.struck, storm])).duplicates.explained) == {
+        "daemon stopped": 1
+    }
+
+
 def test_a_lease_past_its_time_is_a_cause_by_itself() -> None:
     assert dict(check(replace(held(), struck=[])).duplicates.explained) == {"lease ran out": 1}
 

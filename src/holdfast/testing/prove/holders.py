@@ -98,11 +98,9 @@ def lost_because(evidence: Evidence, lease: Lease) -> str | None:
     """
     if lease.end != "run out" or lease.ended_ms is None:
         return None
-    for one in evidence.struck:
-        hit = one.life in (None, lease.life)
-        if hit and one.at_ms <= lease.ended_ms and lease.claimed_ms <= one.until_ms:
-            return one.kind
-    return RAN_OUT
+    mine = [one for one in evidence.struck if one.life in (None, lease.life)]
+    hits = [one for one in mine if one.at_ms <= lease.ended_ms and lease.claimed_ms <= one.until_ms]
+    return max(hits, key=lambda one: one.at_ms).kind if hits else RAN_OUT  # the last: before it, it was renewed
 
 
 def lost_claim(evidence: Evidence, item: Received) -> str | None:

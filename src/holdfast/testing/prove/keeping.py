@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from holdfast.testing.prove.evidence import Evidence, Violation
 from holdfast.testing.prove.report import Report
 
-STORIES_MAX = 100
+STORIES_MAX = 20
+"""Of each promise that was broken."""
 ROWS_MAX = 200
 LOG_MAX_BYTES = 16 << 20
 KEPT_MAX_BYTES = 256 << 20
@@ -27,7 +29,7 @@ def write_stories(report: Report, folder: Path) -> None:
     told = {
         "seed": report.seed,
         "violations": len(found),
-        "stories": [_story(evidence, one) for one in found[:STORIES_MAX]],
+        "stories": [_story(evidence, one) for one in _some(found)],
         "lives": [_plain(one) for one in (*evidence.started, *evidence.killed)],
     }
     (folder / "violations.json").write_text(json.dumps(told, indent=1))
@@ -45,6 +47,14 @@ def trim(folder: Path) -> int:
         else:
             left -= size
     return KEPT_MAX_BYTES - left
+
+
+def _some(violations: Sequence[Violation]) -> Iterator[Violation]:
+    told: Counter[str] = Counter()
+    for one in violations:
+        told[one.promise] += 1
+        if told[one.promise] <= STORIES_MAX:
+            yield one
 
 
 def _story(evidence: Evidence, violation: Violation) -> dict[str, Any]:
