@@ -304,11 +304,11 @@ async def test_a_hook_is_late_behind_a_later_one_of_its_own_session(house: House
 
 
 async def test_only_so_many_streams_are_remembered(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.ingress.importer.STREAMS_MAX", 3)
+    monkeypatch.setattr("holdfast.ingress.lateness.STREAMS_MAX", 3)
     for number in range(5):
         house.hook(claude("Stop", f"s{number}"))
         await house.settle()
-    assert list(house.importer._newest) == [f"session:claude-s{number}" for number in (2, 3, 4)]
+    assert list(house.importer._lateness._newest) == [f"session:claude-s{number}" for number in (2, 3, 4)]
 
 
 def test_an_applications_handler_cannot_take_the_place_of_ours(tmp_path: Path) -> None:

@@ -13,8 +13,10 @@ from holdfast.domain.event import new_event
 from holdfast.ingress.hook import fallback, intake
 from holdfast.ingress.hook.fallback import Spools, folders, remove_unfinished, troubles, waiting
 from holdfast.ingress.importer import SpoolImport
+from holdfast.ingress.lateness import Lateness
 from holdfast.ingress.spool import write_event
 from holdfast.store.base import EventFilter
+from hooks import claude, write_hook
 from house import Bench
 
 
@@ -30,8 +32,10 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def spools(bench: Bench, home: Path) -> Spools:
+    lateness = Lateness()
+
     def make(folder: Path) -> SpoolImport:
-        return SpoolImport(folder, bench.store.events, bench.clock)
+        return SpoolImport(folder, bench.store.events, bench.clock, lateness=lateness)
 
     return Spools(home, make(home / "spool"), make)
 
@@ -51,6 +55,21 @@ async def test_what_was_kept_elsewhere_is_imported_before_what_came_later(tmp_pa
     assert await types(bench) == ["earlier", "later"]
     assert waiting(home) == 0
     assert await duty.tick() == 1.0
+
+
+async def test_what_lay_in_the_spool_before_the_disk_was_full_comes_late_and_says_so(
+    tmp_path: Path, elsewhere: Path
+) -> None:
+    """The fallback folders come first: then the turn that began in the spool has ended already."""
+    bench, home = await Bench(tmp_path).start(), tmp_path / "home"
+    write_hook(home / "spool", 1, "claude", claude("UserPromptSubmit", prompt="Go"))
+    write_hook(elsewhere, 2, "claude", claude("Stop"))
+    write_hook(home / "spool", 3, "claude", claude("UserPromptSubmit", "s2", prompt="Go"))
+    await spools(bench, home).tick()
+    page = await bench.store.events.find(EventFilter(), None, 100)
+    assert [(event.type, event.properties.get("spool_late")) for event in reversed(page.items)] == [
+        ("hook.agent_stop", None), ("hook.user_prompt_submit", True), ("hook.user_prompt_submit", None),
+    ]  # fmt: skip
 
 
 async def test_what_cannot_be_read_in_a_fallback_folder_does_not_hold_up_the_spool(

@@ -28,6 +28,7 @@ from holdfast.ingress.hook.follower import Follower, Pace, Start
 from holdfast.ingress.hook.transcripts.places import find_transcript
 from holdfast.ingress.hook.transcripts.reader import last_words
 from holdfast.ingress.importer import SpoolImport
+from holdfast.ingress.lateness import Lateness
 from holdfast.ingress.normalizers import Normalizer, find_normalizer
 from holdfast.ingress.webhook import InboundSource, normalising
 from holdfast.operations.contract_sweep import ContractSweep
@@ -86,6 +87,7 @@ class House:
             patience=lambda contract_id: max(registry.terms_of(contract_id, "https").timeout_s - SETTLE_S, 0.1),
         )
         self._spool: SpoolImport | None = None
+        self._lateness = Lateness()
         self.loop: Loop
         self.engine: Engine
         self.operations: Operations
@@ -203,7 +205,7 @@ class House:
         return Sending(private.secrets, private.headers, contract.format, contract.template, retry_on)
 
     def _importer(self, folder: Path) -> SpoolImport:
-        return SpoolImport(folder, self.store.events, self._clock, self.config.session_events)
+        return SpoolImport(folder, self.store.events, self._clock, self.config.session_events, self._lateness)
 
     def _warnings(self) -> list[str]:
         troubles = [] if self.home is None else fallback.troubles(self.home.root, self._clock.now_ms())

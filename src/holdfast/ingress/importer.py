@@ -18,6 +18,7 @@ from holdfast.domain.hook import EVENT_TYPES, SOURCE
 from holdfast.domain.lane import SESSIONS
 from holdfast.ingress.accept import parse_event
 from holdfast.ingress.hook.normalise import normalise
+from holdfast.ingress.lateness import Lateness
 from holdfast.ingress.spool import RECORD_MAX, Place, place_of, read_raw, read_record, sync_folder
 from holdfast.ports import Clock
 from holdfast.store.base import Events
@@ -27,10 +28,6 @@ BATCH_MAX = 200
 BATCH_BYTES_MAX = 8 * 1024 * 1024
 GIVE_WAY = 20  # so many records take about as long as one delivery: a noisy spool keeps nobody else waiting for more
 RAW_MAX = 4000
-STREAMS_MAX = 10_000
-
-Moment = tuple[str, int]
-"""The boot, and the nanoseconds since it."""
 
 _ID = re.compile(r"evt_[A-Za-z0-9_-]{1,76}")
 
@@ -45,10 +42,16 @@ class SpoolImport:
 
     name = "spool"
 
-    def __init__(self, folder: Path, events: Events, clock: Clock, hooks: Collection[str] = EVENT_TYPES) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        events: Events,
+        clock: Clock,
+        hooks: Collection[str] = EVENT_TYPES,
+        lateness: Lateness | None = None,
+    ) -> None:
         self._folder, self._events, self._clock, self._hooks = folder, events, clock, hooks
-        self._newest: dict[str | None, Moment] = {}  # by stream
-        self._newest_read: dict[str | None, Moment] = {}  # the same for what is read and not yet appended
+        self._lateness = lateness or Lateness()
         self.imported = 0
         self.rejected = 0
         self.unlisted = 0
@@ -113,9 +116,9 @@ class SpoolImport:
 
     async def _import(self, places: list[Place]) -> None:
         """Append all that can be read, then take the files away: the good ones are removed, the bad ones set aside."""
-        self._newest_read = {}  # what could not be appended comes again, and is no later for it
+        self._lateness.begin()
         bad = await self._append(places)
-        self._note_newest()
+        self._lateness.keep()
         self._take_away(places, bad)
 
     async def _append(self, places: list[Place]) -> set[str]:
@@ -211,9 +214,10 @@ class SpoolImport:
             raise stuck
 
     def _read(self, place: Place, late: bool | None = None) -> NewEvent | None:
+        """Its event, which says so if it comes late: it is appended all the same."""
         header, body = read_record(self._folder / place.name)
         event = self._event_of(header, body, late=bool(late))
-        if event is not None and late is None and self._is_late(place, event.stream):
+        if event is not None and late is None and self._lateness.is_late(place, event.stream):
             return self._event_of(header, body, late=True)
         return event
 
@@ -223,26 +227,6 @@ class SpoolImport:
         if header["kind"] != "event":
             raise BadInput(f"the spool record is of an unknown kind {show(header['kind'])}")
         return _event_of(header, body, late=late)
-
-    def _is_late(self, place: Place, stream: str | None) -> bool:
-        """Older than one of its stream that was imported before it: it is appended all the same, and says so.
-
-        Others say nothing about it: of two writers at work at once, the one that began first may end last.
-        """
-        here = (place.boot, place.since_boot_ns)
-        newest = self._newest_read.get(stream) or self._newest.get(stream)
-        late = newest is not None and newest[0] == place.boot and here < newest
-        if not late:
-            self._newest_read[stream] = here
-        return late
-
-    def _note_newest(self) -> None:
-        """Those heard of last are remembered."""
-        for stream, moment in self._newest_read.items():
-            self._newest.pop(stream, None)
-            self._newest[stream] = moment
-        for stream in list(self._newest)[: max(0, len(self._newest) - STREAMS_MAX)]:
-            del self._newest[stream]
 
     def _reject(self, place: Place, error: HoldfastError | OSError) -> NewEvent:
         """Say as an event that contracts can ask for that something could not be imported."""
