@@ -31,8 +31,17 @@ class NearGroup(click.Group):
 
 
 def page_options(command: F) -> F:
+    return _page_options(command, 50)
+
+
+def long_page_options(command: F) -> F:
+    """For lists that are seldom long: as much as one answer holds."""
+    return _page_options(command, 1000)
+
+
+def _page_options(command: F, default: int) -> F:
     command = click.option(
-        "--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="At most so many."
+        "--limit", type=click.IntRange(1, 1000), default=default, show_default=True, help="At most so many."
     )(command)
     return click.option("--after", metavar="CURSOR", help="Go on where the page before ended.")(command)
 
