@@ -28,7 +28,7 @@ class DeliveryVerbs:
 
     async def show(self, id: int) -> dict[str, Any]:
         row = await self._get(id)
-        return delivery_shape(row, await self._store.operator.attempts(id))
+        return delivery_shape(row, (await self._store.operator.attempts(id))[-PAGE_MAX:])
 
     async def retry(self, id: int, actor: str) -> dict[str, Any]:
         """What waits is due now; what has ended begins a new life."""
@@ -119,7 +119,7 @@ class DeadLetterVerbs:
 
     async def _letter(self, row: DeliveryRow) -> dict[str, Any]:
         event = await self._store.events.get(row.event_id)
-        shape = delivery_shape(row, await self._store.operator.attempts(row.id))
+        shape = delivery_shape(row, (await self._store.operator.attempts(row.id))[-PAGE_MAX:])
         shape["payload"] = event.as_dict()["payload"] if event is not None else None
         return shape
 
