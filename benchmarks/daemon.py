@@ -36,6 +36,8 @@ class Daemon:
         self._env = {
             **kept,
             "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}",
+            "PYTHONDONTWRITEBYTECODE": "",  # an installed package is compiled: a start must not pay for that
+            "PYTHONPYCACHEPREFIX": str(self._folder / "compiled"),
             "HOLDFAST_HOME": str(self.home),
             "BENCH_STORE": store,
             "BENCH_LISTENER": self._ear_path,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -15,22 +18,41 @@ from benchmarks.sizes import Sizes
 
 STORES = ("sqlite", "postgres")
 BATCH = 100
+BYTES_EACH = 2500  # on the disk, at most: rows, indexes, and the log while they are written
 
 
 def measure_backlog(book: Book, folder: Path, server: Server | None, sizes: Sizes) -> None:
-    """One store that grows: at each size the same work is done, and what it took away is put back."""
+    """A store for each size, and the same work on each in turn, so that a noisy minute strikes all alike."""
     for store in STORES:
         try:
-            with fresh(store, folder, server) as url:
-                for size in sizes.backlogs[store]:
-                    for _ in range(sizes.times):
-                        say(f"  {store}: filling up to {size:,} pending …")
-                        fill(url, size)
-                        _claims(book, store, url, size, sizes)
-                        fill(url, size)
-                        _part(book, store, url, size, sizes, server)
+            _backlogs(book, store, folder, server, sizes)
         except (Failed, OSError) as error:
             book.miss(f"backlog.{store}", str(error))
+
+
+def _backlogs(book: Book, store: str, folder: Path, server: Server | None, sizes: Sizes) -> None:
+    with ExitStack() as stack:
+        urls = {}
+        for size in sizes.backlogs[store]:
+            _need_room(folder, size)
+            urls[size] = stack.enter_context(fresh(store, folder, server, f"bench_{size}"))
+            began = time.monotonic()
+            fill(urls[size], size)
+            say(f"  {store}: {size:,} pending, filled in {time.monotonic() - began:.0f} s")
+        for _ in range(sizes.times):
+            for size, url in urls.items():
+                _claims(book, store, url, size, sizes)
+                fill(url, size, prepared=True)  # what the work took away is put back
+                _part(book, store, url, size, sizes)
+                fill(url, size, prepared=True)
+
+
+def _need_room(folder: Path, size: int) -> None:
+    free = shutil.disk_usage(folder).free
+    if free < size * BYTES_EACH:
+        raise Failed(
+            f"{size:,} pending need {size * BYTES_EACH / 1e9:.1f} GB of disk, and {free / 1e9:.1f} GB are free"
+        )
 
 
 def _claims(book: Book, store: str, url: str, size: int, sizes: Sizes) -> None:
@@ -38,7 +60,7 @@ def _claims(book: Book, store: str, url: str, size: int, sizes: Sizes) -> None:
     book.add(f"claim.{store}.{size}", percentile(times, 0.5), "ms")
 
 
-def _part(book: Book, store: str, url: str, size: int, sizes: Sizes, server: Server | None) -> None:
+def _part(book: Book, store: str, url: str, size: int, sizes: Sizes) -> None:
     """The rate over the first ten thousand, whatever stands behind them."""
     told = _ours(url, work="some", count=min(sizes.backlog_part, size * 9 // 10))
     book.add(f"backlog.{store}.{size}.drain", told["done"] / told["seconds"], "/s")

@@ -25,10 +25,10 @@ PAYLOAD = {"text": "x" * 980}
 
 
 @contextmanager
-def fresh(store: str, folder: Path, server: Server | None) -> Iterator[str]:
-    """A new place for a store of this kind."""
+def fresh(store: str, folder: Path, server: Server | None, name: str = "bench") -> Iterator[str]:
+    """A new place for a store of this kind; stores that stand side by side have different names."""
     if store == "sqlite":
-        path = folder / f"store-{time.monotonic_ns()}.db"
+        path = folder / f"{name}-{time.monotonic_ns()}.db"
         try:
             yield f"sqlite:///{path}"
         finally:
@@ -37,7 +37,7 @@ def fresh(store: str, folder: Path, server: Server | None) -> Iterator[str]:
     else:
         if server is None:
             raise Failed("there is no PostgreSQL server")
-        with server.database("bench") as url:
+        with server.database(name) as url:
             yield url
 
 

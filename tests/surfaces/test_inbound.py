@@ -117,9 +117,7 @@ async def serve(folder: Path, body_s: float = inbound.BODY_S, store: str | None 
     await house.start()
     listener = bind("127.0.0.1", 0)
     tokens = Tokens("admin-token", house.operations.tokens.scope_of)
-    app = build_app(house.operations, tokens, {"127.0.0.1"}, 100_000, config.inbound)
-    if body_s != inbound.BODY_S:
-        app.router.routes = [*inbound.inbound_routes(config.inbound, body_s), *app.router.routes]
+    app = build_app(house.operations, tokens, {"127.0.0.1"}, 100_000, config.inbound, body_s)
     server = Server(app, listener)
     await server.start()
     async with aiohttp.ClientSession() as session:

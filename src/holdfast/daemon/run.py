@@ -26,6 +26,9 @@ from holdfast.store.open import open_store
 
 if TYPE_CHECKING:
     from holdfast.outbox import Outbox
+    from holdfast.surfaces.rest.app import App
+
+WARM_S = 2.0
 
 log = logging.getLogger("holdfast")
 
@@ -50,13 +53,16 @@ async def run_daemon(
     with _poke_socket(home, lambda: house.loop.wake("spool")):
         await house.start()
         await asyncio.to_thread(_load_surfaces)
-        server = Server(_surfaces(house, home, config, listener), listener)
+        surfaces = _surfaces(house, home, config, listener)
+        server = Server(surfaces, listener)
         await server.start()
         address = _address(listener)
         presence = Presence(home.address_file, address)
         say(_greeting(address, shown_url(url), home))
+        warming = asyncio.get_running_loop().create_task(_warm_later(surfaces))
         failed = await _until(stopping, house)
         say("Stopping: no new work is taken, what has begun may finish.")
+        warming.cancel()
         await server.stop()
         presence.end()
         if failed is None:
@@ -84,7 +90,16 @@ def _load_surfaces() -> None:
     importlib.import_module("uvicorn")
 
 
-def _surfaces(house: House, home: Home, config: Config, listener: socket.socket) -> object:
+async def _warm_later(surfaces: App) -> None:
+    """Load the routes nobody has asked for yet, once what waited from before the start had its turn."""
+    await asyncio.sleep(WARM_S)
+    try:
+        await surfaces.warm()
+    except Exception:
+        log.exception("the routes of the API could not be loaded; the next request for one tries again")
+
+
+def _surfaces(house: House, home: Home, config: Config, listener: socket.socket) -> App:
     from holdfast.surfaces.rest.app import build_app
     from holdfast.surfaces.rest.gate import Tokens
 

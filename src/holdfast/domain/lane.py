@@ -49,6 +49,15 @@ def lane_key(address_kind: str, address: str, contract_id: str | None, stream: s
     return f"{contract_id or address} {stream}"
 
 
+def thins_out(address: str) -> bool:
+    """Whether anything that waits for this address may ever be dropped for something later.
+
+    >>> thins_out("handler:sessions"), thins_out("handler:ship")
+    (True, False)
+    """
+    return address == SESSIONS
+
+
 def burst_key(address: str, type: str, properties: Mapping[str, Any] | None = None) -> str | None:
     """What a waiting delivery may be replaced by: a later one of the same key, with nothing critical between them.
 
@@ -58,7 +67,7 @@ def burst_key(address: str, type: str, properties: Mapping[str, Any] | None = No
     'hook.tool_use Bash'
     >>> burst_key("handler:sessions", "hook.agent_stop")
     """
-    if address != SESSIONS or type in CRITICAL:
+    if not thins_out(address) or type in CRITICAL:
         return None
     facts = properties or {}
     what = facts.get("native_event" if type == "hook.raw" else "tool_name")

@@ -15,7 +15,7 @@ from holdfast.home import shown_url
 from holdfast.ledger.verifier import verify_receipts
 from holdfast.operations.shapes import LIMIT_DEFAULT, check_limit, link_shape, token_shape, when
 from holdfast.ports import Chance, Clock
-from holdfast.store.base import Retention, Store
+from holdfast.store.base import PAGE_MAX, Retention, Store
 
 SCOPES = ("read", "operate", "admin")
 PRUNE_MAX = 100_000
@@ -42,7 +42,8 @@ class CareVerbs:
         now_ms = self._clock.now_ms()
         oldest = figures.pop("oldest_pending_ms")
         next_due = figures.pop("next_due_ms")
-        duties = self._health()
+        duties, paused = self._health(), await self._store.operator.pauses()
+        hidden = [f"{len(paused) - PAGE_MAX:,} more are paused than are listed"] if len(paused) > PAGE_MAX else []
         return {
             "version": __version__,
             "store": shown_url(self._store.url),
@@ -53,9 +54,9 @@ class CareVerbs:
             "hooks": self._hooks(),
             "oldest_pending_seconds": None if oldest is None else max(0, (now_ms - oldest) // 1000),
             "next_due_at": when(next_due),
-            "paused": [{"scope": scope, "name": name} for scope, name, _ in await self._store.operator.pauses()],
+            "paused": [{"scope": scope, "name": name} for scope, name, _ in paused[:PAGE_MAX]],
             "duties": duties,
-            "notes": [*self._warnings(), *self._store.care.notes()],
+            "notes": [*self._warnings(), *self._store.care.notes(), *hidden],
         }
 
     async def pause(self, scope: str, name: str) -> dict[str, Any]:

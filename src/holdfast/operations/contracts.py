@@ -8,16 +8,16 @@ from typing import Any
 
 from holdfast.domain.contract import SECRET_MAX, SOURCES, Contract
 from holdfast.domain.errors import BadInput, Conflict, NotFound
-from holdfast.domain.event import show
+from holdfast.domain.event import Event, show
 from holdfast.domain.retry import Policy
 from holdfast.domain.signature import check_signing, public_keys
 from holdfast.egress.guard import Guard
 from holdfast.ingress.accept import refuse_unknown
 from holdfast.operations.contract_form import read_contract
 from holdfast.operations.explain import group_misses, why_not
-from holdfast.operations.shapes import check_limit, contract_shape
+from holdfast.operations.shapes import Index, Listing, check_limit, contract_shape, fitting, weigh
 from holdfast.ports import Clock
-from holdfast.store.base import EventFilter, Registered, Store
+from holdfast.store.base import PAGE_BYTES_MAX, PAGE_MAX, EventFilter, Registered, Store
 
 OVERLAP_DEFAULT_S = 24 * 3600
 OVERLAP_MAX_S = 30 * 24 * 3600
@@ -57,16 +57,26 @@ class ContractVerbs:
         value: str | None = None,
         source: str | None = None,
         inactive: bool = False,
-    ) -> list[dict[str, Any]]:
-        """Active contracts; with `property` those that have a criterion on it, with `value` those that accept it."""
+        after: str | None = None,
+        limit: int = PAGE_MAX,
+    ) -> Listing:
+        """Active contracts; with `property` those that have a criterion on it, with `value` those that accept it.
+
+        By id, behind the id `after`; what `next` says of the list that is returned goes on behind it.
+        """
+        check_limit(limit)
         if value is not None and property is None:
             raise BadInput("value= needs property=: the name of what has that value")
         if source is not None and source not in SOURCES:
             raise BadInput(f"source {show(source)} is unknown; use one of {', '.join(SOURCES)}")
-        found = await self._store.contracts.all(inactive)
-        return await self._shapes(
-            [one for one in found if source in (None, one.source) and _speaks_of(one, property, value)]
-        )
+        found = [
+            one for one in await self._store.contracts.all(inactive)
+            if one.id > (after or "") and source in (None, one.source) and _speaks_of(one, property, value)
+        ]  # fmt: skip
+        found.sort(key=lambda one: one.id)
+        page = Listing(fitting(await self._shapes(found[:limit])))
+        page.next = page[-1]["id"] if len(page) < len(found) else None
+        return page
 
     async def enable(self, id: str, active: bool) -> dict[str, Any]:
         """Enable a contract, or disable it: then what waits for it is parked until it is enabled or removed."""
@@ -96,26 +106,50 @@ class ContractVerbs:
             raise NotFound("Contract not found")
         return {"deactivated": id}
 
-    async def properties(self) -> dict[str, list[str]]:
-        """Every property name active contracts ask for, with the values they name."""
+    async def properties(self, *, after: str | None = None, limit: int = PAGE_MAX) -> Index:
+        """The property names active contracts ask for, behind the name `after`, each with the values they name.
+
+        Of more than `PAGE_MAX` values of one name the first are told.
+        """
+        check_limit(limit)
         union: dict[str, set[str]] = {}
         for contract in await self._store.contracts.all():
             for name, criterion in contract.properties.items():
                 match = criterion.match
                 union.setdefault(name, set()).update((match,) if isinstance(match, str) else match or ())
-        return {name: sorted(values) for name, values in sorted(union.items())}
+        names = sorted(name for name in union if name > (after or ""))
+        page, size = Index(), 0
+        for name in names[:limit]:
+            page[name] = sorted(union[name])[:PAGE_MAX]
+            size += weigh({name: page[name]})
+            if size >= PAGE_BYTES_MAX:
+                break
+        page.next = names[len(page) - 1] if len(page) < len(names) else None
+        return page
 
     async def test(self, body: object, limit: int = 100) -> dict[str, Any]:
         """Run a contract that is not live against past events, newest first; and say why it misses the others."""
         contract = replace(self.parse(body).contract, active=True)
-        page = await self._store.events.find(EventFilter(), None, check_limit(limit))
-        matched = [e for e in page.items if not why_not(contract, e)]
+        events = await self._newest(check_limit(limit))
+        matched = [e for e in events if not why_not(contract, e)]
         return {
-            "tested": len(page.items),
+            "tested": len(events),
             "matched": len(matched),
             "items": [{"id": e.id, "type": e.type, "source": e.source, "stream": e.stream} for e in matched],
-            **group_misses(contract, page.items),
+            **group_misses(contract, events),
         }
+
+    async def _newest(self, count: int) -> list[Event]:
+        """So many events without their payloads, which contracts do not ask for and which may be heavy."""
+        events: list[Event] = []
+        after: str | None = None
+        while len(events) < count:
+            page = await self._store.events.find(EventFilter(), after, count - len(events))
+            events += [_without_payload(event) for event in page.items]
+            after = page.next
+            if after is None:
+                break
+        return events
 
     async def _get(self, id: str) -> Contract:
         contract = await self._store.contracts.get(id)
@@ -154,6 +188,12 @@ class ContractVerbs:
             return said <= contract.created_at_ms or now_ms - said > SERVED_MS
 
         return [contract_shape(contract) | {"unserved": unserved(contract)} for contract in contracts]
+
+
+def _without_payload(e: Event) -> Event:
+    return Event(
+        e.n, e.id, e.stream, e.seq, e.source, e.type, e.timestamp, e.accepted_at_ms, e.properties_json, "null", e.to
+    )
 
 
 def _speaks_of(contract: Contract, property: str | None, value: str | None) -> bool:

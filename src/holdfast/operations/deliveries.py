@@ -8,8 +8,8 @@ from typing import Any
 from holdfast.domain.errors import BadInput, Conflict, NotFound
 from holdfast.domain.event import show
 from holdfast.domain.states import Reason, State
-from holdfast.operations.shapes import LIMIT_DEFAULT, check_cursor, check_limit, delivery_shape
-from holdfast.store.base import PAGE_MAX, DeliveryFilter, DeliveryRow, Owner, Store
+from holdfast.operations.shapes import LIMIT_DEFAULT, check_cursor, check_limit, delivery_shape, weigh
+from holdfast.store.base import PAGE_BYTES_MAX, PAGE_MAX, DeliveryFilter, DeliveryRow, Owner, Store
 
 FILTERS = ("state", "reason", "contract", "address", "stream", "event")
 _ENDED = frozenset({State.DELIVERED.value, State.DEAD.value, State.DROPPED.value})
@@ -28,7 +28,7 @@ class DeliveryVerbs:
 
     async def show(self, id: int) -> dict[str, Any]:
         row = await self._get(id)
-        return delivery_shape(row, await self._store.operator.attempts(id))
+        return delivery_shape(row, (await self._store.operator.attempts(id))[-PAGE_MAX:])
 
     async def retry(self, id: int, actor: str) -> dict[str, Any]:
         """What waits is due now; what has ended begins a new life."""
@@ -59,14 +59,24 @@ class DeadLetterVerbs:
 
     async def count(self, **filters: str | None) -> dict[str, Any]:
         by_queue = await self._store.operator.count_dead(_dead(filters))
-        return {"count": sum(by_queue.values()), "by_queue": by_queue}
+        largest = dict(sorted(by_queue.items(), key=lambda one: (-one[1], one[0]))[:PAGE_MAX])
+        left_off = len(by_queue) - len(largest)
+        more = {"by_queue_left_off": left_off} if left_off else {}
+        return {"count": sum(by_queue.values()), "by_queue": largest, **more}
 
     async def inspect(
         self, *, after: str | None = None, limit: int = LIMIT_DEFAULT, **filters: str | None
     ) -> dict[str, Any]:
-        """Newest first, each with its payload and the story of its failures."""
+        """Newest first, each with its payload and the story of its failures, until the page is heavy enough."""
         page = await self._store.operator.deliveries(_dead(filters), check_cursor(after), check_limit(limit))
-        return {"items": [await self._letter(row) for row in page.items], "next": page.next}
+        letters, size = [], 0
+        for row in page.items:
+            letters.append(await self._letter(row))
+            size += weigh(letters[-1])
+            if size >= PAGE_BYTES_MAX:
+                break
+        cut = len(letters) < len(page.items)
+        return {"items": letters, "next": str(letters[-1]["id"]) if cut else page.next}
 
     async def reprocess(
         self,
@@ -109,7 +119,7 @@ class DeadLetterVerbs:
 
     async def _letter(self, row: DeliveryRow) -> dict[str, Any]:
         event = await self._store.events.get(row.event_id)
-        shape = delivery_shape(row, await self._store.operator.attempts(row.id))
+        shape = delivery_shape(row, (await self._store.operator.attempts(row.id))[-PAGE_MAX:])
         shape["payload"] = event.as_dict()["payload"] if event is not None else None
         return shape
 

@@ -14,8 +14,9 @@ from holdfast.operations.shapes import (
     delivery_shape,
     event_shape,
     stream_shape,
+    weigh,
 )
-from holdfast.store.base import PAGE_MAX, DeliveryFilter, EventFilter, Store
+from holdfast.store.base import PAGE_BYTES_MAX, PAGE_MAX, DeliveryFilter, DeliveryRow, EventFilter, Store
 
 
 class EventVerbs:
@@ -35,7 +36,7 @@ class EventVerbs:
         """Why an event went where it went: its deliveries with their attempts, and what each contract says to it now.
 
         Contracts that missed it come nearest first, by how many criteria failed. Each list is cut at `limit`; of the
-        attempts the last are kept.
+        attempts the last are kept. Deliveries end earlier where their stories make the answer heavy enough.
         """
         check_limit(limit)
         event = await self._get(id)
@@ -44,12 +45,12 @@ class EventVerbs:
         opinions = await ask_all(await self._store.contracts.all(inactive=True), event, limit)
         reached = {row.contract_id for row in rows}
         late = [contract for contract in opinions.wanting if contract not in reached]
-        attempts = {row.id: (await self._store.operator.attempts(row.id))[-limit:] for row in rows[:limit]}
+        told = await self._told(rows[:limit], limit)
         return {
             "event": event_shape(event),
             "verdict": verdict(opinions, len(rows), late, event.to is not None),
-            "deliveries": [delivery_shape(row, attempts[row.id]) for row in rows[:limit]],
-            "deliveries_left_off": len(rows[limit:]),
+            "deliveries": told,
+            "deliveries_left_off": len(rows) - len(told),
             "wanted_now": opinions.wanting[:limit],
             "wanted_now_left_off": len(opinions.wanting[limit:]),
             "missed": [missed.as_dict() for missed in opinions.nearest],
@@ -93,10 +94,19 @@ class EventVerbs:
 
     async def stream_events(self, id: str, *, after: int = 0, limit: int = LIMIT_DEFAULT) -> dict[str, Any]:
         """In `seq` order, after a given one."""
-        await self.stream(id)
+        head = (await self.stream(id))["head"]
         events = await self._store.events.read(id, after, check_limit(limit))
-        more = str(events[-1].seq) if len(events) == limit else None
+        more = str(events[-1].seq) if events and events[-1].seq < head else None
         return {"items": [event_shape(event) for event in events], "next": more}
+
+    async def _told(self, rows: list[DeliveryRow], limit: int) -> list[dict[str, Any]]:
+        told, size = [], 0
+        for row in rows:
+            told.append(delivery_shape(row, (await self._store.operator.attempts(row.id))[-limit:]))
+            size += weigh(told[-1])
+            if size >= PAGE_BYTES_MAX:
+                break
+        return told
 
     async def _get(self, id: str) -> Event:
         event = await self._store.events.get(id)

@@ -8,6 +8,7 @@ from holdfast.domain.errors import StoreFailed
 from holdfast.store.base import Care, Retention
 
 PRUNE_MAX = 20_000
+CHECK_AFTER_S = 2.0
 
 
 class Pruning:
@@ -38,15 +39,21 @@ class Checkpointing:
 
 
 class Checking:
-    """After an unclean stop: a look at the whole file in the background, while deliveries go on."""
+    """After an unclean stop: a look at the whole file in the background, while deliveries go on.
+
+    It begins when what waited from before has had its turn: a large file keeps the disk busy.
+    """
 
     name = "check"
 
     def __init__(self, care: Care) -> None:
         self._care = care
-        self._done = False
+        self._first, self._done = True, False
 
     async def tick(self) -> float | None:
+        if self._first:
+            self._first = False
+            return CHECK_AFTER_S
         if not self._done:
             faults = await self._care.check()
             if faults:

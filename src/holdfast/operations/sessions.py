@@ -14,7 +14,7 @@ from holdfast.domain.event import Event, iso_time, show
 from holdfast.domain.hook import CLOSED, Hook, ending, read_hook
 from holdfast.domain.lifecycle import CONTINUING, Words, advance, continued
 from holdfast.domain.session import Session, SessionState
-from holdfast.operations.shapes import LIMIT_DEFAULT, check_limit, session_shape
+from holdfast.operations.shapes import LIMIT_DEFAULT, check_limit, fitting, session_shape
 from holdfast.ports import Clock
 from holdfast.store.base import SessionFilter, Sessions, Store
 
@@ -104,7 +104,11 @@ class SessionVerbs:
             raise BadInput(f"state {show(state)} is unknown; use one of {', '.join(SessionState)}")
         wanted = SessionFilter(agent, state, native_id, cwd)
         page = await self._store.sessions.find(wanted, _check_cursor(after), check_limit(limit))
-        return {"items": [session_shape(session) for session in page.items], "next": page.next}
+        items = fitting(session_shape(session) for session in page.items)
+        if len(items) == len(page.items):
+            return {"items": items, "next": page.next}
+        last = page.items[len(items) - 1]
+        return {"items": items, "next": f"{last.updated_at_ms}.{last.id}"}
 
     async def show(self, id: str) -> dict[str, Any]:
         """By our id or by the CLI's own, with everything that is known of it."""

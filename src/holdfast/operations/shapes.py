@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from typing import Any
 
 from holdfast.domain.contract import Contract
@@ -9,7 +11,7 @@ from holdfast.domain.errors import BadInput
 from holdfast.domain.event import Event, iso_time, show
 from holdfast.domain.receipt import Link
 from holdfast.domain.session import Session
-from holdfast.store.base import PAGE_MAX, AttemptRow, DeliveryRow, StreamRow, TokenRow
+from holdfast.store.base import PAGE_BYTES_MAX, PAGE_MAX, AttemptRow, DeliveryRow, StreamRow, TokenRow
 
 LIMIT_DEFAULT = 50
 MASKED = "***"
@@ -26,6 +28,34 @@ def check_cursor(after: str | None) -> str | None:
     if after is not None and not (after.isascii() and after.isdigit() and len(after) < 19):
         raise BadInput(f"after={show(after)} is not a cursor: pass what `next` said on the page before")
     return after
+
+
+class Listing(list[dict[str, Any]]):
+    """A plain list, as the seed answers it, that knows where the next page begins."""
+
+    next: str | None = None
+
+
+class Index(dict[str, list[str]]):
+    """Names with their values, as the seed answers them, that know where the next page begins."""
+
+    next: str | None = None
+
+
+def weigh(shape: object) -> int:
+    """The bytes it takes in an answer."""
+    return len(json.dumps(shape, ensure_ascii=False).encode("utf-8", "replace"))
+
+
+def fitting(shapes: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The first of them, up to the one that makes the page heavy enough."""
+    fit, size = [], 0
+    for shape in shapes:
+        fit.append(shape)
+        size += weigh(shape)
+        if size >= PAGE_BYTES_MAX:
+            break
+    return fit
 
 
 def when(ms: int | None) -> str | None:

@@ -19,6 +19,7 @@ from holdfast.domain.session import Session, SessionChange
 T = TypeVar("T")
 
 PAGE_MAX = 1000
+PAGE_BYTES_MAX = 8 * 1024 * 1024  # a page ends behind the event that reaches it, so that one always has at least one
 BATCH_MAX = 500
 
 
@@ -229,10 +230,14 @@ class SessionFilter:
 class Events(Protocol):
     async def append(self, events: Sequence[NewEvent]) -> list[Appended]: ...
     async def get(self, id: str) -> Event | None: ...
-    async def find(self, wanted: EventFilter, after: str | None, limit: int) -> Page[Event]: ...
+    async def find(self, wanted: EventFilter, after: str | None, limit: int) -> Page[Event]:
+        """Newest first: at most `limit`, and no more once `PAGE_BYTES_MAX` is reached. Bodies are read one by one."""
+
     async def streams(self, after: str | None, limit: int) -> Page[StreamRow]: ...
     async def stream(self, id: str) -> StreamRow | None: ...
-    async def read(self, stream: str, after_seq: int, limit: int) -> list[Event]: ...
+    async def read(self, stream: str, after_seq: int, limit: int) -> list[Event]:
+        """In `seq` order: at most `limit`, and no more once `PAGE_BYTES_MAX` is reached."""
+
     async def reroute(self, ids: Sequence[str]) -> int: ...
 
 

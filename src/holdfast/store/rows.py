@@ -70,6 +70,11 @@ def is_wanted(wanted: EventFilter, row: Stored) -> bool:
     )
 
 
+def event_bytes(row: Stored) -> int:
+    """What the large columns of an event's row take: properties and payload."""
+    return sum(len(text) if text.isascii() else len(text.encode("utf-8", "replace")) for text in (row[8], row[9]))
+
+
 def contract_text(contract: Contract) -> str:
     """The stored form of a contract: readable, and without the secret."""
     target: dict[str, str | None] = {"url": None, "handler": None, "session": None}

@@ -20,7 +20,7 @@ async def thin_out(
 ) -> None:
     """Drop what these events' deliveries replace and, where a lane is full, the oldest that may go.
 
-    `waiting`: how many stand in each lane that was joined.
+    `waiting`: how many stand in each lane that was joined and may be full.
     """
     for id, lane, pos, burst in await session.rows(sql.burst_new, list(events)):
         await _coalesce(session, owner, id, lane, pos, burst, now_ms)

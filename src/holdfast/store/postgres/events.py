@@ -10,7 +10,7 @@ from holdfast.domain.errors import DedupConflict
 from holdfast.domain.event import Appended, Event, NewEvent, iso_time
 from holdfast.domain.ids import ENTROPY_BYTES, make_id
 from holdfast.ports import Chance, Clock
-from holdfast.store.base import EventFilter, Page, StreamRow
+from holdfast.store.base import PAGE_BYTES_MAX, EventFilter, Page, StreamRow
 from holdfast.store.postgres.gather import Gather, Prepared
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.session import Row, Session
@@ -51,10 +51,10 @@ class PostgresEvents:
     async def find(self, wanted: EventFilter, after: str | None, limit: int) -> Page[Event]:
         """Newest first. A filter without an index looks at a bounded number of rows, then hands out a cursor."""
         before = int(after) if after else _NEWEST
-        rows, more = await self._find(wanted, before, limit)
-        if more is None and len(rows) == limit:
-            more = _place(wanted, rows[-1])
-        return Page([Event(*row) for row in rows], None if more is None else str(more))
+        numbers, more = await self._find(wanted, before, limit)
+        whole = {row[0]: row for row in await self._pool.rows(sql.event_whole, numbers)} if numbers else {}
+        events = [Event(*whole[n]) for n in numbers if n in whole]  # one may have been pruned meanwhile
+        return Page(events, None if more is None else str(more))
 
     async def streams(self, after: str | None, limit: int) -> Page[StreamRow]:
         rows = await self._pool.rows(sql.stream_page, after or "", limit)
@@ -66,7 +66,7 @@ class PostgresEvents:
 
     async def read(self, stream: str, after_seq: int, limit: int) -> list[Event]:
         """In `seq` order. An event without a stream is a stream of one, under its own id."""
-        rows = await self._pool.rows(sql.stream_read, stream, after_seq, limit)
+        rows = await self._pool.rows(sql.stream_read, stream, after_seq, limit, PAGE_BYTES_MAX)
         if not rows and after_seq < 1:
             single = await self.get(stream)
             return [single] if single is not None and single.stream == stream else []
@@ -77,26 +77,30 @@ class PostgresEvents:
         self._changed("events")
         return count
 
-    async def _find(self, wanted: EventFilter, before: int, limit: int) -> tuple[list[Row], int | None]:
-        found: list[Row] = []
-        scanned, step = 0, max(limit, 500)
+    async def _find(self, wanted: EventFilter, before: int, limit: int) -> tuple[list[int], int | None]:
+        """Which events, newest first, and where to go on behind them."""
+        found: list[int] = []
+        scanned, size, step = 0, 0, max(limit, 500)
         while scanned < SCAN_MAX:
-            if wanted.unmatched:
-                rows = await self._pool.rows(sql.event_page_unmatched, before, step)
-            elif pages_by_seq(wanted):
-                rows = await self._pool.rows(sql.event_page_stream, wanted.stream, before, step)
-            else:
-                rows = await self._pool.rows(sql.event_page, before, step)
+            rows = await self._page(wanted, before, step)
             for row in rows:
                 if is_wanted(wanted, row):
-                    found.append(row)
-                    if len(found) == limit:
-                        return found, None
+                    found.append(row[0])
+                    size += row[6]
+                    if len(found) == limit or size >= PAGE_BYTES_MAX:
+                        return found, _place(wanted, row)
             if len(rows) < step:
                 return found, None
             scanned += len(rows)
             before = _place(wanted, rows[-1])
         return found, before
+
+    async def _page(self, wanted: EventFilter, before: int, step: int) -> list[Row]:
+        if wanted.unmatched:
+            return await self._pool.rows(sql.event_page_unmatched, before, step)
+        if pages_by_seq(wanted):
+            return await self._pool.rows(sql.event_page_stream, wanted.stream, before, step)
+        return await self._pool.rows(sql.event_page, before, step)
 
 
 def _place(wanted: EventFilter, row: Row) -> int:

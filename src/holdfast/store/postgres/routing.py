@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from holdfast.domain.event import Event
-from holdfast.domain.lane import LANE_MAX
+from holdfast.domain.lane import LANE_MAX, thins_out
 from holdfast.ports import Clock
 from holdfast.store.base import Owner, Plan, Target
 from holdfast.store.postgres.bursts import thin_out
@@ -114,6 +114,7 @@ class Duty(NamedTuple):
     lane: str | None
     due_at_ms: int
     burst: str | None
+    thins: bool
 
 
 async def route(session: Session, owner: Owner | None, plans: Sequence[Plan], now_ms: int) -> int:
@@ -133,7 +134,8 @@ async def route(session: Session, owner: Owner | None, plans: Sequence[Plan], no
             queue = target.queue if target.queue is not None else direct[target.address]
             if (plan.n, queue) not in known:
                 known.add((plan.n, queue))
-                duties.append(Duty(plan.n, queue, target.lane, max(now_ms, plan.due_at_ms), target.burst))
+                due_at_ms, thins = max(now_ms, plan.due_at_ms), thins_out(target.address)
+                duties.append(Duty(plan.n, queue, target.lane, due_at_ms, target.burst, thins))
     lanes = await _insert(session, duties, now_ms)
     bursts = [duty.event for duty in duties if duty.burst is not None]
     if owner is not None and (bursts or any(count > LANE_MAX for count in lanes.values())):
@@ -142,7 +144,7 @@ async def route(session: Session, owner: Owner | None, plans: Sequence[Plan], no
 
 
 async def _insert(session: Session, duties: Sequence[Duty], now_ms: int) -> dict[int, int]:
-    """How many now stand in each lane that was joined."""
+    """How many now stand in each lane that was joined, of those that are thinned out."""
     seats = iter(await join_lanes(session, [duty.lane for duty in duties if duty.lane is not None]))
     lanes: list[int | None] = []
     places: list[int | None] = []
@@ -153,7 +155,7 @@ async def _insert(session: Session, duties: Sequence[Duty], now_ms: int) -> dict
         lanes.append(None if seat is None else seat.lane)
         places.append(None if seat is None else seat.pos)
         due.append(duty.due_at_ms if seat is None or seat.head else None)
-        if seat is not None:
+        if seat is not None and duty.thins:
             waiting[seat.lane] = seat.waiting
     events, queues = [duty.event for duty in duties], [duty.queue for duty in duties]
     bursts = [duty.burst for duty in duties]

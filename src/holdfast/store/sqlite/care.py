@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from holdfast.domain.errors import Conflict, StoreFailed, StoreFull
 from holdfast.ports import Clock, Executor
 from holdfast.store.base import Retention
-from holdfast.store.sqlite.connection import BUSY_TIMEOUT_MS, Connection
+from holdfast.store.sqlite.connection import BUSY_TIMEOUT_MS, Connection, Row
 from holdfast.store.sqlite.disk import MIB, Disk
 from holdfast.store.sqlite.reader import Reader
 from holdfast.store.sqlite.statements import sql
@@ -23,6 +24,35 @@ _CHECKPOINT = "PRAGMA wal_checkpoint(PASSIVE)"
 _TRUNCATE = "PRAGMA wal_checkpoint(TRUNCATE)"
 
 
+class Inspector:
+    """Looks through the whole file, on a connection and in a thread of its own: it takes long, and nobody waits for it.
+
+    On the checkpointer's connection it would hold up the checkpoint, and with an old SQLite every writer with it.
+    """
+
+    def __init__(self, open: Callable[[], Connection], executor: Executor) -> None:
+        self._open, self._executor = open, executor
+        self._connection: Connection | None = None
+
+    async def look(self) -> list[Row]:
+        return await self._executor.submit(self._look)
+
+    def _look(self) -> list[Row]:
+        self._connection = connection = self._open()
+        try:
+            connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+            return connection.rows("PRAGMA quick_check(20)")
+        finally:
+            self._connection = None
+            connection.close()
+
+    def close(self) -> None:
+        """Without waiting for the end of a look."""
+        if (connection := self._connection) is not None:
+            connection.interrupt()
+        self._executor.close()
+
+
 class SqliteCare:
     def __init__(
         self,
@@ -33,7 +63,9 @@ class SqliteCare:
         clock: Clock,
         path: Path,
         disk: Disk,
+        inspector: Inspector,
     ) -> None:
+        self._inspector = inspector
         self._writer, self._reader, self._clock, self._path, self._disk = writer, reader, clock, path, disk
         self._wal = path.with_name(path.name + "-wal")
         self._wall = WallWatch(writer, clock)
@@ -108,7 +140,7 @@ class SqliteCare:
     async def check(self) -> list[str]:
         """What SQLite itself finds wrong with the file."""
         try:
-            rows = await self._executor.submit(lambda: self._checkpointer.rows("PRAGMA quick_check(20)"))
+            rows = await self._inspector.look()
         except StoreFailed as error:  # damaged so badly that not even the check can read it
             return [error.message]
         return [] if rows == [("ok",)] else [str(row[0]) for row in rows]

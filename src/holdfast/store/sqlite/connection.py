@@ -10,7 +10,7 @@ import errno
 import os
 import sqlite3
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -53,6 +53,9 @@ class Connection(Protocol):
     """What the store asks of a driver. Statements only; the transaction belongs to the writer."""
 
     def rows(self, sql: str, params: Params = ()) -> list[Row]: ...
+    def each(self, sql: str, params: Params, visit: Callable[[Row], bool]) -> None:
+        """Show row by row, each read when its turn comes, for as long as `visit` wants more."""
+
     def run(self, sql: str, params: Params = ()) -> int: ...
     def many(self, sql: str, rows: Iterable[Params]) -> None: ...
     def set_busy_timeout(self, ms: int) -> None: ...
@@ -81,6 +84,17 @@ class ApswConnection:
             return list(self._raw.execute(sql, params))
         except self._apsw.Error as error:
             raise self._translate(error) from error
+
+    def each(self, sql: str, params: Params, visit: Callable[[Row], bool]) -> None:
+        cursor = self._raw.cursor()
+        try:
+            for row in cursor.execute(sql, params):
+                if not visit(row):
+                    return
+        except self._apsw.Error as error:
+            raise self._translate(error) from error
+        finally:
+            cursor.close(True)  # a statement that was not read to its end would hold the snapshot
 
     def run(self, sql: str, params: Params = ()) -> int:
         try:
@@ -127,6 +141,17 @@ class StdlibConnection:
             return self._raw.execute(sql, params).fetchall()
         except sqlite3.Error as error:
             raise self._translate(error) from error
+
+    def each(self, sql: str, params: Params, visit: Callable[[Row], bool]) -> None:
+        cursor = self._raw.cursor()
+        try:
+            for row in cursor.execute(sql, params):
+                if not visit(row):
+                    return
+        except sqlite3.Error as error:
+            raise self._translate(error) from error
+        finally:
+            cursor.close()
 
     def run(self, sql: str, params: Params = ()) -> int:
         try:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from holdfast.domain.event import Appended, Event, NewEvent, iso_time
 from holdfast.domain.ids import ENTROPY_BYTES, make_id
 from holdfast.ports import Chance, Clock
-from holdfast.store.base import EventFilter, Page, StreamRow
-from holdfast.store.rows import is_wanted, pages_by_seq
+from holdfast.store.base import PAGE_BYTES_MAX, EventFilter, Page, StreamRow
+from holdfast.store.rows import event_bytes, is_wanted, pages_by_seq
 from holdfast.store.sqlite.connection import Connection, Row
 from holdfast.store.sqlite.reader import Reader
 from holdfast.store.sqlite.statements import sql
@@ -16,6 +16,7 @@ from holdfast.store.sqlite.writer import Writer
 
 SCAN_MAX = 20_000
 _NEWEST = 1 << 62
+_ANY = EventFilter()
 
 
 class SqliteEvents:
@@ -45,11 +46,7 @@ class SqliteEvents:
         """Newest first. A filter without an index looks at a bounded number of rows, then hands out a cursor."""
         before = int(after) if after else _NEWEST
         rows, more = await self._reader.run(lambda c: _find(c, wanted, before, limit))
-        by_seq = pages_by_seq(wanted)
-        last = more if more is not None else None
-        if last is None and len(rows) == limit:
-            last = rows[-1][3] if by_seq else rows[-1][0]
-        return Page([Event(*row) for row in rows], None if last is None else str(last))
+        return Page([Event(*row) for row in rows], None if more is None else str(more))
 
     async def streams(self, after: str | None, limit: int) -> Page[StreamRow]:
         rows = await self._reader.run(lambda c: c.rows(sql.stream_page, (after or "", limit)))
@@ -61,7 +58,7 @@ class SqliteEvents:
 
     async def read(self, stream: str, after_seq: int, limit: int) -> list[Event]:
         """In `seq` order. An event without a stream is a stream of one, under its own id."""
-        rows = await self._reader.run(lambda c: c.rows(sql.stream_read, (stream, after_seq, limit)))
+        rows = await self._reader.run(lambda c: _read(c, stream, after_seq, limit))
         if not rows and after_seq < 1:
             single = await self.get(stream)
             return [single] if single is not None and single.stream == stream else []
@@ -131,25 +128,41 @@ def _appended(connection: Connection, event: NewEvent, id: str) -> Appended:
     return Appended(id, event.stream, connection.rows(sql.event_seq, (id,))[0][0])
 
 
+class _Take:
+    """Takes what is wanted of the rows it is shown, until it has enough or has looked at enough."""
+
+    def __init__(self, limit: int, wanted: EventFilter = _ANY) -> None:
+        self._limit, self._wanted = limit, wanted
+        self.rows: list[Row] = []
+        self.last: Row | None = None
+        self.full = False
+        self._looked = self._bytes = 0
+
+    def __call__(self, row: Row) -> bool:
+        self._looked += 1
+        self.last = row
+        if is_wanted(self._wanted, row):
+            self.rows.append(row)
+            self._bytes += event_bytes(row)
+        self.full = len(self.rows) == self._limit or self._bytes >= PAGE_BYTES_MAX or self._looked == SCAN_MAX
+        return not self.full
+
+
 def _find(connection: Connection, wanted: EventFilter, before: int, limit: int) -> tuple[list[Row], int | None]:
-    found: list[Row] = []
-    scanned = 0
-    by_seq = pages_by_seq(wanted)
-    while scanned < SCAN_MAX:
-        step = max(limit, 500)
-        if wanted.unmatched:
-            rows = connection.rows(sql.event_page_unmatched, (before, step))
-        elif by_seq:
-            rows = connection.rows(sql.event_page_stream, (wanted.stream, before, step))
-        else:
-            rows = connection.rows(sql.event_page, (before, step))
-        for row in rows:
-            if is_wanted(wanted, row):
-                found.append(row)
-                if len(found) == limit:
-                    return found, None
-        if len(rows) < step:
-            return found, None
-        scanned += len(rows)
-        before = rows[-1][3] if by_seq else rows[-1][0]
-    return found, before
+    """The rows, and where to go on behind them."""
+    take, by_seq = _Take(limit, wanted), pages_by_seq(wanted)
+    if wanted.unmatched:
+        connection.each(sql.event_page_unmatched, (before, SCAN_MAX), take)
+    elif by_seq:
+        connection.each(sql.event_page_stream, (wanted.stream, before, SCAN_MAX), take)
+    else:
+        connection.each(sql.event_page, (before, SCAN_MAX), take)
+    if not take.full or take.last is None:
+        return take.rows, None
+    return take.rows, take.last[3] if by_seq else take.last[0]
+
+
+def _read(connection: Connection, stream: str, after_seq: int, limit: int) -> list[Row]:
+    take = _Take(limit)
+    connection.each(sql.stream_read, (stream, after_seq, limit), take)
+    return take.rows

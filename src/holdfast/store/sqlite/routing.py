@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from holdfast.domain.event import Event
-from holdfast.domain.lane import LANE_MAX
+from holdfast.domain.lane import LANE_MAX, thins_out
 from holdfast.ports import Clock
 from holdfast.store.base import Owner, Plan, Target
 from holdfast.store.sqlite.bursts import Joined, thin_out
@@ -75,7 +75,7 @@ def route(connection: Connection, owner: Owner | None, version: int, plans: Sequ
             if target.lane is not None:
                 lane, pos, open_count, paused = connection.rows(sql.lane_join, (target.lane,))[0]
                 claimable = open_count == 1 and not paused
-                if target.burst is not None or open_count > LANE_MAX:
+                if target.burst is not None or (open_count > LANE_MAX and thins_out(target.address)):
                     bursts.append(Joined(next_id, lane, pos, open_count, target.burst))
             deliveries.append((next_id, plan.n, queue, lane, pos, now_ms, target.burst))
             if claimable:

@@ -24,7 +24,7 @@ from holdfast.ports import (
 )
 from holdfast.store.base import Feature
 from holdfast.store.sqlite.books import SqliteCursors, SqliteOwners, SqliteTokens
-from holdfast.store.sqlite.care import WAL_MAX_BYTES, SqliteCare
+from holdfast.store.sqlite.care import WAL_MAX_BYTES, Inspector, SqliteCare
 from holdfast.store.sqlite.connection import ApswConnection, Connection, StdlibConnection, tune
 from holdfast.store.sqlite.deliveries import SqliteDeliveries
 from holdfast.store.sqlite.disk import Disk, IntakeContracts, IntakeEvents, Room
@@ -87,7 +87,8 @@ class SqliteStore:
         self.cursors = SqliteCursors(writer, reader, clock)
         self.owners = SqliteOwners(writer, clock, keeper is not None)
         self.tokens = SqliteTokens(writer, reader, clock)
-        self.care = SqliteCare(writer, reader, care, self._care_executor, clock, path, disk)
+        self._inspector = Inspector(lambda: make(path), executor("check"))
+        self.care = SqliteCare(writer, reader, care, self._care_executor, clock, path, disk, self._inspector)
 
     @classmethod
     def open(
@@ -129,6 +130,7 @@ class SqliteStore:
         await self._writer.close()
         self._log.close()
         self._reader.close()
+        self._inspector.close()
         self._care_executor.close()
         self._care_connection.close()
         if self._keeper is not None:

@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 from holdfast.domain.errors import BadConfig, BadInput, Conflict, Denied, HoldfastError, NotFound, TargetRefused
 from holdfast.home import DEFAULT_HOST, DEFAULT_PORT, Home, find_home, read_address
@@ -49,6 +49,7 @@ class Client:
             raise BadConfig("the daemon's address must look like http://127.0.0.1:4653; check HOLDFAST_URL")
         self.url, self._token, self._answer_s = url, token, answer_s
         self._parts, self._base = parts, parts.path.rstrip("/")
+        self.next: str | None = None  # where the last answer goes on, if its header said that it does
 
     def get(self, path: str, query: Mapping[str, Any] | None = None) -> Any:
         """Ask; what was not given is not asked for."""
@@ -76,6 +77,7 @@ class Client:
             connection.request(method, self._base + path, body, headers)
             response = connection.getresponse()
             raw = response.read(ANSWER_MAX + 1)
+            self.next = _next(response.getheader("Link", ""))
         except (OSError, http.client.HTTPException) as error:
             raise Unreachable(
                 f"{self.url} took the request but did not answer it ({str(error) or type(error).__name__}); "
@@ -157,6 +159,16 @@ def part(value: object) -> str:
         return quote(text, safe="")
     except UnicodeEncodeError:
         raise BadInput("an id is not text in UTF-8") from None
+
+
+def _next(link: str) -> str | None:
+    """
+    >>> _next('</hooks/contracts?limit=2&after=a%20b>; rel="next"')
+    'a b'
+    """
+    url, _, more = link.partition(">")
+    found = parse_qs(urlsplit(url.removeprefix("<")).query).get("after") if 'rel="next"' in more else None
+    return found[0] if found else None
 
 
 def _query(given: Mapping[str, Any]) -> str:

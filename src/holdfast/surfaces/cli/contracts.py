@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 import click
 
 from holdfast.domain.contract import FORMATS
-from holdfast.surfaces.cli.client import find_client, part
-from holdfast.surfaces.cli.options import NearGroup, criterion, json_option, split_pairs
-from holdfast.surfaces.cli.output import many, say, show, show_fields, show_table, visible
+from holdfast.surfaces.cli.client import Client, find_client, part
+from holdfast.surfaces.cli.options import NearGroup, criterion, json_option, long_page_options, split_pairs
+from holdfast.surfaces.cli.output import many, say, show, show_fields, show_table, visible, warn
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -58,15 +58,18 @@ def wish_options(command: F) -> F:
 @click.option("--value", help="Only those that accept this value of the property.")
 @click.option("--source", help="Only those from config, api or programmatic.")
 @click.option("--inactive", is_flag=True, help="Those that are disabled or expired too.")
+@long_page_options
 @json_option
 def list_contracts(as_json: bool, inactive: bool, **query: Any) -> None:
-    """List active contracts."""
+    """List active contracts, by id."""
     columns = ("id", "wants", "address", "policy", "ordered", "state")
+    client = find_client()
     show(
-        find_client().get("/hooks/contracts", {**query, "inactive": "true" if inactive else None}),
+        client.get("/hooks/contracts", {**query, "inactive": "true" if inactive else None}),
         as_json,
         lambda found: show_table([_row(item) for item in found], columns),
     )
+    _say_more(client)
 
 
 @contracts.command("show")
@@ -158,16 +161,25 @@ def try_contract(id: str, limit: int, as_json: bool, **wish: Any) -> None:
 
 
 @contracts.command("properties")
+@long_page_options
 @json_option
-def contract_properties(as_json: bool) -> None:
+def contract_properties(as_json: bool, **query: Any) -> None:
     """List the properties and values that active contracts ask for."""
+    client = find_client()
     show(
-        find_client().get("/hooks/properties"),
+        client.get("/hooks/properties", query),
         as_json,
         lambda found: show_table(
             [{"property": name, "values": ", ".join(values)} for name, values in found.items()], ("property", "values")
         ),
     )
+    _say_more(client)
+
+
+def _say_more(client: Client) -> None:
+    """The answer is a plain list, so that there is more is said beside it."""
+    if client.next is not None:
+        warn(f"there are more; go on with: --after {visible(client.next)}")
 
 
 def _body(id: str, wish: dict[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from difflib import get_close_matches
 from typing import Any, TypeVar
 
 import click
@@ -24,14 +23,25 @@ class NearGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if ctx.resilient_parsing or args[0].startswith("-") or self.get_command(ctx, args[0]) is not None:
             return super().resolve_command(ctx, args)
+        from difflib import get_close_matches
+
         near = get_close_matches(args[0], self.list_commands(ctx), n=1)
         hint = f"did you mean {near[0]}?" if near else f"see: {ctx.command_path} --help"
         return ctx.fail(f"there is no command {args[0]!r}; {hint}")
 
 
 def page_options(command: F) -> F:
+    return _page_options(command, 50)
+
+
+def long_page_options(command: F) -> F:
+    """For lists that are seldom long: as much as one answer holds."""
+    return _page_options(command, 1000)
+
+
+def _page_options(command: F, default: int) -> F:
     command = click.option(
-        "--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="At most so many."
+        "--limit", type=click.IntRange(1, 1000), default=default, show_default=True, help="At most so many."
     )(command)
     return click.option("--after", metavar="CURSOR", help="Go on where the page before ended.")(command)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from starlette.requests import Request
@@ -18,6 +19,8 @@ from holdfast.domain.errors import (
     TooLarge,
     Unverified,
 )
+
+log = logging.getLogger("holdfast.rest")
 
 
 class TooSlow(BadInput):
@@ -54,3 +57,8 @@ def error_problem(error: HoldfastError) -> JSONResponse:
 async def on_holdfast_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HoldfastError)
     return error_problem(error)
+
+
+async def on_surprise(request: Request, error: Exception) -> JSONResponse:
+    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return problem(500, "Failed", "an unexpected error; the daemon's log says more")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
 from holdfast.domain.errors import BadInput
 from holdfast.domain.event import show
@@ -145,10 +145,18 @@ async def discard_dead(ops: Verbs, actor: Operator, request: Request) -> dict[st
 
 @router.get("/hooks/contracts", dependencies=Reads, tags=["contracts"])
 async def list_contracts(
-    ops: Verbs, property: Text = None, value: Text = None, source: Text = None, inactive: bool = False
-) -> list[dict[str, Any]]:
-    """Active contracts, and with `inactive` those that are disabled or expired too."""
-    return await ops.contracts.find(property=property, value=value, source=source, inactive=inactive)
+    ops: Verbs, request: Request, response: Response, property: Text = None, value: Text = None, source: Text = None,
+    inactive: bool = False, after: Text = None, limit: Limit = 1000,
+) -> list[dict[str, Any]]:  # fmt: skip
+    """Active contracts by id, and with `inactive` those that are disabled or expired too.
+
+    A plain list; where there are more, the header `Link` with `rel="next"` says where they are.
+    """
+    found = await ops.contracts.find(
+        property=property, value=value, source=source, inactive=inactive, after=after, limit=limit
+    )
+    _link(request, response, found.next)
+    return found
 
 
 @router.post("/hooks/contracts", status_code=201, tags=["contracts"], openapi_extra=body(CONTRACT))
@@ -194,9 +202,13 @@ async def remove_contract(ops: Verbs, actor: Admin, id: str) -> dict[str, Any]:
 
 
 @router.get("/hooks/properties", dependencies=Reads, tags=["contracts"])
-async def contract_properties(ops: Verbs) -> dict[str, list[str]]:
-    """Property names and values that active contracts ask for."""
-    return await ops.contracts.properties()
+async def contract_properties(
+    ops: Verbs, request: Request, response: Response, after: Text = None, limit: Limit = 1000
+) -> dict[str, list[str]]:
+    """Property names and values that active contracts ask for; where there are more, `Link` says so."""
+    found = await ops.contracts.properties(after=after, limit=limit)
+    _link(request, response, found.next)
+    return found
 
 
 @router.get("/api/sessions", dependencies=Reads, tags=["sessions"])
@@ -254,6 +266,13 @@ async def resume(ops: Verbs, actor: Operator, request: Request) -> dict[str, Any
 async def prune(ops: Verbs, actor: Admin) -> dict[str, int]:
     """Remove now what is past its retention."""
     return await ops.care.prune()
+
+
+def _link(request: Request, response: Response, next: str | None) -> None:
+    """Where the next page is, for answers whose shape has no room to say so (RFC 8288)."""
+    if next is not None:
+        url = request.url.include_query_params(after=next)
+        response.headers["Link"] = f'<{url.path}?{url.query}>; rel="next"'
 
 
 def _object(value: Any, known: tuple[str, ...]) -> dict[str, Any]:

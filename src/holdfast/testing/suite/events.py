@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.domain.errors import DedupConflict
 from holdfast.domain.event import Event, new_event
-from holdfast.store.base import EventFilter
+from holdfast.store.base import PAGE_BYTES_MAX, EventFilter
 from holdfast.testing.suite.bench import Bench, StoreSuite
 
 
@@ -152,6 +152,33 @@ class EventsSuite(StoreSuite):
         found = await self._find_all(bench, EventFilter(stream="x1", type="odd"), 10)
         assert [event.payload for event in found] == [21, 11, 1]
 
+    async def test_a_page_of_large_events_ends_where_it_is_heavy_enough(self, bench: Bench) -> None:
+        """However many are asked for: no answer holds more than its bound and one event, and none is left out."""
+        text = "é" * 450_000
+        for i in range(20):
+            await bench.emit("large" if i % 2 else "t", {"i": i, "text": text}, stream="s")
+        for wanted, expected in (
+            (EventFilter(), list(range(19, -1, -1))),
+            (EventFilter(stream="s"), list(range(19, -1, -1))),
+            (EventFilter(type="large"), list(range(19, 0, -2))),
+        ):
+            found: list[int] = []
+            after: str | None = None
+            while True:
+                page = await bench.store.events.find(wanted, after, 1000)
+                assert self._weighs(page.items[:-1]) < PAGE_BYTES_MAX
+                found += [event.payload["i"] for event in page.items]
+                if page.next is None:
+                    break
+                assert self._weighs(page.items) >= PAGE_BYTES_MAX
+                after = page.next
+            assert found == expected
+        read: list[Event] = []
+        while more := await bench.store.events.read("s", len(read), 1000):
+            assert self._weighs(more[:-1]) < PAGE_BYTES_MAX
+            read += more
+        assert [event.payload["i"] for event in read] == list(range(20))
+
     async def test_streams_are_listed_with_their_heads(self, bench: Bench) -> None:
         for name in ("b", "a", "b", "c"):
             await bench.emit(stream=name)
@@ -179,6 +206,9 @@ class EventsSuite(StoreSuite):
         bench.store.on_change(heard.append)
         await bench.emit()
         assert "events" in heard
+
+    def _weighs(self, events: list[Event]) -> int:
+        return sum(len(event.payload_json.encode()) for event in events)
 
     async def _find_all(self, bench: Bench, wanted: EventFilter, limit: int) -> list[Event]:
         found: list[Event] = []

@@ -29,20 +29,30 @@ SELECT n, id, stream, seq, source, type, timestamp, accepted_at, properties, pay
 FROM holdfast.events WHERE id = $1;
 
 -- name: event_page
-SELECT n, id, stream, seq, source, type, timestamp, accepted_at, properties, payload, address
+-- Pages look at what is small first: how large a body is costs nothing to ask, and whoever does not want it never gets it.
+SELECT n, id, stream, seq, source, type, octet_length(properties) + octet_length(payload)
 FROM holdfast.events WHERE n < $1 ORDER BY n DESC LIMIT $2;
 
 -- name: event_page_unmatched
-SELECT e.n, e.id, e.stream, e.seq, e.source, e.type, e.timestamp, e.accepted_at, e.properties, e.payload, e.address
+SELECT e.n, e.id, e.stream, e.seq, e.source, e.type, octet_length(e.properties) + octet_length(e.payload)
 FROM holdfast.unmatched u JOIN holdfast.events e ON e.n = u.event WHERE u.event < $1 ORDER BY u.event DESC LIMIT $2;
 
 -- name: event_page_stream
-SELECT n, id, stream, seq, source, type, timestamp, accepted_at, properties, payload, address
+SELECT n, id, stream, seq, source, type, octet_length(properties) + octet_length(payload)
 FROM holdfast.events WHERE stream = $1 AND seq < $2 ORDER BY seq DESC LIMIT $3;
 
--- name: stream_read
+-- name: event_whole
 SELECT n, id, stream, seq, source, type, timestamp, accepted_at, properties, payload, address
-FROM holdfast.events WHERE stream = $1 AND seq > $2 ORDER BY seq LIMIT $3;
+FROM holdfast.events WHERE n = ANY ($1::bigint[]);
+
+-- name: stream_read
+-- Up to the one that reaches so many bytes; the sizes are known without reading the bodies.
+SELECT n, id, stream, seq, source, type, timestamp, accepted_at, properties, payload, address
+FROM (
+  SELECT *, sum(octet_length(properties) + octet_length(payload))
+              OVER (ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
+  FROM (SELECT * FROM holdfast.events WHERE stream = $1 AND seq > $2 ORDER BY seq LIMIT $3) page
+) measured WHERE coalesce(before, 0) < $4 ORDER BY seq;
 
 -- name: stream_get
 SELECT id, head, created_at, closed_at FROM holdfast.streams WHERE id = $1;

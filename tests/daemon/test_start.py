@@ -1,0 +1,79 @@
+"""What a start loads: nobody waits for what is not needed yet. Said in names of modules, not in seconds."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEAVY = {
+    "aiohttp", "apsw", "asyncio", "asyncpg", "cryptography", "django", "fastapi", "httptools", "opentelemetry",
+    "psycopg", "pydantic", "sqlite3", "starlette", "uvicorn", "yaml",
+}  # fmt: skip
+
+# Runs the command line in this very process, and prints which modules it brought in.
+COMMAND = """
+import json, sys
+from holdfast.__main__ import run
+code = run(json.loads(sys.argv[1]))
+print(json.dumps([code, sorted({name.partition(".")[0] for name in sys.modules})]))
+"""
+
+# Ends the daemon as soon as it has said that it is up.
+DAEMON = """
+import asyncio, json, os, signal, sys
+import holdfast.daemon.run as run
+from holdfast.home import find_home
+
+def say(text):
+    if "is up" in text:
+        print(json.dumps(sorted(sys.modules)))
+        os.kill(os.getpid(), signal.SIGTERM)
+
+sys.exit(asyncio.run(run.run_daemon(find_home(), None, 0, None, say)))
+"""
+
+
+def told(code: str, home: Path, *arguments: str) -> str:
+    env = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], env={**env, "HOLDFAST_HOME": str(home)},
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    return done.stdout.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        (["--help"], 0),
+        (["emit", "order.placed"], 0),
+        (["status"], 4),
+        (["events", "list"], 4),
+        (["dlq", "count"], 4),
+        (["contracts", "list"], 4),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_command_loads_nothing_that_only_the_daemon_needs(tmp_path: Path, command: list[str], expected: int) -> None:
+    code, loaded = json.loads(told(COMMAND, tmp_path, json.dumps(command)))
+    assert code == expected
+    assert not HEAVY & set(loaded)
+
+
+def test_hook_loads_nothing_before_it_hands_over_to_the_receiver(tmp_path: Path) -> None:
+    watch = "import os, sys\n" + f"heavy = {HEAVY!r}\n"
+    watch += "os.execv = lambda *_: print(sorted(heavy & set(sys.modules)))\n"
+    assert told(watch + COMMAND, tmp_path, json.dumps(["hook", "--agent", "claude", "Stop"])).startswith("[0, ")
+    done = told(watch + COMMAND.replace("print(json", "(json"), tmp_path, json.dumps(["hook", "--agent", "claude"]))
+    assert done == "[]"
+
+
+def test_a_daemon_is_ready_before_its_dear_routes_are_loaded(tmp_path: Path) -> None:
+    loaded = set(json.loads(told(DAEMON, tmp_path).strip()))
+    assert {"uvicorn", "starlette", "holdfast.surfaces.rest.app"} <= loaded
+    assert not {"fastapi", "pydantic", "holdfast.surfaces.rest.api", "aiohttp", "asyncpg"} & loaded

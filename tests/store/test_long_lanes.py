@@ -1,0 +1,44 @@
+"""A long lane costs no more than a short one: nobody looks through it for what can never be dropped from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.domain.event import new_event
+from holdfast.routing.router import Router
+from holdfast.store.sqlite import routing
+from holdfast.store.sqlite.bursts import Joined
+from house import Bench
+
+
+@pytest.fixture
+def thinned(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The places in lanes after which somebody looked for what may go."""
+    places: list[int] = []
+    real = routing.thin_out
+
+    def thin_out(connection: object, owner: object, joined: Joined, now_ms: int) -> None:
+        places.append(joined.pos)
+        real(connection, owner, joined, now_ms)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(routing, "thin_out", thin_out)
+    monkeypatch.setattr(routing, "LANE_MAX", 2)
+    return places
+
+
+async def test_only_lanes_of_sessions_are_searched_when_they_are_long(tmp_path: Path, thinned: list[int]) -> None:
+    bench = await Bench(tmp_path).start()
+    await bench.contract("c", pattern="order.*", ordered=True)
+    for _ in range(5):
+        await bench.store.events.append([new_event("order.placed", stream="s")])
+    router = Router(bench.store.routing, bench.registry, bench.owner)
+    await router.tick()
+    assert [row.state for row in await bench.rows()] == ["pending"] * 5
+    assert thinned == []
+    for _ in range(5):
+        await bench.store.events.append([new_event("hook.notification", stream="session:s", to="handler:sessions")])
+    await router.tick()
+    assert thinned == [3, 4, 5]
+    await bench.store.close()
