@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", None) or time.CLOCK_MONOTONIC
+
 
 class Clock(Protocol):
     """Wall time for due times and display; boot time, which no one can set, for leases."""
@@ -115,8 +117,7 @@ class Inline:
 
 def boot_ns() -> int:
     """Nanoseconds since boot, counting sleep where the system can."""
-    clock = getattr(time, "CLOCK_BOOTTIME", None) or time.CLOCK_MONOTONIC
-    return time.clock_gettime_ns(clock)
+    return time.clock_gettime_ns(_BOOT_CLOCK)
 
 
 @lru_cache(maxsize=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple, assert_never
 
 from holdfast.domain.event import Event, NewEvent
@@ -97,8 +97,7 @@ class Transition(NamedTuple):
     survivor: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Settlement:
+class Settlement(NamedTuple):
     """A transition with its proof of ownership, and what goes into the same transaction."""
 
     claim: Claim
@@ -106,7 +105,7 @@ class Settlement:
     effects: Sequence[Effect] = ()
     detail: dict[str, Any] | None = None
     started_at_ms: int = 0
-    outcome: str = field(default="")
+    outcome: str = ""
 
     @property
     def events(self) -> list[NewEvent]:

@@ -6,10 +6,10 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from holdfast.domain.address import parse_address
 from holdfast.domain.canonical import BYTES_MAX, DEPTH_MAX, dump_json
@@ -130,14 +130,13 @@ class Event:
         return text.encode("utf-8")
 
 
-@dataclass(frozen=True, slots=True)
-class Appended:
+class Appended(NamedTuple):
     """What the store answers to an accepted event."""
 
     id: str
     stream: str
     seq: int
-    duplicate: bool = field(default=False)
+    duplicate: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         return {"id": self.id, "stream": self.stream, "seq": self.seq, "duplicate": self.duplicate}

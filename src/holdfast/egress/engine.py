@@ -322,10 +322,11 @@ class Engine:
 
     async def _work(self, line: Line) -> None:
         """Carry out what waits in one line, one after another."""
-        worker = asyncio.current_task()
+        worker, boot_ms = asyncio.current_task(), self._clock.boot_ms
         while line.waiting:
             held = line.waiting.popleft()
-            if await self._may_begin(held):
+            # Most have no gate and a fresh lease: they need not be asked about.
+            if (held.gate is None and boot_ms() < held.lease_until_ms) or await self._may_begin(held):
                 outcome = await self._attempt(held)
                 held.leave_gate(None if held.lost else outcome)
                 self._done.append((held, outcome))
@@ -338,8 +339,6 @@ class Engine:
     async def _may_begin(self, held: Held) -> bool:
         """Wait for its moment, where its address has a rate. What may not begin after all goes back unspent."""
         gate, address = held.gate, held.claim.delivery.address
-        if gate is None and self._clock.boot_ms() < held.lease_until_ms:
-            return True
         try:
             if gate is not None and held.terms.interval_us:
                 await gate.turn(address, held.terms.interval_us)

@@ -7,9 +7,10 @@ a connection that blocks, `through_async` on one that is awaited.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
-from holdfast.domain.event import NewEvent, iso_time
+from holdfast.domain.event import SOURCE_DEFAULT, NewEvent, iso_time
 from holdfast.store.drivers import DOLLAR, FORMAT, POSTGRES, SQLITE, Row, Statement, async_driver, sync_driver
 from holdfast.store.faults import our_errors
 from holdfast.store.postgres.place import SCHEMA_DEFAULT, SCHEMES, in_schema, parse_place
@@ -59,7 +60,9 @@ class Door:
         """Append one event: one statement, and on SQLite with a dedup key a look at whose it is."""
         event, id = fresh
         if self.dialect == POSTGRES:
-            rows = yield self._statement("publish", _postgres_row(event))
+            said = _said(event)
+            text = _publish_text(tuple(said), self._marks, self.schema)
+            rows = yield Statement(text, tuple(said.values()))
             return Published(*rows[0])
         yield self._statement("publish", _sqlite_row(event, id, now_ms))
         if event.dedup_key is None:
@@ -85,10 +88,7 @@ class Door:
         yield self._statement("inbox_forget", (consumer, event_id))
 
     def _statement(self, verb: str, params: tuple[Any, ...]) -> Statement:
-        text = _TEXTS[self.dialect][verb]
-        if self.dialect == POSTGRES:
-            text = in_schema(text, self.schema)
-        return Statement(_marked(text, self._marks), params)
+        return Statement(_text(self.dialect, verb, self._marks, self.schema), params)
 
 
 def through(connection: Any, work: Callable[[Door], Steps[T]], schema: str = SCHEMA_DEFAULT) -> T:
@@ -135,11 +135,33 @@ def _sqlite_row(event: NewEvent, id: str, now_ms: int) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _postgres_row(event: NewEvent) -> tuple[Any, ...]:
-    return (
-        event.type, event.payload.decode(), event.source, event.stream, event.timestamp, event.properties.decode(),
-        event.dedup_key, event.to, event.not_before_ms, event.id, _digest(event),
+def _said(event: NewEvent) -> dict[str, Any]:
+    """What an event says, by the names of the door's arguments: nothing that the door takes for granted."""
+    said: dict[str, Any] = {"type": event.type, "payload": event.payload.decode()}
+    if event.source != SOURCE_DEFAULT:
+        said["source"] = event.source
+    if event.properties != b"{}":
+        said["properties"] = event.properties.decode()
+    others = (
+        ("stream", event.stream), ("timestamp", event.timestamp), ("dedup_key", event.dedup_key), ("to", event.to),
+        ("not_before", event.not_before_ms), ("id", event.id), ("digest", _digest(event)),
     )  # fmt: skip
+    for name, value in others:
+        if value is not None:
+            said[name] = value
+    return said
+
+
+@lru_cache(maxsize=1024)
+def _publish_text(names: tuple[str, ...], marks: str, schema: str) -> str:
+    given = ", ".join(f'"{name}" => ?::{"bigint" if name == "not_before" else "text"}' for name in names)
+    return _marked(in_schema(_TEXTS[POSTGRES]["publish"], schema).replace("...", given), marks)
+
+
+@lru_cache(maxsize=256)
+def _text(dialect: str, verb: str, marks: str, schema: str) -> str:
+    text = _TEXTS[dialect][verb]
+    return _marked(in_schema(text, schema) if dialect == POSTGRES else text, marks)
 
 
 def _digest(event: NewEvent) -> str | None:

@@ -20,11 +20,11 @@ DETAIL_MAX = 4000
 
 def to_claim(row: Stored, token: int, addresses: Mapping[int, tuple[str, str | None]]) -> Claim:
     """A row of `ready_leased`."""
-    delivery, queue, starts, attempts, generation, handed, *event = row
+    delivery, queue, starts, attempts, generation, handed = row[:6]
     address, contract_id = addresses[queue]
     return Claim(
         Delivery(delivery, address, contract_id, attempts, generation, bool(handed)),
-        Event(*event),
+        Event(*row[6:]),
         queue,
         token,
         starts,

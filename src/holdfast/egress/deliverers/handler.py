@@ -66,7 +66,7 @@ class HandlerDeliverer:
             answer = await function(*arguments) if is_async else await asyncio.to_thread(function, *arguments)
         except (Reject, RetryAfter) as error:
             return ended_by(error)
-        return answer if isinstance(answer, Outcome) else _DELIVERED
+        return answer if answer is not None and isinstance(answer, Outcome) else _DELIVERED
 
     async def close(self) -> None:
         pass

@@ -179,7 +179,7 @@ def _shifted(one: Settlement, shift_ms: int) -> Settlement:
         due_at_ms=None if due is None else due + shift_ms,
         handed_until_ms=None if handed is None else handed + shift_ms,
     )
-    return replace(one, transition=after)
+    return one._replace(transition=after)
 
 
 def _fences(claims: Sequence[Claim]) -> tuple[list[int], list[int]]:

@@ -8,7 +8,7 @@ import asyncpg
 
 from holdfast.domain.errors import DedupConflict
 from holdfast.domain.event import Appended, Event, NewEvent, iso_time
-from holdfast.domain.ids import ENTROPY_BYTES, make_id
+from holdfast.domain.ids import ENTROPY_BYTES, make_ids
 from holdfast.ports import Chance, Clock
 from holdfast.store.base import PAGE_BYTES_MAX, EventFilter, Page, StreamRow
 from holdfast.store.postgres.gather import Gather, Prepared
@@ -20,7 +20,6 @@ from holdfast.store.rows import is_wanted, pages_by_seq
 
 SCAN_MAX = 20_000
 _NEWEST = 1 << 62
-_NOTHING_SPECIAL = (None,) * 5
 
 
 class PostgresEvents:
@@ -31,8 +30,7 @@ class PostgresEvents:
     async def append(self, events: Sequence[NewEvent]) -> list[Appended]:
         await self._pool.opened()
         now_ms = self._clock.now_ms()
-        chance = self._chance.entropy(ENTROPY_BYTES * len(events))
-        ids = [make_id("evt", now_ms, chance[at : at + ENTROPY_BYTES]) for at in range(0, len(chance), ENTROPY_BYTES)]
+        ids = make_ids("evt", now_ms, self._chance.entropy(ENTROPY_BYTES * len(events)))
         answer = await self._gather.append([(event, event.id or id) for event, id in zip(events, ids, strict=True)])
         self._changed("events")
         return answer
@@ -124,14 +122,15 @@ async def append(
     """
     if not prepared:
         return []
-    if not door and all(map(_is_plain, prepared)):
-        await session.rows(sql.event_append_plain, *_plain_columns(prepared, now_ms), now_ms, ring)
+    columns = None if door else _plain_columns(prepared, now_ms)
+    if columns is not None:
+        await session.rows(sql.event_append_plain, *columns, now_ms, ring)
         return [Appended(id, id, 1) for _, id in prepared]
     if len(prepared) == 1:
         return [Appended(*(await session.rows(sql.event_append, *_door_row(*prepared[0], now_ms), ring))[0])]
     fresh, same = _without_repeats(prepared)
-    columns = [list(column) for column in zip(*(_door_row(event, id, now_ms) for event, id in fresh), strict=True)]
-    values: list[object] = [*columns[:10], now_ms, columns[11]]
+    given = [list(column) for column in zip(*(_door_row(event, id, now_ms) for event, id in fresh), strict=True)]
+    values: list[object] = [*given[:10], now_ms, given[11]]
     answers = [Appended(*row) for row in await session.rows(sql.event_append_many, *values, ring)]
     firsts = [answers[index] for index in same]
     return [
@@ -140,25 +139,34 @@ async def append(
     ]
 
 
-def _is_plain(one: tuple[NewEvent, str]) -> bool:
-    """Whether the door has nothing to look for: no place in a stream, no key, no address, no time, no id of its own."""
-    event = one[0]
-    special = (event.stream, event.dedup_key, event.to, event.not_before_ms, event.id)
-    return special == _NOTHING_SPECIAL
+def _plain_columns(prepared: Prepared, now_ms: int) -> tuple[str | list[str], ...] | None:
+    """The values of `event_append_plain`, in its order; None where the door has something to look for.
 
-
-def _plain_columns(prepared: Prepared, now_ms: int) -> list[list[str]]:
-    """The values of `event_append_plain`, in its order."""
+    That is a place in a stream, a key, an address, a time, or an id of its own; or a name that is no line.
+    """
     events = [event for event, _ in prepared]
-    now = iso_time(now_ms)
-    return [
-        [id for _, id in prepared],
-        [event.type for event in events],
-        [event.payload.decode() for event in events],
-        [event.source for event in events],
-        [event.timestamp or now for event in events],
-        [event.properties.decode() for event in events],
-    ]
+    if not all(map(_is_plain, events)):
+        return None
+    now, lines = iso_time(now_ms), len(events) - 1
+    ids = "\n".join([id for _, id in prepared])
+    types = "\n".join([event.type for event in events])
+    sources = "\n".join([event.source for event in events])
+    times = "\n".join([event.timestamp or now for event in events])
+    properties = b"\n".join([event.properties for event in events]).decode()
+    for text in (types, sources, times, properties):
+        if not text or text.count("\n") != lines:
+            return None
+    return ids, types, [event.payload.decode() for event in events], sources, times, properties
+
+
+def _is_plain(event: NewEvent) -> bool:
+    return (
+        event.stream is None
+        and event.dedup_key is None
+        and event.to is None
+        and event.not_before_ms is None
+        and event.id is None
+    )
 
 
 def _door_row(event: NewEvent, id: str, now_ms: int) -> tuple[object, ...]:

@@ -8,7 +8,6 @@ way looks at each of them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import asyncpg
@@ -39,9 +38,11 @@ class Settled(NamedTuple):
 
 def is_simple(settlements: Sequence[Settlement]) -> bool:
     """Whether the short way will do: they all arrived, and have nothing to tell and nothing to leave behind."""
-    return all(
-        one.transition.state is State.DELIVERED and one.detail is None and not one.effects for one in settlements
-    )
+    delivered = State.DELIVERED
+    for _, transition, effects, detail, _, _ in settlements:
+        if transition.state is not delivered or detail is not None or effects:
+            return False
+    return True
 
 
 async def settle_simply(
@@ -116,7 +117,7 @@ async def _with_effects(
         await session.raw.execute("ROLLBACK TO SAVEPOINT effects")
         told = clip(f"its effects cannot be appended: {problem.message}")
         after = Transition(State.DEAD, settlement.transition.attempts, Reason.REJECTED, error=told)
-        settlement = replace(settlement, transition=after, effects=(), outcome="dead")
+        settlement = settlement._replace(transition=after, effects=(), outcome="dead")
     await session.raw.execute("RELEASE SAVEPOINT effects")
     return settlement
 

@@ -1,9 +1,9 @@
 -- The door of a PostgreSQL database, as an application's own connection uses it. Parameters are written `?` here, and
--- cast, because some drivers send them without a type. Id and time of acceptance are left to the database.
+-- cast, because some drivers send them without a type. Id and time of acceptance are left to the database. The `...` of
+-- publish stands for what the event says, each by its name: what it does not say costs nothing on the way.
 
 -- name: postgres_publish
-SELECT id, duplicate FROM holdfast.publish(
-  ?::text, ?::text, ?::text, ?::text, ?::text, ?::text, ?::text, ?::text, ?::bigint, ?::text, NULL, ?::text);
+SELECT id, duplicate FROM holdfast.publish(...);
 
 -- name: postgres_inbox_add
 INSERT INTO holdfast.inbox (consumer, event_id, handled_at) VALUES (?::text, ?::text, ?::bigint)

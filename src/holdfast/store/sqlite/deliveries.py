@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 
 from holdfast.domain.delivery import Claim, Settlement, Transition, clip
 from holdfast.domain.errors import BadInput, Conflict
@@ -243,7 +242,7 @@ def _settle_with_effects(
         connection.run("ROLLBACK TO effects")
         told = clip(f"its effects cannot be appended: {error.message}")
         after = Transition(State.DEAD, settlement.transition.attempts, Reason.REJECTED, error=told)
-        settlement = replace(settlement, transition=after, effects=(), outcome="dead")
+        settlement = settlement._replace(transition=after, effects=(), outcome="dead")
         return settlement if _settle(connection, settlement, now_ms) else None
     finally:
         connection.run("RELEASE effects")

@@ -1,0 +1,81 @@
+"""The door made anew: who could publish before the upgrade can afterwards, and nobody else; odd texts stay whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import asyncpg
+import pytest
+
+from holdfast.domain.event import NewEvent, new_event
+from holdfast.store.base import EventFilter
+from holdfast.store.open import migrate_store
+from holdfast.store.postgres.migrate import scripts, version_known
+from holdfast.store.postgres.place import in_schema
+from postgres import Server, opened
+
+pytest_plugins = ("postgres",)
+
+BEFORE = 6
+ROLES = ("keeper", "caller", "lender", "stranger")
+
+
+async def made_before(connection: Any, schema: str) -> None:
+    """The schema as it was before the door was made anew, owned by a role of its own."""
+    await connection.execute(f"CREATE SCHEMA {schema} AUTHORIZATION {schema}_keeper; SET ROLE {schema}_keeper")
+    for number, script in scripts():
+        if number <= BEFORE:
+            await connection.execute(in_schema(script, schema))
+    await connection.execute(f"INSERT INTO {schema}.meta VALUES ('schema_version', '{BEFORE}'); RESET ROLE")
+
+
+async def test_an_upgrade_keeps_the_owner_and_the_rights_of_the_door(server: Server, schema: str) -> None:
+    connection, door = await server.connect(), f"{schema}.publish"
+    await connection.execute("".join(f"CREATE ROLE {schema}_{role} LOGIN;" for role in ROLES))
+    try:
+        await made_before(connection, schema)
+        await connection.execute(
+            f"GRANT EXECUTE ON FUNCTION {door} TO {schema}_caller;"
+            f"GRANT EXECUTE ON FUNCTION {door} TO {schema}_lender WITH GRANT OPTION;"
+            f"GRANT USAGE ON SCHEMA {schema} TO {schema}_caller, {schema}_lender, {schema}_stranger"
+        )
+        prepared = await connection.prepare(f"SELECT id, duplicate FROM {door}($1, dedup_key => $2)")
+        first = await prepared.fetchrow("t", "k")
+        assert migrate_store(server.url(schema), own=True) == (BEFORE, version_known())
+        assert tuple(await prepared.fetchrow("t", "k")) == (first["id"], True)
+        for role in ("caller", "lender"):
+            assert server.psql(f"SELECT seq FROM {door}('t', stream => 's');", f"{schema}_{role}").returncode == 0
+        assert "permission denied" in server.psql(f"SELECT {door}('t');", f"{schema}_stranger").stderr
+        assert "permission denied" in server.psql(f"SELECT 1 FROM {schema}.events;", f"{schema}_caller").stderr
+        lent = server.psql(f"GRANT EXECUTE ON FUNCTION {door} TO {schema}_stranger;", f"{schema}_lender")
+        assert lent.returncode == 0, lent.stderr
+        owner = await connection.fetchval("SELECT proowner::regrole::text FROM pg_proc WHERE oid = $1::regproc", door)
+        assert owner == f"{schema}_keeper"
+    finally:
+        await connection.execute(f"SET client_min_messages = warning; DROP SCHEMA IF EXISTS {schema} CASCADE")
+        await connection.execute("".join(f"DROP ROLE {schema}_{role};" for role in ROLES))
+        await connection.close()
+
+
+async def test_texts_of_several_lines_stay_what_they_are(server: Server, schema: str) -> None:
+    odd = NewEvent("t", b'{"a":\n1}', source="a\nb", properties=b'{"p":\n"q"}')
+    async with opened(server, schema) as store:
+        await store.events.append([new_event("t", {"b": 2}), odd, new_event("t", properties={"x": "y"})])
+        found = (await store.events.find(EventFilter(), None, 10)).items
+        assert [event.payload_json for event in reversed(found)] == ['{"b":2}', '{"a":\n1}', "null"]
+        assert [event.properties for event in reversed(found)] == [{}, {"p": "q"}, {"x": "y"}]
+        assert [event.source for event in reversed(found)] == ["app", "a\nb", "app"]
+
+
+@pytest.mark.parametrize("text", ["[" * 1500 + "]" * 1499, "[" * 200_000, '{"a":01}', ""])
+async def test_the_door_refuses_what_is_no_json_however_deep(server: Server, schema: str, text: str) -> None:
+    async with opened(server, schema) as store:
+        await store._pool.opened()
+        connection = await server.connect()
+        for wanted in ({}, {"stream": "s"}):
+            given = ", ".join(f"{name} => '{value}'" for name, value in wanted.items())
+            with pytest.raises(asyncpg.PostgresError, match="payload is not JSON") as caught:
+                await connection.fetch(f"SELECT * FROM {schema}.publish('t', $1{', ' * bool(given)}{given})", text)
+            assert caught.value.sqlstate == "HF001"
+        await connection.close()
+        assert await store.routing.backlog() == 0
