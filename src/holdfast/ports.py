@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
 T = TypeVar("T")
+_SINCE_BOOT = getattr(time, "CLOCK_BOOTTIME", None) or time.CLOCK_MONOTONIC
 
 
 class Clock(Protocol):
@@ -115,8 +116,7 @@ class Inline:
 
 def boot_ns() -> int:
     """Nanoseconds since boot, counting sleep where the system can."""
-    clock = getattr(time, "CLOCK_BOOTTIME", None) or time.CLOCK_MONOTONIC
-    return time.clock_gettime_ns(clock)
+    return time.clock_gettime_ns(_SINCE_BOOT)
 
 
 @lru_cache(maxsize=1)
