@@ -236,6 +236,14 @@ class Events(Protocol):
     async def reroute(self, ids: Sequence[str]) -> int: ...
 
 
+class ContractChange(NamedTuple):
+    """A contract as it is after a change, None once it is removed, and the queue of what waits for it."""
+
+    id: str
+    contract: Contract | None
+    queue: int | None
+
+
 class Contracts(Protocol):
     async def put(
         self, contract: Contract, secret: str | None, *, headers: Mapping[str, str] | None = None, keep: bool = False
@@ -262,6 +270,9 @@ class Contracts(Protocol):
 
     async def private(self, id: str) -> Private: ...
     async def version(self) -> int: ...
+    async def changed(self, since: int) -> list[ContractChange]:
+        """What was put, removed, switched on or off, or given another secret after that version, each once."""
+
     async def queues(self) -> list[QueueRow]: ...
 
 
