@@ -6,7 +6,7 @@ from typing import Any
 
 from holdfast.domain.errors import BadInput, NotFound
 from holdfast.domain.event import Event, NewEvent, show
-from holdfast.operations.explain import NEAR_DEFAULT, ask_all, verdict
+from holdfast.operations.explain import NEAR_DEFAULT, ask_all, moments_of, receipts_of, verdict
 from holdfast.operations.shapes import (
     LIMIT_DEFAULT,
     check_cursor,
@@ -32,10 +32,10 @@ class EventVerbs:
         return event_shape(event, page.items[::-1])
 
     async def explain(self, id: str, limit: int = NEAR_DEFAULT) -> dict[str, Any]:
-        """Why an event went where it went: its deliveries with their attempts, and what each contract says to it now.
+        """Why an event went where it went: its deliveries with attempts and receipts, and what contracts say to it now.
 
         Contracts that missed it come nearest first, by how many criteria failed. Each list is cut at `limit`; of the
-        attempts the last are kept.
+        attempts and receipts the last are kept.
         """
         check_limit(limit)
         event = await self._get(id)
@@ -45,10 +45,15 @@ class EventVerbs:
         reached = {row.contract_id for row in rows}
         late = [contract for contract in opinions.wanting if contract not in reached]
         attempts = {row.id: (await self._store.operator.attempts(row.id))[-limit:] for row in rows[:limit]}
+        moments = set[int]().union(*(moments_of(row, attempts[row.id]) for row in rows[:limit]))
+        links = await self._store.receipts.at(list(moments), PAGE_MAX) if moments else []
         return {
             "event": event_shape(event),
             "verdict": verdict(opinions, len(rows), late, event.to is not None),
-            "deliveries": [delivery_shape(row, attempts[row.id]) for row in rows[:limit]],
+            "deliveries": [
+                {**delivery_shape(row, attempts[row.id]), "receipts": receipts_of(row.id, links)[-limit:]}
+                for row in rows[:limit]
+            ],
             "deliveries_left_off": len(rows[limit:]),
             "wanted_now": opinions.wanting[:limit],
             "wanted_now_left_off": len(opinions.wanting[limit:]),

@@ -346,6 +346,9 @@ class Operator(Protocol):
 class Receipts(Protocol):
     async def heads(self) -> dict[str, Head]: ...
     async def links(self, chain: str | None, after: tuple[str, int], limit: int) -> list[Link]: ...
+    async def at(self, moments_ms: Sequence[int], limit: int) -> list[Link]:
+        """The links that were made at these moments, in the order of time."""
+
     def every(self) -> AsyncIterator[list[Link]]: ...
 
 

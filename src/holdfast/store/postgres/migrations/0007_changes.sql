@@ -14,3 +14,6 @@ END $$;
 
 CREATE TRIGGER contracts_stamped BEFORE INSERT OR UPDATE ON holdfast.contracts
   FOR EACH ROW EXECUTE FUNCTION holdfast.stamp_contract();
+
+-- A delivery's receipts are found by the moments of its transitions: a link and what it speaks of have the same.
+CREATE INDEX receipts_by_time ON holdfast.receipts (at);

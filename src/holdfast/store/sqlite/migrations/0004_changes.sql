@@ -16,3 +16,6 @@ CREATE TRIGGER holdfast_contracts_changed AFTER UPDATE OF updated_at ON holdfast
   SET version = 1 + (SELECT CAST(value AS INTEGER) FROM holdfast_meta WHERE key = 'contracts_version')
   WHERE id = NEW.id;
 END;
+
+-- A delivery's receipts are found by the moments of its transitions: a link and what it speaks of have the same.
+CREATE INDEX holdfast_receipts_by_time ON holdfast_receipts (at);
