@@ -20,7 +20,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks import growth, latency, machine, page, postgres, publish, sqlite
+from benchmarks import growth, inbound, latency, machine, matching, page, postgres, publish, sqlite, webhooks
 from benchmarks.measure import Book, say
 from benchmarks.orders import CACHE, ROOT
 from benchmarks.server import SETTINGS, Server, running
@@ -48,6 +48,9 @@ PARTS: dict[str, tuple[Part, tuple[str, ...]]] = {
     "streams": (growth.measure_streams, ("streams.",)),
     "payload": (growth.measure_payload, ("payload.",)),
     "backlog": (growth.measure_backlog, ("backlog.", "claim.")),
+    "webhooks": (webhooks.measure, ("webhooks.",)),
+    "inbound": (inbound.measure, ("inbound.",)),
+    "matching": (matching.measure, ("matching.",)),
 }
 GROUPS = {"growth": ("streams", "payload", "backlog")}
 

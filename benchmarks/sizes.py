@@ -21,6 +21,10 @@ class Sizes:
     restart: int = 100_000
     backlog_part: int = 10_000
     streams_events: int = 100_000
+    webhooks: int = 3000
+    hanging: int = 20
+    inbound: int = 2000
+    contracts: tuple[int, ...] = (1_000, 10_000, 100_000)
     backlogs: dict[str, tuple[int, ...]] = field(
         default_factory=lambda: {"sqlite": (10_000, 1_000_000, 5_000_000), "postgres": (10_000, 100_000, 1_000_000)}
     )
@@ -56,6 +60,10 @@ QUICK = Sizes(
     restart=2000,
     backlog_part=2000,
     streams_events=2000,
+    webhooks=300,
+    hanging=3,
+    inbound=200,
+    contracts=(200, 2000),
     backlogs={"sqlite": (10_000, 50_000), "postgres": (10_000, 50_000)},
     streams=(100, 2000),
     payloads={100: 1000, 1000: 1000, 100_000: 100},
