@@ -20,7 +20,20 @@ import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks import growth, hooks, latency, machine, page, postgres, publish, receiver, sqlite
+from benchmarks import (
+    growth,
+    hooks,
+    inbound,
+    latency,
+    machine,
+    matching,
+    page,
+    postgres,
+    publish,
+    receiver,
+    sqlite,
+    webhooks,
+)
 from benchmarks.measure import Book, say
 from benchmarks.orders import CACHE, ROOT
 from benchmarks.server import SETTINGS, Server, running
@@ -50,6 +63,9 @@ PARTS: dict[str, tuple[Part, tuple[str, ...]]] = {
     "backlog": (growth.measure_backlog, ("backlog.", "claim.")),
     "receiver": (receiver.measure, ("receiver.",)),
     "hooks": (hooks.measure, ("hooks.",)),
+    "webhooks": (webhooks.measure, ("webhooks.",)),
+    "inbound": (inbound.measure, ("inbound.",)),
+    "matching": (matching.measure, ("matching.",)),
 }
 GROUPS = {"growth": ("streams", "payload", "backlog")}
 

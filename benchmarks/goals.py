@@ -38,7 +38,7 @@ class Goal:
 
 
 def goals() -> list[Goal]:
-    return [*_sqlite(), *_postgres(), *_latency(), *_restart(), *_agents()]
+    return [*_sqlite(), *_postgres(), *_latency(), *_restart(), *_agents(), *outward()]
 
 
 def _sqlite() -> list[Goal]:
@@ -111,6 +111,28 @@ def _agents() -> list[Goal]:
         Goal("hooks noise", "the same beside a noisy session, p99, to p99 alone", 2.0, "×", False,
              ratio("hooks.beside noise.p99", "hooks.alone.p99")),
     ]  # fmt: skip
+
+
+def outward() -> list[Goal]:
+    others = "webhooks.p99 of others, "
+    return [
+        Goal("P4", "webhooks out: signed, 1 KB, 64 at a time, to the bare client", 0.6, "×", True,
+             ratio("webhooks.holdfast", "webhooks.bare client")),
+        Goal("hanging", "webhooks out: p99 of 99 receivers while one hangs, to when none does", 1.5, "×", False,
+             ratio(f"{others}one hangs", f"{others}all well")),
+        Goal("inbound", "webhooks in: signed, 1 KB, durable, to the same server without storing", 0.5, "×", True,
+             ratio("inbound.stored", "inbound.without storing")),
+        Goal("P7", "matching: the most any shape costs more at the most contracts than at the fewest", 2.0, "×", False,
+             most("matching.", ".grows")),
+    ]  # fmt: skip
+
+
+def most(prefix: str, suffix: str) -> Callable[[Book], float | None]:
+    """The largest of the medians with such names."""
+    return lambda book: max(
+        (figure.median for name, figure in book.figures.items() if name.startswith(prefix) and name.endswith(suffix)),
+        default=None,
+    )
 
 
 def median(name: str) -> Callable[[Book], float | None]:

@@ -12,7 +12,6 @@ import hmac
 import json
 import os
 import signal
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -22,8 +21,12 @@ from typing import Any
 
 import aiohttp
 
-from benchmarks.measure import show
+from benchmarks.alone import alone
+from benchmarks.goals import outward
+from benchmarks.measure import Book
 from benchmarks.orders import ROOT
+from benchmarks.server import Server as Database
+from benchmarks.sizes import Sizes
 from holdfast.daemon.config import load_config
 from holdfast.daemon.serve import Server, bind
 from holdfast.daemon.wiring import House
@@ -32,7 +35,6 @@ from holdfast.store.open import open_store
 from holdfast.surfaces.rest.app import build_app
 from holdfast.surfaces.rest.gate import Tokens
 
-REQUESTS, TIMES = 2_000, 3
 CALLERS = 64
 READY_S = 30.0
 SECRET = "secret-of-the-benchmark"
@@ -40,15 +42,11 @@ CONFIG = f"hooks: {{inbound: {{bench: {{secret: {SECRET}, id_header: X-Bench-Id}
 PATH = "/hooks/inbound/bench"
 
 
-def run(requests: int = REQUESTS, times: int = TIMES) -> dict[str, float]:
-    """Every figure by its name; the two servers take turns."""
-    figures: dict[str, list[float]] = {}
-    for _ in range(times):
+def measure(book: Book, folder: Path, server: Database | None, sizes: Sizes) -> None:
+    """The two servers take turns."""
+    for _ in range(sizes.times):
         for name in ("without storing", "stored"):
-            figures.setdefault(f"inbound.{name}, /s", []).append(_measure(name, requests))
-    found = {name: statistics.median(values) for name, values in figures.items()}
-    found["inbound.stored to without storing, ×"] = found["inbound.stored, /s"] / found["inbound.without storing, /s"]
-    return found
+            book.add(f"inbound.{name}", _measure(name, sizes.inbound), "/s")
 
 
 def _measure(manner: str, requests: int) -> float:
@@ -127,15 +125,13 @@ async def _serve(manner: str, folder: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--requests", type=int, default=REQUESTS)
-    parser.add_argument("--times", type=int, default=TIMES)
     parser.add_argument("--serve", choices=("stored", "without storing"), help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
-    given = parser.parse_args()
+    given, _ = parser.parse_known_args()
     if given.serve:
         asyncio.run(_serve(given.serve, given.folder))
     else:
-        show(run(given.requests, given.times))
+        alone(measure, outward())
 
 
 if __name__ == "__main__":

@@ -11,18 +11,20 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.measure import Figure, repeat
+from benchmarks.alone import alone
+from benchmarks.goals import outward
+from benchmarks.measure import Book
+from benchmarks.server import Server
+from benchmarks.sizes import Sizes
 from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract, Criterion
 from holdfast.routing.index import Index
 
-SIZES = (1_000, 10_000, 100_000)
-EVENTS = 2_000
-TIMES = 5
+EVENTS, TURN = 2_000, 100
 PLAIN_EVENTS = 20
-RATIO_MAX = 2.0
 HANDLER = parse_address("handler:bench")
 
 Fact = tuple[str, str, dict[str, Any]]
@@ -89,76 +91,57 @@ SHAPES = {
 }
 
 
-def run() -> bool:
-    """Print a figure for every shape and size; whether each stays within the bound."""
-    grown = {}
+def measure(book: Book, folder: Path, server: Server | None, sizes: Sizes) -> None:
+    """For every shape: asking each contract, the index at every size, and how much more the most cost."""
     for name, shape in SHAPES.items():
-        print(f"{name}:")
-        show(_plain(shape, SIZES[0]))
-        indexes = {}
-        for size in SIZES:
-            contracts = [shape.contract(i) for i in range(size)]
-            began = time.process_time()
-            indexes[size] = (Index(contracts), time.process_time() - began)
-        rounds = _rounds({size: index for size, (index, _) in indexes.items()}, shape)
-        for size, costs in rounds.items():
-            label = f"index, {size:,} contracts (built in {indexes[size][1]:.2f} s)"
-            show(Figure(label, statistics.median(costs), min(costs), max(costs), "µs"))
-        least, *_, most = rounds.values()
-        grown[name] = statistics.median(b / a for a, b in zip(least, most, strict=True))
-        print(f"  = {f'{SIZES[-1]:,} / {SIZES[0]:,} contracts':<46} {grown[name]:>12.2f} x", flush=True)
-    show(_change())
-    worst = max(grown, key=lambda name: grown[name])
-    print(f"the most any shape grows: {grown[worst]:.2f} x ({worst}); the bound is {RATIO_MAX:g} x")
-    return grown[worst] <= RATIO_MAX
+        indexes = {size: Index(shape.contract(i) for i in range(size)) for size in sizes.contracts}
+        for _ in range(sizes.times):
+            book.add(f"matching.{name}.each", _plain(shape, sizes.contracts[0]), "µs")
+            costs = _round(indexes, shape)
+            for size, cost in costs.items():
+                book.add(f"matching.{name}.{size}", cost, "µs")
+            least, *_, most = costs.values()
+            book.add(f"matching.{name}.grows", most / least, "×")
+    for _ in range(sizes.times):
+        book.add("matching.change of one", _change(sizes.contracts[-1]), "µs")
 
 
-def show(figure: Figure) -> None:
-    print(figure.line(), flush=True)
-
-
-def _rounds(indexes: dict[int, Index], shape: Shape) -> dict[int, list[float]]:
+def _round(indexes: dict[int, Index], shape: Shape) -> dict[int, float]:
     """Microseconds of processor time to find who wants an event. The sizes take turns: all meet the same weather."""
     facts = {size: [shape.event(random.Random(at).randrange(10, size)) for at in range(EVENTS)] for size in indexes}
     costs: dict[int, list[float]] = {size: [] for size in indexes}
     with _undisturbed():
-        for _ in range(TIMES):
+        for first in range(0, EVENTS, TURN):
             for size, index in indexes.items():
+                asked = facts[size][first : first + TURN]
                 began = time.process_time()
-                found = [len(index.matching(*fact, 0)) for fact in facts[size]]
-                costs[size].append((time.process_time() - began) / EVENTS * 1e6)
-                assert found == [shape.matches] * EVENTS
-    return costs
+                found = [len(index.matching(*fact, 0)) for fact in asked]
+                costs[size].append((time.process_time() - began) / TURN * 1e6)
+                assert found == [shape.matches] * TURN
+    return {size: statistics.median(values) for size, values in costs.items()}
 
 
-def _plain(shape: Shape, size: int) -> Figure:
+def _plain(shape: Shape, size: int) -> float:
     """The same by asking every contract."""
     known = [shape.contract(i) for i in range(size)]
     facts = [shape.event(random.Random(at).randrange(10, size)) for at in range(PLAIN_EVENTS)]
-
-    def take() -> float:
+    with _undisturbed():
         began = time.process_time()
         found = [sum(contract.matches(*fact, 0) for contract in known) for fact in facts]
-        assert found == [shape.matches] * PLAIN_EVENTS
-        return (time.process_time() - began) / PLAIN_EVENTS * 1e6
-
-    with _undisturbed():
-        return repeat(f"asking each of {size:,} contracts", take, TIMES, "µs")
+        cost = (time.process_time() - began) / PLAIN_EVENTS * 1e6
+    assert found == [shape.matches] * PLAIN_EVENTS
+    return cost
 
 
-def _change() -> Figure:
+def _change(size: int) -> float:
     """Microseconds to replace one contract among the most."""
-    size, shape = SIZES[-1], SHAPES["same type, own customer"]
+    shape = SHAPES["same type, own customer"]
     index = Index([shape.contract(i) for i in range(size)])
-    changed = [shape.contract(i) for i in range(0, size, size // EVENTS)]
-
-    def take() -> float:
-        began = time.process_time()
-        for contract in changed:
-            index.put(contract)
-        return (time.process_time() - began) / len(changed) * 1e6
-
-    return repeat(f"replace one contract of {size:,}", take, TIMES, "µs")
+    changed = [shape.contract(i) for i in range(0, size, max(1, size // EVENTS))]
+    began = time.process_time()
+    for contract in changed:
+        index.put(contract)
+    return (time.process_time() - began) / len(changed) * 1e6
 
 
 @contextmanager
@@ -173,4 +156,4 @@ def _undisturbed() -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    raise SystemExit(0 if run() else 1)
+    alone(measure, outward())

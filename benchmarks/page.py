@@ -26,6 +26,8 @@ def write(book: Book, page: Path) -> None:
         _latency(book),
         _publish(book),
         _restart(book),
+        _webhooks(book),
+        _matching(book),
         _backlog(book, plots),
         _paths(book, "streams", "Streams", "streams"),
         _paths(book, "payload", "Payload", "bytes"),
@@ -184,6 +186,32 @@ def _restart(book: Book) -> str:
         "## Start with a backlog\n\nFrom the start of the process to the first delivery, after kills and clean stops "
         f"in turn, with {book.facts.get('sizes', {}).get('restart', 0):,} pending.\n\n"
         + table(("store", "first delivery"), rows)
+    )
+
+
+def _webhooks(book: Book) -> str:
+    names = [name for name in book.figures if name.startswith(("webhooks.", "inbound."))]
+    if not names:
+        return ""
+    return (
+        "## Webhooks\n\nSigned requests of 1 KB. Out: to a local nginx, 64 at a time, from the store until settled, "
+        "beside the HTTP client alone; and from accepted to settled at 99 receivers while the hundredth hangs. In: "
+        "accepted and on disk, beside the same server that keeps nothing.\n\n"
+        + table(("what", "figure"), [(name.replace(".", ": ", 1), cell(book, name)) for name in names])
+    )
+
+
+def _matching(book: Book) -> str:
+    shapes = [name.removeprefix("matching.").removesuffix(".grows") for name in book.figures if name.endswith(".grows")]
+    if not shapes:
+        return ""
+    counts = [size for size, _ in series(book, f"matching.{shapes[0]}.", "")]
+    columns = ("each", *map(str, counts), "grows")
+    head = ("contracts", f"asking each of {counts[0]:,}", *(f"index, {count:,}" for count in counts), "grows")
+    return (
+        "## Matching\n\nProcessor time to find who wants one event, as contracts become many and those that want it "
+        f"stay the same. To replace one contract of {counts[-1]:,}: {cell(book, 'matching.change of one')}.\n\n"
+        + table(head, [(shape, *(cell(book, f"matching.{shape}.{column}") for column in columns)) for shape in shapes])
     )
 
 

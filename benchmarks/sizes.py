@@ -26,6 +26,10 @@ class Sizes:
     crowds: int = 3
     hooks: int = 300
     noise: int = 5000
+    webhooks: int = 3000
+    hanging: int = 20
+    inbound: int = 2000
+    contracts: tuple[int, ...] = (1_000, 10_000, 100_000)
     backlogs: dict[str, tuple[int, ...]] = field(
         default_factory=lambda: {"sqlite": (10_000, 1_000_000, 5_000_000), "postgres": (10_000, 100_000, 1_000_000)}
     )
@@ -66,6 +70,10 @@ QUICK = Sizes(
     crowds=2,
     hooks=50,
     noise=200,
+    webhooks=300,
+    hanging=3,
+    inbound=200,
+    contracts=(200, 2000),
     backlogs={"sqlite": (10_000, 50_000), "postgres": (10_000, 50_000)},
     streams=(100, 2000),
     payloads={100: 1000, 1000: 1000, 100_000: 100},

@@ -5,20 +5,23 @@ python -m benchmarks.webhooks
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
-import statistics
 import tempfile
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import aiohttp
 
 from benchmarks import nginx
-from benchmarks.measure import percentile, show
+from benchmarks.alone import alone
+from benchmarks.goals import outward
+from benchmarks.measure import Book, percentile
+from benchmarks.server import Server
+from benchmarks.sizes import Sizes
 from holdfast.daemon.config import load_config
 from holdfast.daemon.wiring import House
 from holdfast.domain.address import parse_address
@@ -31,32 +34,23 @@ from holdfast.routing.router import Router
 from holdfast.store.base import DeliveryFilter
 from holdfast.store.open import open_store
 
-EVENTS, TIMES = 3_000, 3
 IN_FLIGHT = 64
-RECEIVERS, HANG_EVENTS = 100, 20
+RECEIVERS = 100
 PAGE = 1_000
 BATCH = 500
-EVERY_S = 0.05
+EVERY_S = 0.2  # far from what the machine can do: queues of our own making would hide the receivers
 SECRET = "whsec_" + "YmVuY2htYXJr" * 3
 PAYLOAD = {"text": "x" * 1000}
 
 
-def run(events: int = EVENTS, times: int = TIMES, hang_events: int = HANG_EVENTS) -> dict[str, float]:
-    """Every figure by its name; the rounds of the two that are compared take turns."""
-    figures: dict[str, list[float]] = {}
+def measure(book: Book, folder: Path, server: Server | None, sizes: Sizes) -> None:
+    """What is compared takes turns."""
     with nginx.running() as url:
-        for _ in range(times):
+        for _ in range(sizes.times):
             for name, work in (("bare client", _bare), ("holdfast", _drain)):
-                figures.setdefault(f"webhooks.{name}, /s", []).append(asyncio.run(work(url, events)))
+                book.add(f"webhooks.{name}", asyncio.run(work(url, sizes.webhooks)), "/s")
             for name, hangs in (("all well", False), ("one hangs", True)):
-                figures.setdefault(f"webhooks.p99 of others, {name}, ms", []).append(
-                    asyncio.run(_spread(url, hang_events, hangs))
-                )
-    found = {name: statistics.median(values) for name, values in figures.items()}
-    found["webhooks.to the bare client, ×"] = found["webhooks.holdfast, /s"] / found["webhooks.bare client, /s"]
-    well, hung = (found[f"webhooks.p99 of others, {name}, ms"] for name in ("all well", "one hangs"))
-    found["webhooks.p99 of others, one hangs to all well, ×"] = hung / well
-    return found
+                book.add(f"webhooks.p99 of others, {name}", asyncio.run(_spread(url, sizes.hanging, hangs)), "ms")
 
 
 async def _bare(url: str, count: int) -> float:
@@ -166,13 +160,5 @@ def _events(count: int) -> list[NewEvent]:
     return [new_event("bench.sent", PAYLOAD) for _ in range(count)]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--events", type=int, default=EVENTS)
-    parser.add_argument("--times", type=int, default=TIMES)
-    given = parser.parse_args()
-    show(run(given.events, given.times))
-
-
 if __name__ == "__main__":
-    main()
+    alone(measure, outward())

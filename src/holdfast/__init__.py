@@ -9,6 +9,7 @@ __version__ = "0.1.0"
 __all__ = [
     "BadInput",
     "Contract",
+    "Criterion",
     "DedupConflict",
     "Delivery",
     "Event",
@@ -21,11 +22,13 @@ __all__ = [
     "RetryAfter",
     "StreamClosed",
     "__version__",
+    "parse_address",
 ]
 
 if TYPE_CHECKING:
     from holdfast.backend import NativeSqlOutbox, OutboxBackend
-    from holdfast.domain.contract import Contract
+    from holdfast.domain.address import parse_address
+    from holdfast.domain.contract import Contract, Criterion
     from holdfast.domain.delivery import Delivery
     from holdfast.domain.errors import BadInput, DedupConflict, HoldfastError, Reject, RetryAfter, StreamClosed
     from holdfast.domain.event import Event
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "BadInput": "holdfast.domain.errors",
     "Contract": "holdfast.domain.contract",
+    "Criterion": "holdfast.domain.contract",
     "DedupConflict": "holdfast.domain.errors",
     "Delivery": "holdfast.domain.delivery",
     "Event": "holdfast.domain.event",
@@ -46,6 +50,7 @@ _HOMES = {
     "Reject": "holdfast.domain.errors",
     "RetryAfter": "holdfast.domain.errors",
     "StreamClosed": "holdfast.domain.errors",
+    "parse_address": "holdfast.domain.address",
 }
 
 

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
 T = TypeVar("T")
-
-_BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", None) or time.CLOCK_MONOTONIC
+_SINCE_BOOT = getattr(time, "CLOCK_BOOTTIME", None) or time.CLOCK_MONOTONIC
 
 
 class Clock(Protocol):
@@ -117,7 +116,7 @@ class Inline:
 
 def boot_ns() -> int:
     """Nanoseconds since boot, counting sleep where the system can."""
-    return time.clock_gettime_ns(_BOOT_CLOCK)
+    return time.clock_gettime_ns(_SINCE_BOOT)
 
 
 @lru_cache(maxsize=1)

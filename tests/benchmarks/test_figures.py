@@ -75,6 +75,25 @@ def test_growth_looks_at_every_size_and_only_for_the_worse():
     assert goals.series(made, "backlog.sqlite.", ".drain") == [(10_000, 100.0), (1_000_000, 75.0), (5_000_000, 90.0)]
 
 
+def test_the_goals_of_webhooks_and_matching_are_read_off_their_figures(tmp_path):
+    made = book(**{"webhooks.bare client": [100.0], "webhooks.holdfast": [60.0], "inbound.stored": [40.0]})
+    made.add("inbound.without storing", 100.0, "/s")
+    for name, value in (("all well", 10.0), ("one hangs", 16.0)):
+        made.add(f"webhooks.p99 of others, {name}", value, "ms")
+    found = {goal.id: goal for goal in goals.goals()}
+    assert found["P7"].met(made) is None
+    for shape, grows in (("exact", 1.1), ("suffix", 2.5)):
+        for count in (1000, 100_000):
+            made.add(f"matching.{shape}.{count}", 5.0, "µs")
+        made.add(f"matching.{shape}.grows", grows, "×")
+    assert [found[id].met(made) for id in ("P4", "hanging", "inbound", "P7")] == [True, False, False, False]
+    assert found["P7"].read(made) == 2.5
+    page.write(made, tmp_path / "numbers.md")
+    text = (tmp_path / "numbers.md").read_text()
+    assert "| webhooks: holdfast | 60.0 /s |" in text
+    assert "| suffix | – | 5.00 µs | 5.00 µs | 2.50 × |" in text
+
+
 def test_every_explanation_belongs_to_a_goal():
     ids = [goal.id for goal in goals.goals()]
     assert len(ids) == len(set(ids))

@@ -435,3 +435,54 @@ async def test_work_that_comes_as_the_last_worker_leaves_finds_another(bench: Be
 async def _after(gate: asyncio.Event) -> Delivered:
     await gate.wait()
     return Delivered()
+
+
+async def test_a_queue_that_empties_quickly_is_handed_more_at_a_time(bench: Bench) -> None:
+    await bench.contract()
+    await bench.stream(300)
+    handed = []
+    for _ in range(5):
+        before = len(bench.script.seen)
+        await bench.step()
+        handed.append(len(bench.script.seen) - before)
+    assert handed == [32, 64, 128, 76, 0]
+
+
+async def test_workers_that_find_nothing_while_others_are_busy_are_handed_more_too(bench: Bench) -> None:
+    """The first takes its time: the others go on, and need not wait for a settle after each."""
+    await bench.contract()
+    await bench.stream(300)
+    slow = asyncio.Event()
+
+    async def first() -> Delivered:
+        await slow.wait()
+        return Delivered()
+
+    bench.script.answer = lambda claim: first() if claim.event.seq == 1 else Delivered()
+    for _ in range(6):
+        await bench.step()
+    assert len(bench.script.seen) == 300
+    slow.set()
+    await bench.drain()
+    assert await bench.states() == ["delivered"] * 300
+
+
+async def test_a_receiver_that_hangs_is_held_no_more_for_than_it_can_carry(bench: Bench) -> None:
+    await bench.contract()
+    await bench.stream(300)
+    bench.script.answer = lambda claim: asyncio.sleep(3600)
+    for _ in range(10):
+        await bench.step()
+        bench.clock.advance(1)
+    assert bench.engine.in_flight == 32
+
+
+async def test_idling_is_no_reason_to_be_handed_much_at_once(bench: Bench) -> None:
+    await bench.contract()
+    await bench.stream(1)
+    for _ in range(10):
+        await bench.step()
+    bench.script.answer = lambda claim: asyncio.sleep(3600)
+    await bench.stream(300)
+    await bench.step()
+    assert bench.engine.in_flight == 32

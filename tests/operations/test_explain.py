@@ -10,9 +10,10 @@ import pytest
 from holdfast.daemon.config import load_config
 from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract, Criterion
-from holdfast.domain.delivery import Retry
+from holdfast.domain.delivery import Dead, Delivered, Retry
 from holdfast.domain.errors import BadInput, NotFound
 from holdfast.domain.event import NewEvent, new_event
+from holdfast.domain.states import Reason
 from holdfast.egress.guard import Guard
 from holdfast.operations.explain import WHY_MAX
 from holdfast.operations.verbs import Operations
@@ -195,3 +196,43 @@ async def test_groups_of_misses_are_bounded(bench: Bench, ops: Operations) -> No
         await publish(bench, new_event(f"t{i}"))
     tried = await ops.contracts.test({"id": "try", "target": {"handler": "h"}, "type_criterion": "none"})
     assert (len(tried["misses"]), tried["misses_left_off"]) == (WHY_MAX, 2)
+
+
+async def test_every_delivery_shows_its_receipts_or_that_there_are_none_yet(bench: Bench, ops: Operations) -> None:
+    await want(bench, "a")
+    await want(bench, "b")
+    id = await publish(bench, new_event("order.placed"))
+    assert [row["receipts"] for row in (await ops.events.explain(id))["deliveries"]] == [[], []]
+    bench.script.answer = lambda claim: (
+        Retry("busy") if claim.delivery.contract_id == "b" and not claim.delivery.attempts else Delivered()
+    )
+    await bench.drain()
+    bench.clock.advance(120)
+    await bench.drain()
+    first, second = (await ops.events.explain(id))["deliveries"]
+    assert [receipt["state"] for receipt in first["receipts"]] == ["delivered"]
+    assert [receipt["state"] for receipt in second["receipts"]] == ["pending", "delivered"]
+    book = {(link.chain, link.seq): link.hash.hex() async for page in bench.store.receipts.every() for link in page}
+    told = [*first["receipts"], *second["receipts"]]
+    assert {book[receipt["chain"], receipt["seq"]] for receipt in told} == {receipt["h_self"] for receipt in told}
+    assert second["receipts"][-1]["at"] == second["settled_at"]
+    assert (await ops.events.explain(id, limit=1))["deliveries"][0]["receipts"] == first["receipts"]
+
+
+async def test_a_dead_delivery_that_was_tried_again_shows_every_end_it_had(bench: Bench, ops: Operations) -> None:
+    await want(bench, "a")
+    id = await publish(bench, new_event("order.placed"))
+    bench.script.answer = lambda claim: Dead(Reason.REJECTED, "no")
+    await bench.drain()
+    (row,) = await bench.rows()
+    await ops.dead_letters.reprocess(ids=[row.id], actor="ann")
+    bench.clock.advance(1)
+    bench.script.answer = lambda claim: Delivered()
+    await bench.drain()
+    (told,) = (await ops.events.explain(id))["deliveries"]
+    first = row.generation
+    assert [(receipt["generation"], receipt["state"], receipt["actor"]) for receipt in told["receipts"]] == [
+        (first, "dead", "engine"),
+        (first + 1, "pending", "ann"),
+        (first + 1, "delivered", "engine"),
+    ]

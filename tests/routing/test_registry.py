@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -13,6 +15,8 @@ from holdfast.domain.contract import Contract, Criterion
 from holdfast.domain.event import Event
 from holdfast.domain.retry import POLICIES
 from holdfast.routing.index import Index
+from holdfast.routing.registry import Registry
+from holdfast.store.base import ContractChange, Registered
 from house import Bench
 
 MANY = 40
@@ -91,3 +95,126 @@ async def test_contracts_that_did_not_change_are_not_read_anew(bench: Bench) -> 
     after = {each.id: each for each in await bench.store.contracts.all()}
     assert [id for id in before if after[id] is not before[id]] == ["c05"]
     assert after["c05"].attempts == 9
+
+
+async def test_a_refresh_reads_only_what_changed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    contracts, told = bench.store.contracts, []
+    changed = contracts.changed
+
+    async def telling(since: int) -> list[ContractChange]:
+        told.append(sorted(change.id for change in await changed(since)))
+        return await changed(since)
+
+    async def never(*_: Any, **__: Any) -> Any:
+        raise AssertionError("all of them were read")
+
+    monkeypatch.setattr(contracts, "changed", telling)
+    monkeypatch.setattr(contracts, "all", never)
+    monkeypatch.setattr(contracts, "queues", never)
+    kept = await bench.registry.private("c02")
+    await contracts.rotate("c01", "whsec_bmV3", 0)
+    await contracts.remove("c03")
+    await bench.registry.refresh()
+    assert told == [["c01", "c03"]]
+    assert (await bench.registry.private("c01")).secrets == ("whsec_bmV3",)
+    assert await bench.registry.private("c02") is kept
+    assert bench.registry.contract("c03") is None
+
+
+async def test_a_change_between_two_looks_is_read_too(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    contracts = bench.store.contracts
+    changed = contracts.changed
+
+    async def disturbed(since: int) -> list[ContractChange]:
+        found = await changed(since)
+        if bench.registry.contract("late") is None and await contracts.get("late") is None:
+            await contracts.put(Contract("late", parse_address("handler:late")), None)
+        return found
+
+    monkeypatch.setattr(contracts, "changed", disturbed)
+    await contracts.set_active("c05", False)
+    await bench.registry.refresh()
+    assert bench.registry.version == await contracts.version()
+    assert addresses(bench, "order.5") == ["handler:late"]
+
+
+async def test_a_store_that_was_put_back_is_read_anew(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    await bench.store.contracts.remove("c05")
+    bench.registry.version += 100
+    await bench.registry.refresh()
+    assert addresses(bench, "order.5") == []
+    assert bench.registry.version == await bench.store.contracts.version()
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_a_registry_that_was_patched_equals_one_that_is_made_anew(tmp_path: Path, seed: int) -> None:
+    bench, chance = await Bench(tmp_path).start(), Random(seed)
+    for i in range(chance.choice((0, 3, 25))):
+        await bench.store.contracts.put(any_contract(f"c{i}", bench, chance), None)
+    for _ in range(30):
+        for _ in range(chance.choice((1, 1, 1, 4))):
+            await change(bench, chance)
+        if chance.random() < 0.3:
+            bench.clock.advance(60)
+            bench.registry.forget_private()  # as the sweep does: time alone changes no version
+        await bench.registry.refresh()
+        anew = Registry(bench.store.contracts, POLICIES)
+        await anew.refresh()
+        assert await shown(bench.registry, bench) == await shown(anew, bench)
+
+
+async def change(bench: Bench, chance: Random) -> None:
+    """One change of one contract, whichever."""
+    contracts, id = bench.store.contracts, f"c{chance.randrange(30)}"
+    match chance.choice(("put", "put", "again", "remove", "disable", "enable", "expire", "rotate", "adopt")):
+        case "put":
+            secret = chance.choice((None, "whsec_b25l"))
+            await contracts.put(any_contract(id, bench, chance), secret, headers={"X-A": id})
+        case "again":
+            if known := await contracts.get(id):
+                await contracts.put(known, None, keep=True)
+        case "remove":
+            await contracts.remove(id)
+        case "disable":
+            await contracts.set_active(id, False)
+        case "enable":
+            await contracts.set_active(id, True)
+        case "expire":
+            await contracts.retire(id)
+        case "rotate":
+            await contracts.rotate(id, f"whsec_{chance.choice(('b25l', 'dHdv'))}", chance.choice((0, 1000)))
+        case "adopt":
+            ids = chance.sample(range(5), chance.randrange(3))
+            wanted = [Registered(replace(any_contract(f"f{i}", bench, chance), source="config")) for i in ids]
+            await contracts.adopt(str(chance.random()), wanted)
+
+
+def any_contract(id: str, bench: Bench, chance: Random) -> Contract:
+    criteria = (None, Criterion("a.b"), Criterion(("a.b", "c.d")), Criterion(pattern="a.*"), Criterion(pattern="*.d"))
+    return Contract(
+        id,
+        parse_address(chance.choice(("handler:h", "handler:k", "https://example.com/x", "session:s"))),
+        type_criterion=chance.choice(criteria),
+        properties=chance.choice(({}, {"p": Criterion("1")}, {"p": Criterion(pattern="*2")}, {"q": Criterion()})),
+        attempts=chance.choice((None, 3)),
+        expires_at_ms=chance.choice((None, bench.clock.now_ms() + 30_000)),
+        created_at_ms=1,
+    )
+
+
+async def shown(registry: Registry, bench: Bench) -> dict[str, Any]:
+    """All that a registry can tell."""
+    ids = [*(f"c{i}" for i in range(30)), *(f"f{i}" for i in range(5))]
+    events = [
+        Event(1, "e", None, 1, "app", type, "", bench.clock.now_ms(), json.dumps(properties), "null")
+        for type in ("a.b", "a.x", "c.d", "other")
+        for properties in ({}, {"p": "1"}, {"p": "12"}, {"q": True}, {"p": ["1", "2"], "q": 0})
+    ]
+    return {
+        "version": registry.version,
+        "size": len(registry._index),
+        "contracts": {id: registry.contract(id) for id in ids},
+        "terms": {id: registry.terms_of(id, "handler") for id in ids},
+        "private": {id: await registry.private(id) for id in ids},
+        "targets": [registry.targets(event) for event in events],
+    }

@@ -16,6 +16,7 @@ from holdfast.domain.delivery import Settlement as End
 from holdfast.domain.errors import DedupConflict, StoreBusy
 from holdfast.domain.event import new_event
 from holdfast.domain.retry import POLICIES
+from holdfast.routing.registry import Registry
 from holdfast.store.base import ClaimRequest, Owner, Served
 from holdfast.store.postgres.store import PostgresStore
 from holdfast.testing.prove.writers import Writing, judge, route_all, write_for
@@ -184,3 +185,26 @@ async def test_the_end_of_a_head_is_told_so_that_nobody_waits_for_a_poll(server:
         assert len((await store.deliveries.claim(request(owner))).claims) == 1
         await store.deliveries.settle(owner, [delivered(claim) for claim in claims.values()])
         assert told == ["deliveries"], "what stands in no lane frees nobody"
+
+
+async def test_who_keeps_the_contracts_misses_no_change_while_many_change_them(server: Server, schema: str) -> None:
+    async with opened(server, schema) as store, opened(server, schema) as reading:
+        registry = Registry(reading.contracts, POLICIES)
+        changing = True
+
+        async def change(number: int) -> None:
+            for turn in range(25):
+                contract = Contract(f"c{number}", parse_address(f"handler:h{turn}"), created_at_ms=1)
+                await store.contracts.put(contract, None)
+
+        async def keep_up() -> None:
+            while changing:
+                await registry.refresh()
+
+        keeping = asyncio.create_task(keep_up())
+        await asyncio.gather(*(change(number) for number in range(8)))
+        changing = False
+        await keeping
+        await registry.refresh()
+        kept = {contract.id: registry.contract(contract.id) for contract in await store.contracts.all()}
+        assert kept == {f"c{n}": Contract(f"c{n}", parse_address("handler:h24"), created_at_ms=1) for n in range(8)}

@@ -161,6 +161,9 @@ def test_an_event_is_explained(daemon: Daemon) -> None:
     assert told == daemon.request("GET", f"/api/events/{id}/explain?limit=2")[1]
     assert [row["contract_id"] for row in told["deliveries"]] == ["ship"]
     people = daemon.cli("explain", id).out
+    (receipt,) = told["deliveries"][0]["receipts"]
+    assert receipt["state"] == "delivered"
+    assert receipt["h_self"] in people
     assert people.splitlines()[1] == "it has 1 delivery"
     assert r"property 'country' is 'NZ\x1b[2J', not 'FR'" in people
     assert people.replace("\n", "").isprintable()

@@ -40,9 +40,10 @@ from holdfast.operations.verbs import Operations
 from holdfast.ports import Chance, Clock, SystemChance, SystemClock, Threads
 from holdfast.routing.registry import Refreshing, Registry
 from holdfast.routing.router import Router
-from holdfast.store.base import Owner, Store
+from holdfast.store.base import Owner, Private, Store
 
 SETTLE_S = 1.0  # the deliverer gives up a little before the engine would, so that the reason is its own
+SENDINGS_MAX = 10_000
 
 
 class House:
@@ -86,6 +87,7 @@ class House:
             gone=self._news.gone,
             patience=lambda contract_id: max(registry.terms_of(contract_id, "https").timeout_s - SETTLE_S, 0.1),
         )
+        self._sendings: dict[str, tuple[Private, Contract | None, Sending]] = {}
         self._spool: SpoolImport | None = None
         self._lateness = Lateness()
         self.loop: Loop
@@ -199,10 +201,12 @@ class House:
         """How a contract's requests look, as of the version in force."""
         private = await self._registry.private(contract_id)
         contract = self._registry.contract(contract_id)
-        if contract is None:
-            return Sending(private.secrets, private.headers)
-        retry_on = frozenset(contract.retry_on)
-        return Sending(private.secrets, private.headers, contract.format, contract.template, retry_on)
+        known = self._sendings.get(contract_id)
+        if known is None or known[0] is not private or known[1] is not contract:
+            if len(self._sendings) >= SENDINGS_MAX:
+                self._sendings.clear()
+            known = self._sendings[contract_id] = (private, contract, _sending_of(private, contract))
+        return known[2]
 
     def _importer(self, folder: Path) -> SpoolImport:
         return SpoolImport(folder, self.store.events, self._clock, self.config.session_events, self._lateness)
@@ -227,3 +231,10 @@ class House:
             self.loop.wake("engine")
         else:
             self.loop.wake("router", "sweeper")
+
+
+def _sending_of(private: Private, contract: Contract | None) -> Sending:
+    if contract is None:
+        return Sending(private.secrets, private.headers)
+    retry_on = frozenset(contract.retry_on)
+    return Sending(private.secrets, private.headers, contract.format, contract.template, retry_on)

@@ -289,8 +289,8 @@ def _epoch_ms(moment: datetime) -> int:
     return round(moment.timestamp() * 1000)
 
 
-def _quote(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+# What `dumps` of a text comes to; the function would make an encoder for every one of them.
+_quote = json.JSONEncoder(ensure_ascii=False).encode
 
 
 _UNREAD = object()

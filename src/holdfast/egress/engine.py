@@ -89,12 +89,18 @@ class Held:
 
 @dataclass(slots=True)
 class Line:
-    """One queue's work in this process: what waits, how many workers, and how much to ask for."""
+    """One queue's work in this process: what waits, how many may work at a time, and how much to ask for."""
 
     window: int
+    concurrency: int
     waiting: deque[Held] = field(default_factory=deque)
     held: int = 0
     workers: set[asyncio.Task[None]] = field(default_factory=set)
+
+    @property
+    def is_hungry(self) -> bool:
+        """Whether more could be done at once than there is to do."""
+        return not self.waiting and len(self.workers) < self.concurrency
 
 
 class Engine:
@@ -249,7 +255,7 @@ class Engine:
             served=self._served(),
             limit=min(CLAIM_MAX, room),
             lease_ms=LEASE_MS,
-            room=self._room(Counter(held.claim.queue for held in ending)),
+            room=self._room(ending),
             room_default={kind: self._terms_of(None, kind).concurrency for kind in LEASE_MS},
             after_queue=self._after_queue,
             suspects=_suspects(self._held.values()) == _suspects(ending),
@@ -278,19 +284,28 @@ class Engine:
         shut = frozenset[str]() if self._gatekeeper is None else self._gatekeeper.shut()
         return Served(frozenset(whole), frozenset(single), shut)
 
-    def _room(self, ending: Counter[int]) -> dict[int, int]:
-        """How much more of each queue we want. The window doubles when a queue drained, and closes when it lags."""
+    def _room(self, ending: Iterable[Held]) -> dict[int, int]:
+        """How much more of each queue we want. The window doubles where workers go hungry, and closes when it lags.
+
+        It counts what is not settled yet too. Who was handed all of it, is through with it quickly and waits for more
+        could have done more; who is slow, or was handed less, is not held more for by asking for more.
+        """
         now_ms = self._clock.now_ms()
+        ended: Counter[int] = Counter()
+        quick: set[int] = set()
+        for item in ending:
+            ended[item.claim.queue] += 1
+            if now_ms - item.claimed_at_ms <= STALE_MS:
+                quick.add(item.claim.queue)
         if len(self._lines) > LINES_MAX:  # direct addresses come and go: what lies idle is asked for anew
             self._lines = {id: line for id, line in self._lines.items() if line.held or line.workers}
         room = {}
-        for id, line in list(self._lines.items()):
-            held = line.held - ending[id]
-            if held == 0 and not line.workers:
+        for id, line in self._lines.items():
+            if id in quick and line.is_hungry and line.held >= line.window:
                 line.window = min(line.window * 2, WINDOW_MAX)
             elif line.waiting and now_ms - line.waiting[0].claimed_at_ms > STALE_MS:
                 line.window = max(1, line.window // 2)
-            room[id] = max(0, line.window - held)
+            room[id] = max(0, line.window - line.held + ended[id])
         return room
 
     def _accept(self, claim: Claim, asked_ms: int) -> bool:
@@ -304,7 +319,8 @@ class Engine:
         held = Held(claim, kind, terms, self._clock.now_ms(), asked_ms + LEASE_MS[kind], gate=gate)
         line = self._lines.get(claim.queue)
         if line is None:
-            line = self._lines[claim.queue] = Line(window=terms.concurrency)
+            line = self._lines[claim.queue] = Line(window=terms.concurrency, concurrency=terms.concurrency)
+        line.concurrency = terms.concurrency
         line.waiting.append(held)
         line.held += 1
         if before := self._held.get(claim.delivery.id):
@@ -314,7 +330,7 @@ class Engine:
 
     def _feed(self, queue: int) -> None:
         line = self._lines[queue]
-        wanted = min(len(line.waiting), line.waiting[0].terms.concurrency - len(line.workers)) if line.waiting else 0
+        wanted = min(len(line.waiting), line.concurrency - len(line.workers))
         for _ in range(wanted):
             worker = asyncio.get_running_loop().create_task(self._work(line))
             line.workers.add(worker)

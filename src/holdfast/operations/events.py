@@ -6,7 +6,7 @@ from typing import Any
 
 from holdfast.domain.errors import BadInput, NotFound
 from holdfast.domain.event import Event, NewEvent, show
-from holdfast.operations.explain import NEAR_DEFAULT, ask_all, verdict
+from holdfast.operations.explain import NEAR_DEFAULT, ask_all, moments_of, receipts_of, verdict
 from holdfast.operations.shapes import (
     LIMIT_DEFAULT,
     check_cursor,
@@ -33,10 +33,10 @@ class EventVerbs:
         return event_shape(event, page.items[::-1])
 
     async def explain(self, id: str, limit: int = NEAR_DEFAULT) -> dict[str, Any]:
-        """Why an event went where it went: its deliveries with their attempts, and what each contract says to it now.
+        """Why an event went where it went: its deliveries with attempts and receipts, and what contracts say to it now.
 
         Contracts that missed it come nearest first, by how many criteria failed. Each list is cut at `limit`; of the
-        attempts the last are kept. Deliveries end earlier where their stories make the answer heavy enough.
+        attempts and receipts the last are kept. Deliveries end earlier where the answer grows too heavy.
         """
         check_limit(limit)
         event = await self._get(id)
@@ -100,13 +100,16 @@ class EventVerbs:
         return {"items": [event_shape(event) for event in events], "next": more}
 
     async def _told(self, rows: list[DeliveryRow], limit: int) -> list[dict[str, Any]]:
-        told, size = [], 0
+        told, size, moments = list[dict[str, Any]](), 0, set[int]()
         for row in rows:
-            told.append(delivery_shape(row, (await self._store.operator.attempts(row.id))[-limit:]))
+            attempts = (await self._store.operator.attempts(row.id))[-limit:]
+            told.append(delivery_shape(row, attempts))
+            moments |= moments_of(row, attempts)
             size += weigh(told[-1])
             if size >= PAGE_BYTES_MAX:
                 break
-        return told
+        links = await self._store.receipts.at(list(moments), PAGE_MAX) if moments else []
+        return [{**one, "receipts": receipts_of(row.id, links)[-limit:]} for row, one in zip(rows, told, strict=False)]
 
     async def _get(self, id: str) -> Event:
         event = await self._store.events.get(id)

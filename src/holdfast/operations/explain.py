@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterable
 from heapq import nsmallest
 from typing import Any, NamedTuple
 
 from holdfast.domain.contract import Contract
-from holdfast.domain.event import Event
+from holdfast.domain.event import Event, iso_time
+from holdfast.domain.receipt import Link
+from holdfast.store.base import AttemptRow, DeliveryRow
 
 NEAR_DEFAULT = 20
 WHY_MAX = 10  # sentences for one contract, and groups of misses
@@ -50,6 +53,28 @@ async def ask_all(contracts: Iterable[Contract], event: Event, limit: int) -> Op
             nearest = nsmallest(limit, nearest)
             await asyncio.sleep(0)
     return Opinions(wanting, nsmallest(limit, nearest), missing)
+
+
+def moments_of(row: DeliveryRow, attempts: Iterable[AttemptRow]) -> set[int]:
+    """When a delivery changed: each change was written down in the book at the same moment."""
+    moments = {attempt.ended_at_ms for attempt in attempts}
+    return moments if row.settled_at_ms is None else moments | {row.settled_at_ms}
+
+
+def receipts_of(delivery: int, links: Iterable[Link]) -> list[dict[str, Any]]:
+    """What the book says about one delivery, the oldest first: which link, and what it bears witness of."""
+    mark = b'"delivery":%d,' % delivery  # no other word of a leaf can hold it: quotes in them are escaped
+    lines = [(link, json.loads(line)) for link in links for line in link.leaves.split(b"\n") if mark in line]
+    return [
+        {
+            "chain": link.chain,
+            "seq": link.seq,
+            "h_self": link.hash.hex(),
+            "at": iso_time(link.at_ms),
+            **{name: leaf[name] for name in ("generation", "state", "reason", "actor")},
+        }
+        for link, leaf in lines
+    ]
 
 
 def why_not(contract: Contract, event: Event) -> list[str]:

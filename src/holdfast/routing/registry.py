@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.domain.address import parse_address
@@ -13,7 +14,7 @@ from holdfast.domain.event import Event
 from holdfast.domain.lane import SESSIONS, burst_key, is_ordered_directly, lane_key
 from holdfast.domain.retry import Policy
 from holdfast.routing.index import Index
-from holdfast.store.base import Contracts, Private, Target
+from holdfast.store.base import ContractChange, Contracts, Private, Target
 
 REFRESH_S = 1.0
 
@@ -25,6 +26,7 @@ class Registry:
 
     def __init__(self, contracts: Contracts, policies: Mapping[str, Policy]) -> None:
         self._contracts, self._policies = contracts, policies
+        self._turn = asyncio.Lock()
         self.version = -1
         self._known: dict[str, Contract] = {}
         self._index = Index()
@@ -33,35 +35,43 @@ class Registry:
         self._private: dict[str, Private] = {}
 
     async def refresh(self) -> None:
-        """Read until what was read belongs to one version."""
-        while (version := await self._contracts.version()) != self.version:
-            queues = {row.contract_id: row.id for row in await self._contracts.queues() if row.contract_id}
-            known = await self._contracts.all(inactive=True)
-            if await self._contracts.version() != version:
-                continue
-            self._take({contract.id: contract for contract in known})
-            self._queues = queues
-            self._private = {}
-            self.version = version
+        """Read until what was read belongs to one version: everything at first, and then only what changed since."""
+        async with self._turn:
+            while (version := await self._contracts.version()) != self.version:
+                anew = not 0 <= self.version < version  # a store that was put back to an earlier state is a new one
+                changes = await (self._everything() if anew else self._contracts.changed(self.version))
+                if await self._contracts.version() == version:
+                    self._apply(changes, anew)
+                    self.version = version
 
-    def _take(self, known: dict[str, Contract]) -> None:
-        """Bring the index to what is known now, by the differences alone where they are few."""
-        before = self._known
-        changed = [new for new in known.values() if (old := before.get(new.id)) is not new and old != new]
-        gone = before.keys() - known.keys()
-        terms = {contract.id: contract.terms(self._policies) for contract in changed}
-        if len(changed) + len(gone) > len(before) // 4:
-            self._index = Index(contract for contract in known.values() if contract.active)
-        else:
-            for id in gone.union(contract.id for contract in changed):
-                self._index.remove(id)
-            for contract in changed:
-                if contract.active:
-                    self._index.put(contract)
-        for id in gone:
-            del self._terms[id]
-        self._terms.update(terms)
-        self._known = known
+    async def _everything(self) -> list[ContractChange]:
+        queues = {row.contract_id: row.id for row in await self._contracts.queues() if row.contract_id}
+        known = await self._contracts.all(inactive=True)
+        return [ContractChange(contract.id, contract, queues.get(contract.id)) for contract in known]
+
+    def _apply(self, changes: Sequence[ContractChange], anew: bool) -> None:
+        """Bring everything that is held to these changes; the index by them alone where they are few."""
+        terms = {change.id: change.contract.terms(self._policies) for change in changes if change.contract is not None}
+        if anew:
+            self._known, self._queues, self._terms, self._private = {}, {}, {}, {}
+        moved = [change for change in changes if change.contract != self._known.get(change.id)]
+        rebuild = anew or len(moved) > len(self._known) // 4
+        for id, contract, queue in changes:
+            self._private.pop(id, None)
+            if contract is None or queue is None:
+                self._known.pop(id, None)
+                self._queues.pop(id, None)
+                self._terms.pop(id, None)
+            else:
+                self._known[id], self._queues[id], self._terms[id] = contract, queue, terms[id]
+        if rebuild:
+            self._index = Index(contract for contract in self._known.values() if contract.active)
+            return
+        for id, _, _ in moved:
+            self._index.remove(id)
+            contract = self._known.get(id)
+            if contract is not None and contract.active:
+                self._index.put(contract)
 
     def targets(self, event: Event) -> tuple[Target, ...]:
         """Where one event goes: to every contract that wants it, by their ids, and to its direct address."""

@@ -241,6 +241,14 @@ class Events(Protocol):
     async def reroute(self, ids: Sequence[str]) -> int: ...
 
 
+class ContractChange(NamedTuple):
+    """A contract as it is after a change, None once it is removed, and the queue of what waits for it."""
+
+    id: str
+    contract: Contract | None
+    queue: int | None
+
+
 class Contracts(Protocol):
     async def put(
         self, contract: Contract, secret: str | None, *, headers: Mapping[str, str] | None = None, keep: bool = False
@@ -267,6 +275,9 @@ class Contracts(Protocol):
 
     async def private(self, id: str) -> Private: ...
     async def version(self) -> int: ...
+    async def changed(self, since: int) -> list[ContractChange]:
+        """What was put, removed, switched on or off, or given another secret after that version, each once."""
+
     async def queues(self) -> list[QueueRow]: ...
 
 
@@ -340,6 +351,9 @@ class Operator(Protocol):
 class Receipts(Protocol):
     async def heads(self) -> dict[str, Head]: ...
     async def links(self, chain: str | None, after: tuple[str, int], limit: int) -> list[Link]: ...
+    async def at(self, moments_ms: Sequence[int], limit: int) -> list[Link]:
+        """The links that were made at these moments, in the order of time."""
+
     def every(self) -> AsyncIterator[list[Link]]: ...
 
 

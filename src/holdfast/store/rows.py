@@ -11,7 +11,7 @@ from holdfast.domain.contract import Contract, Criterion
 from holdfast.domain.delivery import Claim, Delivery
 from holdfast.domain.event import Event, iso_time
 from holdfast.domain.session import Session, SessionChange, SessionState
-from holdfast.store.base import AttemptRow, DeliveryRow, EventFilter, QueueRow
+from holdfast.store.base import AttemptRow, ContractChange, DeliveryRow, EventFilter, QueueRow
 
 Stored = Sequence[Any]
 
@@ -104,6 +104,12 @@ def contract_text(contract: Contract) -> str:
         },
         ensure_ascii=False,
     )
+
+
+def to_contract_change(row: Stored) -> ContractChange:
+    """A row of `contract_changed`."""
+    *stored, is_there, queue = row
+    return ContractChange(stored[0], to_contract(stored) if is_there else None, queue)
 
 
 def to_contract(row: Stored) -> Contract:

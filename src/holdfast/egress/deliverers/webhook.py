@@ -48,14 +48,25 @@ _SECONDS = re.compile(r"[0-9]+(\.[0-9]+)?")  # whole ones by the book; some send
 HIDDEN_HEADERS = frozenset({"set-cookie", "www-authenticate", "proxy-authenticate", "authorization"})
 
 
-class Sending(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Sending:
     """How a contract's requests look, and which refusals it takes for a passing thing."""
 
     secrets: tuple[str, ...] = ()
-    headers: Mapping[str, str] = {}
+    headers: Mapping[str, str] = field(default_factory=dict)
     format: str | None = None
     template: str | None = None
     retry_on: frozenset[int] = frozenset()
+    hidden: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """What must not be kept if it is said back, in every form; worked out once for all attempts."""
+        given = (*self.secrets, *self.headers.values())
+        forms = (form for text in given for form in (text, text.removeprefix("whsec_").removeprefix("whsk_")))
+        object.__setattr__(self, "hidden", tuple(dict.fromkeys(filter(None, forms))))
+
+
+PLAIN = Sending()
 
 
 @dataclass(slots=True)
@@ -64,11 +75,10 @@ class Exchange:
 
     url: str
     began_ms: int
-    sending: Sending = field(default_factory=Sending)
+    sending: Sending = PLAIN
     request: Mapping[str, str] = field(default_factory=dict)
     answer: Mapping[str, str] = field(default_factory=dict)
     status: int | None = None
-    retry_after: str | None = None
     body: bytes = b""
     fault: str | None = None
     refusal: str | None = None
@@ -82,25 +92,28 @@ class Exchange:
             "url": self._masked(self.url.partition("?")[0]),
             "response": self._shown(),
         }
-        if self.status is None or not 200 <= self.status <= 299:  # of what went well, this much is enough
+        went_well = self.status is not None and 200 <= self.status <= 299
+        if went_well and self.fault is None and self.refusal is None:
+            return Delivered(detail=detail)
+        if not went_well:  # of what went well, this much is enough
             detail["request_headers"] = _request_head(self.request, self.sending.headers)
             answered = _answer_head(self.answer)
             detail["response_headers"] = {name: self._masked(value) for name, value in answered.items()}
         if self.refusal is not None:
             return Dead(Reason.REJECTED, self._masked(self.refusal), detail)
-        if self.status is None or (self.fault is not None and 200 <= self.status <= 299):
+        if self.status is None or went_well:
             return Retry(self._masked(self.fault or "the attempt ended without an answer"), detail=detail)
-        return judge(self.status, retry_after_s(self.retry_after, now_ms), detail, self.sending.retry_on)
+        return judge(self.status, retry_after_s(self.answer.get("Retry-After"), now_ms), detail, self.sending.retry_on)
 
     def _shown(self) -> str:
         text = self._masked(self.body.decode("utf-8", "replace"))
-        return "".join(char if char.isprintable() else " " for char in text[:SHOWN_MAX])
+        shown = text[:SHOWN_MAX]
+        return shown if shown.isprintable() else "".join(char if char.isprintable() else " " for char in shown)
 
     def _masked(self, text: str) -> str:
         """A receiver knows our secret and may echo it; what we keep must not hold it."""
-        for secret in (*self.sending.secrets, *self.sending.headers.values()):
-            for form in (secret, secret.removeprefix("whsec_").removeprefix("whsk_")):
-                text = text.replace(form, "***") if form else text
+        for form in self.sending.hidden:
+            text = text.replace(form, "***")
         return text
 
 
@@ -144,6 +157,7 @@ class WebhookDeliverer:
         self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self._sessions: dict[Rule, aiohttp.ClientSession] = {}
         self._route = lru_cache(ROUTES_MAX)(self._plan)
+        self._limits = lru_cache(ROUTES_MAX)(self._limit)
 
     def serves(self) -> frozenset[str] | None:
         """Every address of its kind; none while the client is being loaded, so that nothing is claimed only to wait."""
@@ -186,7 +200,7 @@ class WebhookDeliverer:
 
     async def _attempt(self, claim: Claim, exchange: Exchange) -> None:
         contract = claim.delivery.contract_id
-        exchange.sending = await self._sending(contract) if contract is not None else Sending()
+        exchange.sending = await self._sending(contract) if contract is not None else PLAIN
         if not self._sessions:
             await self.start()
         route = self._route(exchange.url, contract is not None and self._trusted(contract))
@@ -246,14 +260,18 @@ class WebhookDeliverer:
         import aiohttp
 
         # The client writes large bytes in one go and warns about it; a file it writes piece by piece.
-        data = body if len(body) <= WHOLE_MAX else BytesIO(body)
+        data = aiohttp.BytesPayload(body) if len(body) <= WHOLE_MAX else BytesIO(body)
         _CURRENT.set(exchange)
-        timeout = aiohttp.ClientTimeout(total=None, connect=self._connect_s, sock_read=self._silence_s(exchange))
+        timeout = self._limits(self._silence_s(exchange))
         async with session.post(url, data=data, headers=headers, allow_redirects=False, timeout=timeout) as response:
             exchange.status = response.status
             exchange.answer = response.headers
-            exchange.retry_after = response.headers.get("Retry-After")
             await self._read(response, exchange)
+
+    def _limit(self, silence_s: float) -> aiohttp.ClientTimeout:
+        import aiohttp
+
+        return aiohttp.ClientTimeout(total=None, connect=self._connect_s, sock_read=silence_s)
 
     async def _read(self, response: aiohttp.ClientResponse, exchange: Exchange) -> None:
         """A little of the answer's body, for the operator. What is not read to its end is hung up on."""

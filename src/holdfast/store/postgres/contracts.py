@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from holdfast.domain.contract import Contract
 from holdfast.ports import Clock
-from holdfast.store.base import Private, QueueRow, Registered
+from holdfast.store.base import ContractChange, Private, QueueRow, Registered
 from holdfast.store.memo import ContractMemo
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.session import Session
 from holdfast.store.postgres.statements import sql
-from holdfast.store.rows import contract_text, to_contract, to_queue_row
+from holdfast.store.rows import contract_text, to_contract, to_contract_change, to_queue_row
 
 
 class PostgresContracts:
@@ -113,7 +113,7 @@ class PostgresContracts:
         now_ms = self._clock.now_ms()
 
         async def work(session: Session) -> bool:
-            if not await session.rows(sql.contract_get, id):
+            if not await session.run(sql.contract_touch, now_ms, id):
                 return False
             await session.run(sql.secret_outdate, now_ms + overlap_ms, id)
             await session.run(sql.secret_forget, now_ms, id)
@@ -131,6 +131,9 @@ class PostgresContracts:
 
     async def version(self) -> int:
         return int(await self._pool.value(sql.contract_version))
+
+    async def changed(self, since: int) -> list[ContractChange]:
+        return [to_contract_change(row) for row in await self._pool.rows(sql.contract_changed, since)]
 
     async def queues(self) -> list[QueueRow]:
         return [to_queue_row(row) for row in await self._pool.rows(sql.queue_all)]

@@ -29,6 +29,9 @@ class PostgresReceipts:
             rows = await self._pool.rows(sql.receipt_page_chain, chain, after[1], limit)
         return [Link(*row) for row in rows]
 
+    async def at(self, moments_ms: Sequence[int], limit: int) -> list[Link]:
+        return [Link(*row) for row in await self._pool.rows(sql.receipt_at, sorted(moments_ms), limit)]
+
     async def every(self) -> AsyncIterator[list[Link]]:
         """All links, chain by chain, a bounded number at a time."""
         after = ("", 0)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from holdfast.domain.contract import Contract
 from holdfast.ports import Clock
-from holdfast.store.base import Private, QueueRow, Registered
+from holdfast.store.base import ContractChange, Private, QueueRow, Registered
 from holdfast.store.memo import ContractMemo
-from holdfast.store.rows import contract_text, to_contract, to_queue_row
+from holdfast.store.rows import contract_text, to_contract, to_contract_change, to_queue_row
 from holdfast.store.sqlite.connection import Connection
 from holdfast.store.sqlite.reader import Reader
 from holdfast.store.sqlite.statements import sql
@@ -111,7 +111,7 @@ class SqliteContracts:
         now_ms = self._clock.now_ms()
 
         def work(connection: Connection) -> bool:
-            if not connection.rows(sql.contract_get, (id,)):
+            if not connection.run(sql.contract_touch, (now_ms, id)):
                 return False
             connection.run(sql.secret_outdate, (now_ms + overlap_ms, id))
             connection.run(sql.secret_forget, (now_ms, id))
@@ -129,6 +129,10 @@ class SqliteContracts:
 
     async def version(self) -> int:
         return int((await self._reader.run(lambda c: c.rows(sql.contract_version)))[0][0])
+
+    async def changed(self, since: int) -> list[ContractChange]:
+        rows = await self._reader.run(lambda c: c.rows(sql.contract_changed, (since,)))
+        return [to_contract_change(row) for row in rows]
 
     async def queues(self) -> list[QueueRow]:
         rows = await self._reader.run(lambda c: c.rows(sql.queue_all))

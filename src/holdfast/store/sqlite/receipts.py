@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Sequence
 
 from holdfast.domain.receipt import Head, Link, leaf_line, link
-from holdfast.store.sqlite.connection import Connection
+from holdfast.store.sqlite.connection import Connection, Row
 from holdfast.store.sqlite.reader import Reader
 from holdfast.store.sqlite.statements import sql
 
@@ -25,7 +26,11 @@ class SqliteReceipts:
             rows = await self._reader.run(lambda c: c.rows(sql.receipt_page, (*after, limit)))
         else:
             rows = await self._reader.run(lambda c: c.rows(sql.receipt_page_chain, (chain, after[1], limit)))
-        return [Link(r[0], r[1], r[2], bytes(r[3]), bytes(r[4]), bytes(r[5]), bytes(r[6])) for r in rows]
+        return [_to_link(row) for row in rows]
+
+    async def at(self, moments_ms: Sequence[int], limit: int) -> list[Link]:
+        moments = json.dumps(sorted(moments_ms))
+        return [_to_link(row) for row in await self._reader.run(lambda c: c.rows(sql.receipt_at, (moments, limit)))]
 
     async def every(self) -> AsyncIterator[list[Link]]:
         """All links, chain by chain, a bounded number at a time."""
@@ -37,6 +42,11 @@ class SqliteReceipts:
 
 Leaf = tuple[int, int, str, str, str | None, int]
 """delivery, generation, event id, state, reason, attempts: what one leaf says."""
+
+
+def _to_link(row: Row) -> Link:
+    chain, seq, at_ms, prev, root, hash, leaves = row
+    return Link(chain, seq, at_ms, bytes(prev), bytes(root), bytes(hash), bytes(leaves))
 
 
 def write_link(

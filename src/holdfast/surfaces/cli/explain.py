@@ -37,6 +37,10 @@ def _say(answer: dict[str, Any]) -> None:
     if attempts:
         say("\nattempts:")
         show_table(attempts, ATTEMPTS)
+    if answer["deliveries"]:
+        say("\nreceipts:")
+        for row in answer["deliveries"]:
+            _say_receipts(row)
     if answer["wanted_now"]:
         say(f"\nwanted now by: {visible(', '.join(answer['wanted_now']))}")
         _more(answer["wanted_now_left_off"], "contracts")
@@ -49,6 +53,16 @@ def _say(answer: dict[str, Any]) -> None:
             if missed["failed"] > len(missed["why"]):
                 say(f"    (and {missed['failed'] - len(missed['why'])} more)")
         _more(answer["missed_left_off"], "contracts")
+
+
+def _say_receipts(delivery: dict[str, Any]) -> None:
+    """Whole hashes: who looks for a receipt wants to compare it."""
+    if not delivery["receipts"]:
+        say(f"  delivery {delivery['id']}: none yet")
+    for told in delivery["receipts"]:
+        ended = f"{told['state']} ({told['reason']})" if told["reason"] else told["state"]
+        say(visible(f"  delivery {delivery['id']}: {ended} at {told['at']} by {told['actor']}"))
+        say(visible(f"    {told['chain']} {told['seq']}, {told['h_self']}"))
 
 
 def _more(left_off: int, noun: str) -> None:

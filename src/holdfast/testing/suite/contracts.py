@@ -118,6 +118,33 @@ class ContractsSuite(StoreSuite):
         assert (await bench.store.contracts.private("c")).secrets == ("one", "two")
         assert not await bench.store.contracts.rotate("nobody", "x", 1)
 
+    async def test_only_what_changed_since_a_version_is_told_and_each_once(self, bench: Bench) -> None:
+        contracts = bench.store.contracts
+        for id in ("a", "b", "c", "d", "e"):
+            await bench.contract(id, f"handler:{id}")
+        queues = {row.contract_id: row.id for row in await contracts.queues()}
+        since = await contracts.version()
+        assert await contracts.changed(since) == []
+        assert len(await contracts.changed(0)) == 5
+        await bench.contract("a", "handler:moved")
+        await contracts.set_active("b", False)
+        await contracts.set_active("b", True)
+        await contracts.rotate("c", "whsec_b25l", 0)
+        await contracts.remove("d")
+        assert not await contracts.remove("d")
+        told = sorted(await contracts.changed(since), key=lambda change: change.id)
+        assert [(change.id, change.contract and change.contract.address.text) for change in told] == [
+            ("a", "handler:moved"),
+            ("b", "handler:b"),
+            ("c", "handler:c"),
+            ("d", None),
+        ]
+        assert all(change.queue == queues[change.id] for change in told)
+        since = await contracts.version()
+        await contracts.retire("e")
+        await contracts.adopt("digest", [Registered(Contract("f", parse_address("handler:f"), source="config"))])
+        assert {change.id for change in await contracts.changed(since)} == {"e", "f"}
+
     async def test_the_configuration_is_the_truth_about_its_own_contracts(self, bench: Bench) -> None:
         await bench.contract("theirs")
         first = [Registered(Contract(id, parse_address("handler:h"), source="config"), "s") for id in ("a", "b")]

@@ -39,6 +39,21 @@ class ReceiptsSuite(StoreSuite):
         assert leaves(link)[0]["event"] == first.event.id
         assert b"secret words" not in link.leaves
 
+    async def test_links_are_found_by_the_moment_of_what_they_speak_of(self, bench: Bench) -> None:
+        await bench.contract()
+        moments = []
+        for _ in range(3):
+            await bench.send()
+            (claim,) = await bench.claim()
+            await bench.settle(claim, Delivered())
+            moments.append(bench.clock.now_ms())
+            bench.clock.advance(1)
+        assert [row.settled_at_ms for row in await bench.rows()] == moments
+        found = await bench.store.receipts.at([moments[2], moments[0], 5], 10)
+        assert [(link.at_ms, link.seq) for link in found] == [(moments[0], 1), (moments[2], 3)]
+        assert found == [link for link in await bench.links() if link.seq != 2]
+        assert await bench.store.receipts.at(moments, 1) == found[:1]
+
     async def test_a_lost_settlement_leaves_no_leaf(self, bench: Bench) -> None:
         await bench.contract()
         await bench.send()

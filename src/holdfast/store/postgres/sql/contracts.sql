@@ -10,6 +10,15 @@ SELECT id, contract_json, active, source, created_at FROM holdfast.contracts WHE
 -- name: contract_all
 SELECT id, contract_json, active, source, created_at FROM holdfast.contracts WHERE removed_at IS NULL ORDER BY id;
 
+-- name: contract_changed
+-- Those that are gone included: their rows stay.
+SELECT c.id, c.contract_json, c.active, c.source, c.created_at, c.removed_at IS NULL, q.id
+FROM holdfast.contracts c LEFT JOIN holdfast.queues q ON q.contract = c.id AND q.contract <> ''
+WHERE c.version > $1;
+
+-- name: contract_touch
+UPDATE holdfast.contracts SET updated_at = $1 WHERE id = $2 AND removed_at IS NULL;
+
 -- name: contract_remove
 UPDATE holdfast.contracts SET active = false, removed_at = $1, updated_at = $1 WHERE id = $2 AND removed_at IS NULL;
 

@@ -30,6 +30,10 @@ WHERE (chain, seq) > ($1, $2) ORDER BY chain, seq LIMIT $3;
 SELECT chain, seq, at, prev, root, h_self, leaves FROM holdfast.receipts
 WHERE chain = $1 AND seq > $2 ORDER BY seq LIMIT $3;
 
+-- name: receipt_at
+SELECT chain, seq, at, prev, root, h_self, leaves FROM holdfast.receipts
+WHERE at = ANY ($1::bigint[]) ORDER BY at, chain, seq LIMIT $2;
+
 -- name: owner_add
 INSERT INTO holdfast.owners (pid, host, boot_id, chain, started_at, seen_at)
 VALUES ($1, $2, $3, '', $4, CASE WHEN $5 THEN holdfast.now_ms() END) RETURNING id;

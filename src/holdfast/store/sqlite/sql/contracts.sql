@@ -10,6 +10,15 @@ SELECT id, contract_json, active, source, created_at FROM holdfast_contracts WHE
 -- name: contract_all
 SELECT id, contract_json, active, source, created_at FROM holdfast_contracts WHERE removed_at IS NULL ORDER BY id;
 
+-- name: contract_changed
+-- Those that are gone included: their rows stay.
+SELECT c.id, c.contract_json, c.active, c.source, c.created_at, c.removed_at IS NULL, q.id
+FROM holdfast_contracts c LEFT JOIN holdfast_queues q ON q.contract = c.id AND q.contract <> ''
+WHERE c.version > ?;
+
+-- name: contract_touch
+UPDATE holdfast_contracts SET updated_at = ? WHERE id = ? AND removed_at IS NULL;
+
 -- name: contract_remove
 UPDATE holdfast_contracts SET active = 0, removed_at = ?, updated_at = ? WHERE id = ? AND removed_at IS NULL;
 

@@ -29,6 +29,10 @@ WHERE (chain, seq) > (?, ?) ORDER BY chain, seq LIMIT ?;
 SELECT chain, seq, at, prev, root, h_self, leaves FROM holdfast_receipts
 WHERE chain = ? AND seq > ? ORDER BY seq LIMIT ?;
 
+-- name: receipt_at
+SELECT chain, seq, at, prev, root, h_self, leaves FROM holdfast_receipts
+WHERE at IN (SELECT value FROM json_each(?)) ORDER BY at, chain, seq LIMIT ?;
+
 -- name: owner_add
 INSERT INTO holdfast_owners (pid, host, boot_id, chain, started_at) VALUES (?, ?, ?, '', ?) RETURNING id;
 
