@@ -1,0 +1,50 @@
+"""What a whole run did, told at its end, also where several processes ran it."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Generator
+
+import pytest
+
+
+class Tally:
+    """Adds up what tests recorded as properties. Reports come to the process that the user sees; prints do not."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.servers: set[str] | None = None
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when != "teardown":  # each report repeats what the earlier ones of its test say
+            return
+        for name, value in report.user_properties:
+            if name == "postgresql":
+                self.servers = (self.servers or set()) | set(value)
+            elif name in ("simulated schedules", "faults"):
+                self.counts[name] += value
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self.counts:
+            told = ", ".join(f"{count} {name}" for name, count in self.counts.items())
+            terminalreporter.write_line(told)
+        if self.servers is not None:
+            from postgres import versions
+
+            tried = ", ".join(sorted(self.servers, key=int)) or "none"
+            terminalreporter.write_line(f"PostgreSQL versions tried: {tried} (there are {', '.join(versions())})")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Tally())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    call: pytest.CallInfo[None],
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if call.when == "teardown" and (support := sys.modules.get("postgres")):
+        report.user_properties.append(("postgresql", sorted(support.tried)))
+    return report
