@@ -1,4 +1,4 @@
-"""What a whole run did, told at its end, also where several processes ran it."""
+"""For every run: it tells what it did, also where several processes ran it, and nothing fails for being slow."""
 
 from __future__ import annotations
 
@@ -7,6 +7,11 @@ from collections import Counter
 from collections.abc import Generator
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How long an example takes says more about the machine than about us.
+settings.register_profile("patient", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 
 class Tally:
