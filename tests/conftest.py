@@ -45,6 +45,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Tally())
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish() -> None:
+    if support := sys.modules.get("postgres"):
+        support.stop_all()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     call: pytest.CallInfo[None],

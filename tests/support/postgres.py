@@ -37,6 +37,7 @@ from holdfast.testing.suite.bench import OpenStore
 
 DEBIAN = Path("/usr/lib/postgresql/15/bin")
 _numbers = count()
+_running: list[Server] = []
 tried: set[str] = set()  # told at the end of a run
 
 
@@ -115,8 +116,8 @@ def own_server(version: str) -> Server:
     """A server that a test may stop, kill and start again."""
     programs = versions()[version]
     folder = Path(tempfile.mkdtemp(prefix=f"hf-pg{version}-", dir=_fast_folder()))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     server = Server(version, programs, folder)
+    _running.append(server)
     try:
         give_to_nobody(folder)
         _run(programs / "initdb", "-D", folder / "data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
@@ -124,9 +125,18 @@ def own_server(version: str) -> Server:
     except (OSError, subprocess.SubprocessError) as error:
         told = getattr(error, "stderr", None) or error
         pytest.fail(f"PostgreSQL {version} from {programs} did not start: {told}", pytrace=False)
-    atexit.register(server.stop)
     tried.add(version)
     return server
+
+
+@atexit.register
+def stop_all() -> None:
+    """At the end of a run. A worker of several is given little time to exit, so that it calls this before."""
+    while _running:
+        server = _running.pop()
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            server.stop()
+        shutil.rmtree(server.folder, ignore_errors=True)
 
 
 def _run(program: Path, *arguments: object) -> None:
