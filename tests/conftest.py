@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections import Counter
 from collections.abc import Generator
@@ -12,6 +13,8 @@ from hypothesis import HealthCheck, settings
 # How long an example takes says more about the machine than about us.
 settings.register_profile("patient", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
+
+LONG = ("crash", "sim", "acceptance")
 
 
 class Tally:
@@ -43,6 +46,17 @@ class Tally:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Tally())
+    if (
+        signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    ):  # begun in the background; all that we start would ignore it too
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where workers share a run, the folders with the longest tests begin: it must not end waiting for one of them."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: item.path.parent.name not in LONG)
 
 
 @pytest.hookimpl(trylast=True)
