@@ -46,9 +46,7 @@ class Tally:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Tally())
-    if (
-        signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    ):  # begun in the background; all that we start would ignore it too
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # begun in the background: our children would be deaf too
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

@@ -114,8 +114,10 @@ def start(version: str) -> Server:
 
 def own_server(version: str) -> Server:
     """A server that a test may stop, kill and start again."""
+    _sweep()
     programs = versions()[version]
     folder = Path(tempfile.mkdtemp(prefix=f"hf-pg{version}-", dir=_fast_folder()))
+    (folder / "owner").write_text(str(os.getpid()))
     server = Server(version, programs, folder)
     _running.append(server)
     try:
@@ -133,10 +135,23 @@ def own_server(version: str) -> Server:
 def stop_all() -> None:
     """At the end of a run. A worker of several is given little time to exit, so that it calls this before."""
     while _running:
-        server = _running.pop()
-        with contextlib.suppress(OSError, subprocess.SubprocessError):
-            server.stop()
-        shutil.rmtree(server.folder, ignore_errors=True)
+        _remove(_running.pop())
+
+
+def _remove(server: Server) -> None:
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        server.stop()
+    shutil.rmtree(server.folder, ignore_errors=True)
+
+
+@lru_cache
+def _sweep() -> None:
+    """End the servers of runs that were killed, and give their memory back."""
+    for note in Path(_fast_folder() or tempfile.gettempdir()).glob("hf-pg*-*/owner"):
+        with contextlib.suppress(OSError, ValueError):  # somebody else's, or swept by another just now
+            version, owner = note.parent.name.split("-")[1].removeprefix("pg"), int(note.read_text())
+            if version in versions() and not Path(f"/proc/{owner}").exists() and Path("/proc/self").exists():
+                _remove(Server(version, versions()[version], note.parent))
 
 
 def _run(program: Path, *arguments: object) -> None:
