@@ -1,9 +1,10 @@
 # Holdfast: `make help` lists what there is. Every target does its own set-up.
 
 PYTHON ?= python3
+# Of `make test`. More than a small machine has cores: most tests wait most of the time.
+WORKERS ?= 3
 VENV   := .venv
 BIN    := $(VENV)/bin
-WORKERS ?= 3
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 
 .DEFAULT_GOAL := help
