@@ -13,7 +13,7 @@ from holdfast.testing.prove.checker import check
 from holdfast.testing.prove.processes import Daemon
 from holdfast.testing.prove.scene import Plan, Scene
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.slow
 
 # Generous, for busy machines; and less than the grace of a stop (20 s) and a lease (30 s), which nobody may wait out.
 STOP_WITHIN_S = 15.0

@@ -21,7 +21,7 @@ from holdfast.store.base import DeliveryFilter
 from holdfast.store.open import open_store
 from sink import Sink
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.slow
 
 ROUNDS, EVENTS = 4, 6
 CONFIG = """

@@ -31,7 +31,7 @@ from holdfast.daemon.config import load_config
 from holdfast.surfaces.rest.app import build_app
 from holdfast.surfaces.rest.gate import Tokens
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.slow
 
 EXAMPLES = 10
 SECRET = "canary-of-inbound"
