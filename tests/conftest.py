@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("patient", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 
-LONG = ("crash", "sim", "acceptance")
+LONG = ("crash", "acceptance")
 
 
 class Tally:
@@ -52,9 +52,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Where workers share a run, the folders with the longest tests begin: it must not end waiting for one of them."""
+    """Where workers share a run, the first of them begins with the longest tests.
+
+    So the run does not end waiting for one of them, and those that start many processes are not under way together.
+    """
+    places = {name: place for place, name in enumerate(LONG)}
     if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: item.path.parent.name not in LONG)
+        items.sort(key=lambda item: places.get(item.path.parent.name, len(LONG)))
 
 
 @pytest.hookimpl(trylast=True)
