@@ -1,9 +1,9 @@
 """Real PostgreSQL servers for the tests: from the wheel and, where it is installed, from Debian.
 
 One server of each version for a whole test run (for each of its workers, where there are several), an empty schema for
-each test. Where a server cannot start the tests
-fail and say so: a store that was not tried is not a store that works. A test module takes the fixtures with
-`pytest_plugins = ("postgres",)`; it may import the rest besides, hence PYTEST_DONT_REWRITE.
+each test. Where a server cannot start the tests fail and say so: a store that was not tried is not a store that works.
+A test module takes the fixtures with `pytest_plugins = ("postgres",)`; it may import the rest besides, hence
+PYTEST_DONT_REWRITE.
 """
 
 from __future__ import annotations
@@ -253,6 +253,7 @@ async def _looking(server: Server, schema: str) -> AsyncIterator[Any]:
     """A connection, or None where nothing was made; at the end a failure if there were rows that nobody could reach."""
     connection = await server.connect()
     try:
+        await connection.execute("SET lock_timeout = '60s'")  # for who was left behind in a transaction
         if await connection.fetchval("SELECT to_regclass($1)", f"{schema}.meta") is None:
             yield None
             return
