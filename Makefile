@@ -1,6 +1,8 @@
 # Holdfast: `make help` lists what there is. Every target does its own set-up.
 
 PYTHON ?= python3
+# Of `make test`. More than a small machine has cores: most tests wait most of the time.
+WORKERS ?= 3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
@@ -38,7 +40,8 @@ demo: $(VENV)/.run ## the whole story in one minute, in a temporary home
 	@exec $(BIN)/holdfast demo
 
 test: $(VENV)/.test check ## style, types, import law and the whole test suite
-	@$(BIN)/python -m pytest --maxfail=25
+	@$(BIN)/python -m compileall -q -f src tests/support
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --maxfail=10 --durations=15
 
 quick: $(VENV)/.test ## the inner loop, under a minute: the rooms themselves, on SQLite
 	@$(BIN)/python -m pytest -q -m 'not slow' -k 'not postgres and not sqlite3' \

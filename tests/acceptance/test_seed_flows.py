@@ -27,7 +27,6 @@ from postgres import newest, start
 from sink import Received, Sink
 
 pytest_plugins = ("postgres",)
-pytestmark = pytest.mark.timeout(120)
 
 ROUTE = """
 hooks:

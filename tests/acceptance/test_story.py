@@ -40,7 +40,7 @@ def test_up_says_where_it_is_and_what_to_try_and_stops_on_ctrl_c(tmp_path: Path)
     assert daemon.stdout is not None
     said = [daemon.stdout.readline() for _ in range(8)]
     daemon.send_signal(signal.SIGINT)
-    rest, _ = daemon.communicate(timeout=30)
+    rest, _ = daemon.communicate(timeout=60)
     assert daemon.returncode == 0
     text = "".join(said)
     assert "is up at http://127.0.0.1:" in text

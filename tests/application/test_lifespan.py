@@ -18,7 +18,7 @@ from holdfast import Event, Outbox
 from holdfast.store.open import keep_closed, open_store
 from postgres import fresh_schema, newest, start
 
-PATIENCE_S = 15.0
+PATIENCE_S = 60.0
 
 KEEP = """
 import sys

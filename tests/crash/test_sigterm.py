@@ -13,10 +13,11 @@ from holdfast.testing.prove.checker import check
 from holdfast.testing.prove.processes import Daemon
 from holdfast.testing.prove.scene import Plan, Scene
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.slow
 
-STOP_WITHIN_S = 5.0
-RESUME_WITHIN_S = 5.0
+# Generous, for busy machines; and less than the grace of a stop (20 s) and a lease (30 s), which nobody may wait out.
+STOP_WITHIN_S = 15.0
+RESUME_WITHIN_S = 15.0
 
 
 def look(database: Path, query: str) -> list[tuple[object, ...]]:
@@ -59,7 +60,7 @@ def test_a_stop_during_start_up_ends_cleanly_and_the_next_start_works(tmp_path: 
         try:
             time.sleep(after_s)
             daemon.signal(signal.SIGTERM)
-            code = daemon.wait(20)
+            code = daemon.wait(60)
         finally:
             daemon.end()
         # Before the interpreter has begun to listen, the signal simply ends it: there is nothing to finish.
@@ -70,7 +71,7 @@ def test_a_stop_during_start_up_ends_cleanly_and_the_next_start_works(tmp_path: 
     try:
         daemon.wait_answering()
         daemon.signal(signal.SIGTERM)
-        assert daemon.wait(20) == 0
+        assert daemon.wait(60) == 0
     finally:
         daemon.end()
 
@@ -81,7 +82,7 @@ def test_a_second_signal_does_not_wait(tmp_path: Path) -> None:
         scene.open()
         scene.daemon.signal(signal.SIGTERM)
         scene.daemon.signal(signal.SIGTERM)
-        assert scene.daemon.wait(10) in (0, 130)
+        assert scene.daemon.wait(60) in (0, 130)
         scene.start()
         scene.wait_first_delivery()
         scene.drain(print)

@@ -23,7 +23,7 @@ from postgres import end_schema, fresh_schema, newest, start
 from sink import Sink
 
 pytest_plugins = ("postgres",)
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.slow
 
 ROUNDS, EVENTS = 4, 6
 CONFIG = """

@@ -20,7 +20,7 @@ from holdfast.domain.signature import sign
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SECRET = "whsec_ZXhhbXBsZSBzZWNyZXQgb2YgdGhpcnR5LXR3byBieXRlcw=="
-PATIENCE_S = 15.0
+PATIENCE_S = 60.0
 
 
 @pytest.fixture

@@ -58,7 +58,7 @@ class Wired(Bench):
 
     async def settled(self, count: int = 1) -> None:
         """Turn the engine until so many attempts have ended."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while self.engine.delivered + self.engine.failed < count:
                 await self.engine.tick()
                 await asyncio.sleep(0.005)

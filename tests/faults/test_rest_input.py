@@ -390,7 +390,7 @@ def test_chunks_without_an_end_are_cut_at_the_limit(daemon: Daemon) -> None:
 def test_a_length_that_is_not_kept_accepts_nothing(daemon: Daemon) -> None:
     body = b'{"type":"short.x"}'
     host = urlsplit(daemon.url)
-    with socket.create_connection((host.hostname, host.port), timeout=10) as line:
+    with socket.create_connection((host.hostname, host.port), timeout=60) as line:
         line.sendall(head("POST", "/api/events", daemon.token, content_length=str(len(body) + 5)) + body)
     time.sleep(0.2)
     assert accepted(daemon, "short.x") == 0
@@ -411,7 +411,7 @@ def test_what_follows_a_refused_body_is_not_taken_for_a_request(daemon: Daemon) 
 
 def test_an_answer_given_before_the_body_came_ends_the_connection(daemon: Daemon) -> None:
     host = urlsplit(daemon.url)
-    with socket.create_connection((host.hostname, host.port), timeout=10) as line:
+    with socket.create_connection((host.hostname, host.port), timeout=60) as line:
         line.sendall(head("POST", "/api/events", None, transfer_encoding="chunked"))
         assert read_answer(line).status == 401
         assert line.recv(1) == b"", "whoever sends a body without end would hold the connection for ever"

@@ -20,14 +20,14 @@ from holdfast.surfaces.rest.gate import Tokens
 from holdfast.surfaces.rest.wire import Wire
 from rawhttp import head, post
 
-WAIT_S = 10.0
+WAIT_S = 60.0
 
 
 @pytest.fixture
 async def port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[int]:
     """A served house whose patience is short."""
-    monkeypatch.setattr(Wire, "head_s", 0.3)
-    monkeypatch.setattr(body_module, "BODY_S", 0.3)
+    monkeypatch.setattr(Wire, "head_s", 1.0)
+    monkeypatch.setattr(body_module, "BODY_S", 1.0)
     monkeypatch.setattr(serve_module, "CONNECTIONS_MAX", 20)
     house = House(open_store(f"sqlite:///{tmp_path}/h.db", keep=True), load_config(None), None)
     await house.start()
@@ -75,7 +75,7 @@ async def test_a_head_that_drips_is_408(port: int) -> None:
             if answer.done():
                 break
             writer.write(bytes([byte]))
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.05)
         assert (await answer).startswith(b"HTTP/1.1 408 ")
         writer.close()
 
@@ -98,7 +98,7 @@ async def test_a_second_request_on_a_connection_has_its_own_time(port: int) -> N
         for _ in range(3):
             writer.write(head("GET", "/healthz", None))
             assert (await reader.readuntil(b"ok\n")).startswith(b"HTTP/1.1 200 ")
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(0.5)
         writer.write(b"GET /healthz HTTP/1.1\r\n")
         assert (await reader.read()).startswith(b"HTTP/1.1 408 ")
         writer.close()

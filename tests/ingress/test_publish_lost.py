@@ -69,24 +69,27 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def postgres_server() -> Server:
-    return start(newest())
+def prepared() -> Iterator[tuple[Server, str]]:
+    """One schema for all of these tests; each leaves it empty."""
+    server, schema = start(newest()), fresh_schema()
+    Outbox(server.url(schema)).migrate()
+    server.psql(f"CREATE TABLE {schema}.orders (id int PRIMARY KEY);")
+    yield server, schema
+    server.psql(f"SET client_min_messages = warning; DROP SCHEMA {schema} CASCADE;")
 
 
 @pytest.fixture
-def postgres(postgres_server: Server) -> Iterator[Place]:
-    server, schema = postgres_server, fresh_schema()
+def postgres(prepared: tuple[Server, str]) -> Iterator[Place]:
+    server, schema = prepared
 
     def look(query: str) -> list[str]:
         done = server.psql(query + ";")
         assert done.returncode == 0, done.stderr
         return done.stdout.split()
 
-    place = Place(server.url(schema), server.folder, f"{schema}.orders", look)
-    Outbox(place.url).migrate()
-    look(f"CREATE TABLE {place.orders} (id int PRIMARY KEY)")
-    yield place
-    server.psql(f"SET client_min_messages = warning; DROP SCHEMA {schema} CASCADE;")
+    yield Place(server.url(schema), server.folder, f"{schema}.orders", look)
+    tables = ("events", "streams", "dedup", "unrouted", "inbox", "orders")
+    look(f"TRUNCATE {', '.join(f'{schema}.{table}' for table in tables)}")
 
 
 @pytest.fixture

@@ -52,7 +52,7 @@ async def test_a_second_keeper_is_refused_and_told_who_holds_it(tmp_path: Path, 
 
 async def test_the_lock_is_free_the_moment_its_holder_is_killed(tmp_path: Path, other: subprocess.Popen[str]) -> None:
     os.kill(other.pid, signal.SIGKILL)
-    other.wait(10)
+    other.wait(60)
     store = keep(tmp_path / "h.db")
     assert (await store.owners.enlist()).id >= 1
     await store.close()

@@ -100,14 +100,14 @@ async def test_the_work_of_a_silent_owner_that_says_no_more_is_taken_over(
 async def test_past_the_pooler_there_are_locks_and_hints(server: Server, pooler: Path, schema: str) -> None:
     store = PostgresStore.open(url(pooler, schema, f"&direct={server.folder}:5432"))
     owner = await store.owners.enlist()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while store._wire.listens is None:
             await asyncio.sleep(0.01)
     assert store.care.notes() == []
     connection = await server.connect()
     assert await connection.fetchval(f"SELECT count(*) FROM {schema}.owners_alive() id WHERE id = $1", owner.id) == 1
     await connection.execute(f"SELECT {schema}.publish('t')")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not store.care.changed_elsewhere():
             await asyncio.sleep(0.01)
     await connection.close()

@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 from urllib.parse import urlsplit
 
-READY_S = 20.0
-STOP_S = 30.0
-CLI_S = 60.0
+# Patience, not promises: on a busy machine everything takes its time, and only what hangs should be given up.
+READY_S = 60.0
+STOP_S = 60.0
+CLI_S = 120.0
+ANSWER_S = 60.0
 
 
 class Said(NamedTuple):
@@ -142,7 +144,7 @@ class Daemon:
             self.stop()
         return self.start()
 
-    def wait_for(self, path: str, until: Callable[[Any], bool], timeout_s: float = 15.0) -> Any:
+    def wait_for(self, path: str, until: Callable[[Any], bool], timeout_s: float = ANSWER_S) -> Any:
         """Ask again until the answer is as wanted; that answer."""
         answer: Any = None
 
@@ -174,7 +176,7 @@ def wait_until(look: Callable[[], bool], timeout_s: float, why: Callable[[], str
 
 
 def fetch(url: str, method: str, path: str, raw: bytes | None, headers: Mapping[str, str]) -> tuple[int, Any]:
-    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=15)
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=ANSWER_S)
     try:
         connection.request(method, path, raw, dict(headers))
         response = connection.getresponse()

@@ -92,13 +92,13 @@ def pgbouncer(server: Server, mode: str = "transaction") -> Iterator[Path]:
             yield folder
         finally:
             process.send_signal(signal.SIGTERM)
-            process.wait(10)
+            process.wait(60)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _wait(folder: Path, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not (folder / ".s.PGSQL.5432").exists():
         if process.poll() is not None or time.monotonic() > deadline:
             told = (folder / "log").read_text()[-500:] if (folder / "log").exists() else "it left no log"

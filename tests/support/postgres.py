@@ -1,8 +1,9 @@
 """Real PostgreSQL servers for the tests: from the wheel and, where it is installed, from Debian.
 
-One server of each version for a whole test run, a fresh schema for each test. Where a server cannot start the tests
-fail and say so: a store that was not tried is not a store that works. A test module takes the fixtures with
-`pytest_plugins = ("postgres",)`; it may import the rest besides, hence PYTEST_DONT_REWRITE.
+One server of each version for a whole test run (for each of its workers, where there are several), an empty schema for
+each test. Where a server cannot start the tests fail and say so: a store that was not tried is not a store that works.
+A test module takes the fixtures with `pytest_plugins = ("postgres",)`; it may import the rest besides, hence
+PYTEST_DONT_REWRITE.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -30,12 +32,13 @@ from _pytest.mark import ParameterSet
 
 from holdfast.ports import Chance, Clock
 from holdfast.store.postgres.place import in_schema
-from holdfast.store.postgres.store import PostgresStore
+from holdfast.store.postgres.store import PostgresStore, prepare_database
 from holdfast.testing.suite.bench import OpenStore
 
 DEBIAN = Path("/usr/lib/postgresql/15/bin")
 _numbers = count()
-_tried: set[str] = set()
+_running: list[Server] = []
+tried: set[str] = set()  # told at the end of a run
 
 
 @dataclass(frozen=True)
@@ -111,10 +114,12 @@ def start(version: str) -> Server:
 
 def own_server(version: str) -> Server:
     """A server that a test may stop, kill and start again."""
+    _sweep()
     programs = versions()[version]
     folder = Path(tempfile.mkdtemp(prefix=f"hf-pg{version}-", dir=_fast_folder()))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    (folder / "owner").write_text(str(os.getpid()))
     server = Server(version, programs, folder)
+    _running.append(server)
     try:
         give_to_nobody(folder)
         _run(programs / "initdb", "-D", folder / "data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
@@ -122,9 +127,31 @@ def own_server(version: str) -> Server:
     except (OSError, subprocess.SubprocessError) as error:
         told = getattr(error, "stderr", None) or error
         pytest.fail(f"PostgreSQL {version} from {programs} did not start: {told}", pytrace=False)
-    atexit.register(server.stop)
-    _tried.add(version)
+    tried.add(version)
     return server
+
+
+@atexit.register
+def stop_all() -> None:
+    """At the end of a run. A worker of several is given little time to exit, so that it calls this before."""
+    while _running:
+        _remove(_running.pop())
+
+
+def _remove(server: Server) -> None:
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        server.stop()
+    shutil.rmtree(server.folder, ignore_errors=True)
+
+
+@lru_cache
+def _sweep() -> None:
+    """End the servers of runs that were killed, and give their memory back."""
+    for note in Path(_fast_folder() or tempfile.gettempdir()).glob("hf-pg*-*/owner"):
+        with contextlib.suppress(OSError, ValueError):  # somebody else's, or swept by another just now
+            version, owner = note.parent.name.split("-")[1].removeprefix("pg"), int(note.read_text())
+            if version in versions() and not Path(f"/proc/{owner}").exists() and Path("/proc/self").exists():
+                _remove(Server(version, versions()[version], note.parent))
 
 
 def _run(program: Path, *arguments: object) -> None:
@@ -163,11 +190,6 @@ def _psql(programs: Path) -> Path:
     return own if own.exists() else next(path / "psql" for path in versions().values() if (path / "psql").exists())
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    tried = ", ".join(sorted(_tried, key=int)) or "none"
-    terminalreporter.write_line(f"PostgreSQL versions tried: {tried} (there are {', '.join(versions())})")
-
-
 def fresh_schema() -> str:
     return f"t{os.getpid()}_{next(_numbers)}"
 
@@ -192,15 +214,16 @@ def open_postgres(server: Server) -> Iterator[OpenStore]:
     opened: list[PostgresStore] = []
 
     async def open_store(name: str, clock: Clock, chance: Chance, keep: bool) -> PostgresStore:
-        schema = schemas.setdefault(name, fresh_schema())
-        store = PostgresStore.open(server.url(schema), clock=clock, chance=chance)
+        if name not in schemas:
+            schemas[name] = await _take_schema(server)
+        store = PostgresStore.open(server.url(schemas[name]), clock=clock, chance=chance)
         _wait_for_hints(store, opened)
         opened.append(store)
         return store
 
     yield open_store
     for schema in schemas.values():
-        asyncio.run(end_schema(server, schema))
+        asyncio.run(_give_back(server, schema))
 
 
 def _wait_for_hints(store: PostgresStore, opened: list[PostgresStore]) -> None:
@@ -220,17 +243,84 @@ def _wait_for_hints(store: PostgresStore, opened: list[PostgresStore]) -> None:
 
 
 async def end_schema(server: Server, schema: str) -> None:
+    async with _looking(server, schema) as connection:
+        if connection is not None:
+            await _drop(connection, schema)
+
+
+@contextlib.asynccontextmanager
+async def _looking(server: Server, schema: str) -> AsyncIterator[Any]:
+    """A connection, or None where nothing was made; at the end a failure if there were rows that nobody could reach."""
     connection = await server.connect()
     try:
+        await connection.execute("SET lock_timeout = '60s'")  # for who was left behind in a transaction
         if await connection.fetchval("SELECT to_regclass($1)", f"{schema}.meta") is None:
+            yield None
             return
         stray = {name: await connection.fetch(in_schema(query, schema)) for name, query in NEVER.items()}
-        await connection.execute("SET client_min_messages = warning")
-        await connection.execute(f"DROP SCHEMA {schema} CASCADE")
+        yield connection
         if found := {name: rows for name, rows in stray.items() if rows}:
             pytest.fail(f"rows that nobody could reach: {found}", pytrace=False)
     finally:
         await connection.close()
+
+
+async def _drop(connection: Any, schema: str) -> None:
+    await connection.execute("SET client_min_messages = warning")
+    await connection.execute(f"DROP SCHEMA {schema} CASCADE")
+
+
+# Making and dropping a schema is most of what a small test costs. What only goes through the store changes no table, so
+# its schema serves again once it is empty.
+_spare: dict[str, list[str]] = defaultdict(list)
+_meta: dict[str, list[Any]] = {}
+
+
+async def _take_schema(server: Server) -> str:
+    """A schema as migrations leave it: one that was given back, or a new one."""
+    if _spare[server.version]:
+        return _spare[server.version].pop()
+    schema = fresh_schema()
+    await prepare_database(server.url(schema))
+    connection = await server.connect()
+    try:
+        _meta[schema] = [tuple(row) for row in await connection.fetch(f"SELECT key, value FROM {schema}.meta")]
+    finally:
+        await connection.close()
+    return schema
+
+
+async def _give_back(server: Server, schema: str) -> None:
+    """Empty it for the next one. Where somebody is connected still, who might write yet, it is dropped instead."""
+    async with _looking(server, schema) as connection:
+        if connection is None:
+            return
+        if await _others(connection):
+            await _drop(connection, schema)
+            return
+        async with connection.transaction():
+            await connection.execute(await _emptying(connection, schema))
+            await connection.execute(f"DELETE FROM {schema}.meta")
+            await connection.executemany(f"INSERT INTO {schema}.meta (key, value) VALUES ($1, $2)", _meta[schema])
+        _spare[server.version].append(schema)
+
+
+async def _others(connection: Any) -> bool:
+    """Whether anybody else is connected. One who has just hung up is given a moment to be gone."""
+    for _ in range(50):
+        count = await connection.fetchval(
+            "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+        )
+        if not count:
+            return False
+        await asyncio.sleep(0.01)
+    return True
+
+
+async def _emptying(connection: Any, schema: str) -> str:
+    tables = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = $1", schema)
+    named = ", ".join(f"{schema}.{table}" for (table,) in tables if table != "meta")
+    return f"TRUNCATE {named} RESTART IDENTITY"
 
 
 @contextlib.asynccontextmanager

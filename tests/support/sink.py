@@ -47,7 +47,7 @@ class Sink:
     async def __aexit__(self, *exception: object) -> None:
         await self._runner.cleanup()
 
-    async def wait_for(self, count: int, timeout: float = 10.0) -> list[Received]:
+    async def wait_for(self, count: int, timeout: float = 60.0) -> list[Received]:
         """Wait until so many requests have come."""
         async with asyncio.timeout(timeout), self._arrival:
             await self._arrival.wait_for(lambda: len(self.received) >= count)

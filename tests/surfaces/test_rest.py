@@ -286,7 +286,7 @@ async def test_what_is_paused_waits_and_goes_on_when_resumed(api: Api) -> None:
 async def _until(look, true):
     import asyncio
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not true(got := await look()):
             await asyncio.sleep(0.01)
     return got
