@@ -64,6 +64,7 @@ class Codex:
     """Two files: where the hooks stand, and the user's `config.toml` for `notify` and for what Codex trusts."""
 
     name: str = "codex"
+    programs: tuple[str, ...] = _HOOKS.programs
 
     def is_found(self, machine: Machine) -> bool:
         return _HOOKS.is_found(machine)

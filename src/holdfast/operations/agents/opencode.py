@@ -59,9 +59,10 @@ export const Holdfast = async ({ directory }) => ({
 @dataclass(frozen=True, slots=True)
 class OpenCode:
     name: str = "opencode"
+    programs: tuple[str, ...] = ("opencode",)
 
     def is_found(self, machine: Machine) -> bool:
-        return self._folder(machine).is_dir() or machine.has_program("opencode")
+        return self._folder(machine).is_dir() or machine.has_program(*self.programs)
 
     def targets(self, machine: Machine, project: bool) -> list[Target]:
         path = self._path(machine, project)
