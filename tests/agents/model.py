@@ -61,7 +61,7 @@ class _Handler(BaseHTTPRequestHandler):
             body: Json = json.loads(raw)
         except ValueError:
             body = {}
-        path, _, query = self.path.partition("?")
+        path = self.path.partition("?")[0]
         if len(self.model.asked) < REQUESTS_MAX:
             self.model.asked.append((self.path, body))
         if path.endswith(("/count_tokens", ":countTokens")):

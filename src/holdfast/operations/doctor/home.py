@@ -94,9 +94,9 @@ def _check_ballast(url: str | None, ballast_bytes: int, alive: bool) -> list[Fin
     return [ok("home.ballast", f"{mib(size)} are held back for a full disk")]
 
 
-def check_filesystem(home: Home, url: str | None) -> list[Finding]:
+def check_filesystem(home: Home, url: str | None, mounts: Path = MOUNTS) -> list[Finding]:
     folder = _nearest(_folder(home, url))
-    kind = find_kind(folder)
+    kind = find_kind(folder, mounts)
     if kind is None:
         return [ok("home.filesystem", f"the kind of file system of {folder} cannot be told on {sys.platform}")]
     if kind in NETWORK:
@@ -110,7 +110,7 @@ def check_filesystem(home: Home, url: str | None) -> list[Finding]:
     return [ok("home.filesystem", f"{folder} lies on {kind}")]
 
 
-def find_kind(folder: Path, mounts: Path = MOUNTS) -> str | None:
+def find_kind(folder: Path, mounts: Path) -> str | None:
     """The kind of file system a folder lies on, by the deepest mount around it; None where nobody says."""
     try:
         with mounts.open("rb") as file:

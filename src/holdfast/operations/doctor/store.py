@@ -19,12 +19,12 @@ def check_library(url: str) -> list[Finding]:
     if is_postgres(url):
         return []
     own, python = sqlite_libraries()
-    text = f"{_named(own)} for the daemon, {_named(python)} for applications in this Python"
     if not own.mended:
         todo = "install a newer apsw: pip install --upgrade apsw"
         return [fail("store.library", f"{_named(own)} may lose commits; 3.51.3 or later is needed", todo)]
+    text = f"the daemon has {_named(own)}, applications in this Python {_named(python)}"
     if not python.mended:
-        text += ", which may lose a commit if the application checkpoints; prepared connections do not"
+        text += ": they must leave checkpoints to the daemon, as outbox.prepare() does"
     return [ok("store.library", text)]
 
 
