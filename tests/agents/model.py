@@ -6,28 +6,35 @@ generateContent; each streamed or whole. What it says is fixed, so that what a s
 
 from __future__ import annotations
 
+import itertools
 import json
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 ANSWER = "The harbour is calm, and the lamp is lit."
+TITLE = "Light the lamp"
 COMMAND = "echo the lamp is lit"
-CALL = "call_lamp_1"
+ASK_FOR = "write the log"
+COMMAND_ASKED = "touch ship.log"  # what a CLI asks its user about first
 SHELLS = ("Bash", "exec_command", "shell_command", "shell", "local_shell", "run_shell_command", "bash")
+TITLING = ("Generate a concise, single-line task title", "You are a title generator")
 REQUESTS_MAX = 1000
 
 Json = dict[str, Any]
+
+_numbers = itertools.count(1)
 
 
 class Model:
     """The server. `asked` keeps what it was asked, for a test that fails to tell."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int = 0) -> None:
         self.asked: list[tuple[str, Json]] = []
         handler = type("Handler", (_Handler,), {"model": self})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), handler)
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()
@@ -101,20 +108,29 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(raw)
 
 
+def answer_to(body: Json) -> str:
+    """What is said: a title where the CLI asks for one, beside the conversation."""
+    if "title" in json.dumps((body.get("output_config") or {}).get("format")):
+        return json.dumps({"title": TITLE})
+    asked = json.dumps(body)
+    return TITLE if any(mark in asked for mark in TITLING) else ANSWER
+
+
 def find_tool(names: Iterator[object]) -> str | None:
     """A tool that runs a command, if the CLI offers one."""
     offered = {name for name in names if isinstance(name, str)}
     return next((name for name in SHELLS if name in offered), None)
 
 
-def arguments_for(tool: str) -> Json:
+def arguments_for(tool: str, asked: object) -> Json:
+    command = COMMAND_ASKED if ASK_FOR in json.dumps(asked) else COMMAND
     match tool:
         case "exec_command":
-            return {"cmd": COMMAND}
+            return {"cmd": command}
         case "shell" | "local_shell":
-            return {"command": ["/bin/sh", "-c", COMMAND]}
+            return {"command": ["/bin/sh", "-c", command]}
         case _:
-            return {"command": COMMAND, "description": "light the lamp"}
+            return {"command": command, "description": "light the lamp"}
 
 
 def anthropic(body: Json) -> tuple[Json, list[tuple[str | None, Json | str]]]:
@@ -123,16 +139,22 @@ def anthropic(body: Json) -> tuple[Json, list[tuple[str | None, Json | str]]]:
     told = any(isinstance(part, dict) and part.get("type") == "tool_result" for part in parts)
     tool = None if told else find_tool(each.get("name") for each in body.get("tools") or [])
     usage = {"input_tokens": 10, "output_tokens": 5}
-    block: Json = {"type": "text", "text": ANSWER}
+    said = answer_to(body)
+    block: Json = {"type": "text", "text": said}
     if tool:
-        block = {"type": "tool_use", "id": "toolu_lamp_1", "name": tool, "input": arguments_for(tool)}
+        block = {
+            "type": "tool_use",
+            "id": f"toolu_lamp_{next(_numbers)}",
+            "name": tool,
+            "input": arguments_for(tool, body.get("messages")),
+        }
     stop = "tool_use" if tool else "end_turn"
     message = {
         "id": "msg_lamp", "type": "message", "role": "assistant", "model": body.get("model"), "content": [block],
         "stop_reason": stop, "stop_sequence": None, "usage": usage,
     }  # fmt: skip
     empty = {**block, "input": {}} if tool else {**block, "text": ""}
-    text = json.dumps(block["input"]) if tool else ANSWER
+    text = json.dumps(block["input"]) if tool else said
     delta = {"type": "input_json_delta", "partial_json": text} if tool else {"type": "text_delta", "text": text}
     events: list[Json] = [
         {"type": "message_start", "message": {**message, "content": [], "stop_reason": None}},
@@ -147,16 +169,17 @@ def anthropic(body: Json) -> tuple[Json, list[tuple[str | None, Json | str]]]:
 
 def responses(body: Json) -> tuple[Json, list[tuple[str | None, Json | str]]]:
     items = [each for each in body.get("input") or [] if isinstance(each, dict)]
-    told = any(str(each.get("type")).endswith("_output") for each in items)
+    told = bool(items) and str(items[-1].get("type")).endswith("_output")
     tool = None if told else find_tool(each.get("name") or each.get("type") for each in body.get("tools") or [])
+    said = answer_to(body)
     item: Json = {
-        "type": "message", "id": "msg_lamp", "role": "assistant", "status": "completed",
-        "content": [{"type": "output_text", "text": ANSWER, "annotations": []}],
+        "type": "message", "id": f"msg_lamp_{next(_numbers)}", "role": "assistant", "status": "completed",
+        "content": [{"type": "output_text", "text": said, "annotations": []}],
     }  # fmt: skip
     if tool:
         item = {
-            "type": "function_call", "id": "fc_lamp", "call_id": CALL, "name": tool, "status": "completed",
-            "arguments": json.dumps(arguments_for(tool)),
+            "type": "function_call", "id": "fc_lamp", "call_id": f"call_lamp_{next(_numbers)}",
+            "name": tool, "status": "completed", "arguments": json.dumps(arguments_for(tool, items)),
         }  # fmt: skip
     usage = {
         "input_tokens": 10, "output_tokens": 5, "total_tokens": 15,
@@ -171,8 +194,8 @@ def responses(body: Json) -> tuple[Json, list[tuple[str | None, Json | str]]]:
         {"type": "response.output_item.added", "output_index": 0, "item": {**item, "status": "in_progress"}},
     ]
     if not tool:
-        part = {"type": "response.output_text.delta", "item_id": "msg_lamp", "output_index": 0, "content_index": 0}
-        events.append({**part, "delta": ANSWER})
+        part = {"type": "response.output_text.delta", "item_id": item["id"], "output_index": 0, "content_index": 0}
+        events.append({**part, "delta": said})
     events += [
         {"type": "response.output_item.done", "output_index": 0, "item": item},
         {"type": "response.completed", "response": whole},
@@ -184,10 +207,10 @@ def completions(body: Json) -> tuple[Json, list[tuple[str | None, Json | str]]]:
     told = (body.get("messages") or [{}])[-1].get("role") == "tool"
     offered = (each.get("function", {}).get("name") for each in body.get("tools") or [])
     tool = None if told else find_tool(offered)
-    message: Json = {"role": "assistant", "content": ANSWER}
+    message: Json = {"role": "assistant", "content": answer_to(body)}
     if tool:
-        function = {"name": tool, "arguments": json.dumps(arguments_for(tool))}
-        call = {"id": CALL, "type": "function", "function": function}
+        function = {"name": tool, "arguments": json.dumps(arguments_for(tool, body.get("messages")))}
+        call = {"id": f"call_lamp_{next(_numbers)}", "type": "function", "function": function}
         message = {"role": "assistant", "content": None, "tool_calls": [call]}
     finish = "tool_calls" if tool else "stop"
     usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
@@ -208,9 +231,9 @@ def gemini(body: Json) -> tuple[Json, list[tuple[str | None, Json | str]]]:
     told = any("functionResponse" in part for part in contents[-1].get("parts") or [])
     offered = (each.get("name") for tool in body.get("tools") or [] for each in tool.get("functionDeclarations") or [])
     tool = None if told else find_tool(offered)
-    part: Json = {"text": ANSWER}
+    part: Json = {"text": answer_to(body)}
     if tool:
-        part = {"functionCall": {"name": tool, "args": arguments_for(tool)}}
+        part = {"functionCall": {"name": tool, "args": arguments_for(tool, contents)}}
     whole = {
         "candidates": [{"content": {"role": "model", "parts": [part]}, "finishReason": "STOP", "index": 0}],
         "usageMetadata": {"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15},
@@ -220,7 +243,7 @@ def gemini(body: Json) -> tuple[Json, list[tuple[str | None, Json | str]]]:
 
 
 def main() -> None:
-    model = Model()
+    model = Model(int(sys.argv[1]) if len(sys.argv) > 1 else 0)
     print(model.url, flush=True)
     try:
         seen = 0
