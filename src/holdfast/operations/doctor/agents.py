@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.home import Home
-from holdfast.operations.agents.agent import DISABLED, INSTALLED, NOT_FOUND, NOT_INSTALLED, UNTRUSTED, Agent
+from holdfast.operations.agents.agent import DISABLED, INSTALLED, NOT_FOUND, NOT_INSTALLED, STALE, UNTRUSTED, Agent
 from holdfast.operations.agents.machine import Machine
 from holdfast.operations.agents.wiring import AGENTS, Wiring
 from holdfast.operations.doctor.finding import Finding, fail, ok, warn
@@ -89,4 +89,4 @@ def _judge(look: Mapping[str, Any], version: str, heard: Mapping[str, str] | Non
         return warn(id, f"{told}, {detail}", install) if detail else ok(id, told)
     if state in (UNTRUSTED, DISABLED):
         return warn(id, told, detail)
-    return fail(id, f"{told}: {detail}", install)
+    return fail(id, f"{told}: {detail}", install if state == STALE else "mend that file")
