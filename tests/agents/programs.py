@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 MODULES = Path(os.environ.get("AGENT_PROGRAMS", "/nowhere"))
-RUN_S = 180.0
+RUN_S = 600.0  # a loaded machine starts Node slowly
 PROMPT = "light the lamp"
 
 _CHANGING = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|\d+(?:\.\d+)?\s?m?s\b|\d{2}:\d{2}:\d{2}[\d.Z]*|\x1b\[[\d;]*m")
