@@ -8,7 +8,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 
 .DEFAULT_GOAL := help
-.PHONY: help up demo test quick check prove bench lock clean
+.PHONY: help up demo test quick check prove agents bench lock clean
 
 help: ## explain the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## (.*)/\1|\2/' | awk -F'|' '{printf "  make %-7s %s\n", $$1, $$2}'
@@ -55,6 +55,16 @@ check: $(VENV)/.test ## style, types and import law only
 prove: $(VENV)/.test ## kill, stop and cut off Holdfast on both stores and account for every event, a quarter of an hour
 	@exec $(BIN)/holdfast prove
 
+.agents/.done: tests/agents/package.json tests/agents/package-lock.json
+	@command -v npm >/dev/null || { echo 'The agent CLIs are programs for Node; install node and npm, 20 or later.'; exit 1; }
+	@echo 'Installing the agent CLIs into .agents, about 1.5 GB …'
+	@mkdir -p .agents && cp $^ .agents/
+	@cd .agents && npm install --no-save --ignore-scripts --no-audit --no-fund
+	@touch $@
+
+agents: $(VENV)/.test .agents/.done ## run the agent CLIs themselves against a model on this machine (downloads 1.5 GB once)
+	@AGENT_PROGRAMS=$(CURDIR)/.agents/node_modules $(BIN)/python -m pytest tests/agents
+
 bench: $(VENV)/.bench ## measure beside the limit of this machine and the peers, and write docs/numbers.md (40 min; BENCH=--quick)
 	@exec $(BIN)/python -m benchmarks $(BENCH)
 
@@ -64,4 +74,4 @@ lock: ## write the lock files anew (needs uv)
 	  uv pip compile -q --upgrade --universal --python-version $$v --generate-hashes --no-emit-index-url --custom-compile-command 'make lock' requirements/$$f.in -o requirements/$$f.lock; done
 
 clean: ## remove what the other targets made
-	@rm -rf $(VENV) .bench .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	@rm -rf $(VENV) .agents .bench .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

@@ -44,6 +44,7 @@ COMMANDS = {
     "pause": Entry("Repair", "Hold a contract, an address or a lane: what waits, waits.", f"{CLI}.care"),
     "resume": Entry("Repair", "Let a contract, an address or a lane go on.", f"{CLI}.care"),
     "prune": Entry("Care", "Remove now what is past its retention.", f"{CLI}.care"),
+    "doctor": Entry("Care", "Examine this machine's Holdfast, and say what to do.", OWN),
     "token": Entry("Care", "Create, list and revoke tokens of the REST surface.", OWN),
     "db": Entry("Care", "Prepare, print, back up and restore the store.", OWN),
 }

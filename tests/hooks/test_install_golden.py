@@ -126,7 +126,14 @@ def test_the_plugin_hands_events_to_its_command_and_goes_on(tmp_path: Path) -> N
     (tmp_path / "try.mjs").write_text(
         'import { Holdfast } from "./plugin.mjs"\n'
         'const hooks = await Holdfast({ directory: "/src" })\n'
-        'await hooks.event({ event: { type: "session.idle", properties: { sessionID: "s1" } } })\n'
+        "const told = (type, properties) => hooks.event({ event: { type, properties } })\n"
+        'await told("session.updated", { info: { id: "s1", title: "Lamps" } })\n'
+        'await told("message.updated", { info: { id: "m1", role: "user" } })\n'
+        'const said = (messageID, text) => ({ part: { type: "text", sessionID: "s1", messageID, text } })\n'
+        'await told("message.part.updated", said("m1", "hi"))\n'
+        'await told("message.updated", { info: { id: "m2", role: "assistant" } })\n'
+        'await told("message.part.updated", said("m2", "lit"))\n'
+        'await told("session.idle", { sessionID: "s1" })\n'
         'await hooks.event({ event: { type: "message.part.updated", properties: {} } })\n'
         'await hooks["chat.message"]({ sessionID: "s1" }, { parts: [{ type: "text", text: "hi" }] })\n'
         'await hooks["tool.execute.before"]({ tool: "bash" }, { args: {} })\n'
@@ -137,6 +144,7 @@ def test_the_plugin_hands_events_to_its_command_and_goes_on(tmp_path: Path) -> N
     wait_for(tmp_path / "chat.message")
     idle = json.loads((tmp_path / "session.idle").read_text())
     assert (idle["hook_event_name"], idle["cwd"], idle["properties"]["sessionID"]) == ("session.idle", "/src", "s1")
+    assert (idle["title"], idle["answer"]) == ("Lamps", "lit")
     assert json.loads((tmp_path / "chat.message").read_text())["parts"][0]["text"] == "hi"
     assert not (tmp_path / "message.part.updated").exists()
     assert not (tmp_path / "tool.execute.before").exists()

@@ -33,6 +33,22 @@ def test_not_found_then_installed_then_not_installed(tmp_path: Path, name: str) 
     assert state(machine, name) == ("not installed", None)
 
 
+@pytest.mark.parametrize("mine", ['{\n  // mine\n  "hooks": {}\n}\n', '{"hooks": {},}\n'])
+@pytest.mark.parametrize(("name", "file"), [("claude", ".claude/settings.json"), ("codex", ".codex/hooks.json")])
+def test_a_file_that_its_own_cli_ignores_is_told(tmp_path: Path, name: str, file: str, mine: str) -> None:
+    machine = make_machine(tmp_path)
+    path = machine.home / file
+    path.parent.mkdir(parents=True)
+    path.write_text(mine)
+    assert state(machine, name)[0] == "not installed"
+    notes = only(make_wiring(machine).install([name]), name)["notes"]
+    told, detail = state(machine, name)
+    assert (told, "comments or trailing commas" in (detail or "")) == ("unreadable", True)
+    assert any("comments or trailing commas" in note for note in notes)
+    make_wiring(machine).uninstall([name])
+    assert path.read_text() == mine
+
+
 @pytest.mark.parametrize(
     ("name", "file", "setting", "said"),
     [

@@ -19,7 +19,10 @@ from holdfast.ingress.hook.transcripts.entry import TEXT_MAX, clip, one_line, to
 from holdfast.ingress.hook.transcripts.reader import end_of, start_at
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "transcripts"
-FILES = {"claude": "claude.jsonl", "codex": "codex-rollout.jsonl", "gemini": "gemini.jsonl"}
+FILES = {
+    "claude": "claude.jsonl", "codex": "codex-rollout.jsonl", "gemini": "gemini.jsonl", "copilot": "copilot.jsonl",
+    "qwen": "qwen.jsonl",
+}  # fmt: skip
 
 GOLDEN = {
     "claude": [
@@ -65,6 +68,34 @@ GOLDEN = {
         ),
     ],
 }
+GOLDEN |= {
+    "copilot": [
+        ("user", "Run the tests", "2026-11-16T08:53:39.525Z", "00000000-0000-4000-8000-0000000004", 0),
+        ("tool", "bash: echo 12 passed", "2026-11-16T08:53:40.848Z", "call_1", 1),
+        ("injected", "Read the skill first", "2026-11-16T08:53:41.200Z", "00000000-0000-4000-8000-0000000010", 0),
+        ("assistant", "Looking at the suite.", "2026-11-16T08:53:41.300Z", "00000000-0000-4000-8000-0000000011", 0),
+        (
+            "assistant",
+            "All done: 12 tests pass.",
+            "2026-11-16T08:53:42.381Z",
+            "00000000-0000-4000-8000-0000000012",
+            0,
+        ),
+    ],
+    "qwen": [
+        ("user", "Run the tests", "2026-11-16T08:34:23.834Z", "00000000-0000-4000-9000-0000000001", 0),
+        ("tool", "run_shell_command: echo 12 passed", "2026-11-16T08:34:24.405Z", "call_1", 1),
+        (
+            "assistant",
+            "All done: 12 tests pass.",
+            "2026-11-16T08:34:46.871Z",
+            "00000000-0000-4000-9000-0000000005",
+            0,
+        ),
+        ("title", "Test run", "2026-11-16T08:34:46.900Z", None, 0),
+    ],
+}
+TITLES = {"qwen": "Test run"}
 agents = pytest.mark.parametrize("agent", FILES)
 
 
@@ -330,7 +361,7 @@ def test_long_and_unstorable_text_is_cut_and_cleaned() -> None:
 @agents
 def test_the_last_words_of_the_fixture(agent: str) -> None:
     prompt = "Run the tests please" if agent == "claude" else "Run the tests"
-    assert last_words(agent, fixture(agent)) == LastWords(None, prompt, "All done: 12 tests pass.")
+    assert last_words(agent, fixture(agent)) == LastWords(TITLES.get(agent), prompt, "All done: 12 tests pass.")
 
 
 def test_titles(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ NO_VERBS = {"contracts.parse", "tokens.scope_of"}  # parts other verbs are made 
 # The other half of `enable`; the probes, which look at the process; the commands about files and processes.
 OTHER_ROUTES = {"GET /healthz", "GET /readyz", "POST /hooks/contracts/{id}/disable"}
 OTHER_COMMANDS = {
-    "contracts disable", "up", "demo", "prove", "hook", "db migrate", "db print", "db backup", "db restore",
+    "contracts disable", "up", "demo", "prove", "hook", "doctor", "db migrate", "db print", "db backup", "db restore",
     "hooks install", "hooks uninstall", "hooks status", "service install", "service uninstall", "service status",
 }  # fmt: skip
 

@@ -142,6 +142,27 @@ def restore(path: Path, store: str | None, as_json: bool) -> None:
     show(answer, as_json, show_fields)
 
 
+@click.command()
+@json_option
+def doctor(as_json: bool) -> int:
+    """Examine this machine's Holdfast, and say what to do.
+
+    It needs no daemon and changes nothing. Ends with 1 if something that was promised does not hold.
+    """
+    from holdfast.daemon.config import load_config
+    from holdfast.domain.errors import BadConfig
+    from holdfast.surfaces.cli.doctor import Settings, run_doctor
+
+    home = find_home()
+    try:
+        config = load_config(home.config)
+        url = os.environ.get("HOLDFAST_STORE") or config.store or store_url(home)
+        settings = Settings(url, config.low_water_bytes, config.ballast_bytes)
+    except BadConfig as error:
+        settings = Settings(None, fault=error.message)
+    return run_doctor(home, settings, as_json)
+
+
 @click.group(cls=NearGroup)
 def token() -> None:
     """Create, list and revoke tokens of the REST surface."""

@@ -55,6 +55,8 @@ class SessionConsumer:
         except BadInput as error:
             raise Reject(error.message) from None
         session = await self._sessions.get(hook.session_id)
+        if session is None and hook.event_type == "raw" and hook.injected:
+            return Delivered()  # an errand of the CLI's own, not a session
         before = await self._before(hook) if session is None else None
         hook, last = await self._transcript(session, hook)
         try:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from holdfast.domain.errors import BadConfig
 from holdfast.domain.event import iso_time
@@ -55,6 +55,25 @@ def open_store(
     if low_water_bytes is not None and ballast_bytes is not None:
         options["room"] = Room(low_water_bytes, ballast_bytes)
     return SqliteStore.open(sqlite_path(url), **options)
+
+
+class Library(NamedTuple):
+    """A SQLite library. `mended`: without the fault by which a commit could be lost while another checkpoints."""
+
+    version: str
+    mended: bool
+
+
+def sqlite_libraries() -> tuple[Library, Library]:
+    """The daemon's own, and the one of this Python, which applications use."""
+    import sqlite3
+
+    import apsw
+
+    from holdfast.store.sqlite.care import is_mended
+
+    versions = (apsw.sqlite_lib_version(), sqlite3.sqlite_version)
+    return Library(versions[0], is_mended(versions[0])), Library(versions[1], is_mended(versions[1]))
 
 
 def migrate_store(url: str, *, own: bool, driver: str = "apsw") -> tuple[int, int]:

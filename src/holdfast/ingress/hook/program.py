@@ -34,7 +34,8 @@ def find_program(python: str = sys.executable) -> list[str]:
     if calls is None:
         return slow
     fast = [PERL, "-C0", str(Path(receiver.__file__).with_name("receiver.pl")), calls]
-    return [*fast, python, receiver.__file__] if _works([*fast, "/nowhere", "/nowhere"]) else slow
+    alone = [*fast, "/nowhere", "/nowhere"]  # Python is out of its reach, so that it cannot leave the work to it
+    return [*fast, python, receiver.__file__] if try_program(alone) is not None else slow
 
 
 def _compile(python: str) -> None:
@@ -44,8 +45,8 @@ def _compile(python: str) -> None:
         subprocess.run([python, "-I", "-S", "-m", "py_compile", work], capture_output=True, timeout=TRIAL_S, env={})
 
 
-def _works(program: list[str]) -> bool:
-    """Whether it keeps an event well. Python is out of its reach, so that it cannot leave the work to it."""
+def try_program(program: list[str]) -> float | None:
+    """How many seconds it takes to keep an event, in a home of its own; None if it does not keep it well."""
     with tempfile.TemporaryDirectory(prefix="holdfast-trial-") as home:
         spool = Path(home) / "spool"
         spool.mkdir(mode=0o700)
@@ -56,14 +57,14 @@ def _works(program: list[str]) -> bool:
                 [*program, "--agent", "trial", "--home", home, "Trial"],
                 input=body, capture_output=True, timeout=TRIAL_S, cwd="/", env={},
             )  # fmt: skip
+            ended_ns, ended_ms = boot_ns(), time.time_ns() // 1_000_000
             (name,) = os.listdir(spool)
             header, kept = read_record(spool / name)
             mode = (spool / name).stat().st_mode & 0o777
         except (OSError, subprocess.SubprocessError, ValueError, BadInput):
-            return False
+            return None
         place = place_of(name)
-        ended_ns, ended_ms = boot_ns(), time.time_ns() // 1_000_000
-    return (
+    kept_well = (
         (done.returncode, done.stdout, done.stderr, kept, mode) == (0, b"", b"", body, 0o600)
         and place is not None
         and place.boot == SystemClock().boot_id[:16].lower()
@@ -71,3 +72,4 @@ def _works(program: list[str]) -> bool:
         and began_ms <= header.get("received_at", 0) <= ended_ms
         and (header.get("kind"), header.get("agent"), header.get("event")) == ("hook", "trial", "Trial")
     )
+    return (ended_ns - began_ns) / 1e9 if kept_well else None

@@ -46,6 +46,11 @@ class Agent(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """What its program may be called."""
+        ...
+
     def is_found(self, machine: Machine) -> bool: ...
 
     def targets(self, machine: Machine, project: bool) -> list[Target]: ...
@@ -75,6 +80,7 @@ class JsonAgent:
     own_file: bool = False
     switched_off: Callable[[Mapping[str, Any]], str | None] = lambda _: None
     hints: tuple[str, ...] = ()
+    plain: bool = False  # it ignores a file with comments or trailing commas, hooks and all
 
     def is_found(self, machine: Machine) -> bool:
         return self.folder(machine).is_dir() or machine.has_program(*self.programs)
@@ -120,9 +126,10 @@ class JsonAgent:
         path = self.path(machine, project)
         try:
             settings = read_json(path)
+            look = self.judge(path, settings, self.find(settings))
+            return look if look.state == NOT_INSTALLED or not self.plain else check_plain(look)
         except Refused as error:
             return Look(UNREADABLE, path, error.message)
-        return self.judge(path, settings, self.find(settings))
 
     def judge(self, path: Path, settings: Mapping[str, Any], found: list[Found]) -> Look:
         """What these entries of ours amount to."""
@@ -141,7 +148,19 @@ class JsonAgent:
 
     def advice(self, machine: Machine, project: bool) -> list[str]:
         look = self.look(machine, project)
-        return [f"{look.detail}: nothing is sent until that is changed"] if look.state == DISABLED else list(self.hints)
+        if look.state in (DISABLED, UNREADABLE):
+            return [f"{look.detail}: nothing is sent until that is changed"]
+        return list(self.hints)
+
+
+def check_plain(look: Look) -> Look:
+    """The same, unless its file holds what only we can read."""
+    try:
+        json.loads(decode(look.path, read(look.path)).removeprefix(BOM) or "{}")
+    except ValueError:
+        detail = f"{look.path} has comments or trailing commas, and its CLI ignores such a file as a whole"
+        return look._replace(state=UNREADABLE, detail=detail)
+    return look
 
 
 def read_json(path: Path) -> Mapping[str, Any]:

@@ -44,5 +44,6 @@ CLAUDE = JsonAgent(
     handler=_handler,
     words=_words,
     switched_off=_switched_off,
+    plain=True,
     hints=("a session that runs already may have to be started again",),
 )  # fmt: skip

@@ -27,6 +27,7 @@ from holdfast.operations.agents.agent import (
     JsonAgent,
     Look,
     Target,
+    check_plain,
     read_json,
 )  # fmt: skip
 from holdfast.operations.agents.files import BOM, Refused, decode, read
@@ -64,6 +65,7 @@ class Codex:
     """Two files: where the hooks stand, and the user's `config.toml` for `notify` and for what Codex trusts."""
 
     name: str = "codex"
+    programs: tuple[str, ...] = _HOOKS.programs
 
     def is_found(self, machine: Machine) -> bool:
         return _HOOKS.is_found(machine)
@@ -97,6 +99,8 @@ class Codex:
             return Look(UNREADABLE, config, error.message)
         found = _HOOKS.find(settings)
         look = _HOOKS.judge(path, settings, found)
+        if path == hooks and found:
+            look = check_plain(look)
         if look.state != INSTALLED:
             return look
         if _is_off(trust):
@@ -110,7 +114,7 @@ class Codex:
 
     def advice(self, machine: Machine, project: bool) -> list[str]:
         look = self.look(machine, project)
-        told = [look.detail] if look.state in (UNTRUSTED, DISABLED) and look.detail else []
+        told = [look.detail] if look.state in (UNTRUSTED, DISABLED, UNREADABLE) and look.detail else []
         notify = _read_toml(self._paths(machine, False)[1]).get("notify")
         if notify and not is_own(notify):
             told.append("notify in config.toml names another program and stays as it is: until the hooks are trusted, "

@@ -1,6 +1,7 @@
 """Copilot CLI: a file of our own in its hooks folder.
 
-With event names in camelCase the payload does not say which event it is, so the command does.
+With event names in camelCase the payload does not say which event it is, so the command does. `permissionRequest` is
+not wired: it fires for what is allowed anyway too. When somebody is really asked, `notification` says so.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ COPILOT = JsonAgent(
     project_file=".github/hooks/holdfast.json",
     lifecycle=(
         "sessionStart", "userPromptSubmitted", "agentStop", "errorOccurred", "subagentStop", "notification",
-        "permissionRequest", "preCompact", "sessionEnd",
+        "preCompact", "sessionEnd",
     ),
     tools=("preToolUse", "postToolUse", "postToolUseFailure"),
     handler=_handler,

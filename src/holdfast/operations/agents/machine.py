@@ -48,8 +48,13 @@ class Machine:
             return self.home / default
         return self.home / given[2:] if given.startswith("~/") else Path(given).absolute()
 
+    def find_program(self, *names: str) -> str | None:
+        """Where the first of these programs is on the PATH."""
+        path = self.env.get("PATH", "")
+        return next(filter(None, (shutil.which(name, path=path) for name in names)), None)
+
     def has_program(self, *names: str) -> bool:
-        return any(shutil.which(name, path=self.env.get("PATH", "")) for name in names)
+        return self.find_program(*names) is not None
 
     @property
     def receiver(self) -> str:

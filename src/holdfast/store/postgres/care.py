@@ -50,6 +50,10 @@ class PostgresCare:
     async def checkpoint(self) -> None:
         """The server makes its own."""
 
+    async def about(self) -> str:
+        ((version,),) = await self._pool.rows("SELECT current_setting('server_version')")
+        return f"PostgreSQL {version}"
+
     async def check(self) -> list[str]:
         """What weakens the promise: settings under which a commit may be lost, and indexes that are not valid."""
         settings = dict(await self._pool.rows(sql.check_settings))

@@ -137,6 +137,10 @@ class SqliteCare:
         """What an alarm would watch: the log, the room on the disk, whether intake is open."""
         return {"wal_bytes": self.wal_bytes(), **self._disk.gauges()}
 
+    async def about(self) -> str:
+        ((version,),) = await self._executor.submit(lambda: self._checkpointer.rows("SELECT sqlite_version()"))
+        return f"SQLite {version}"
+
     async def check(self) -> list[str]:
         """What SQLite itself finds wrong with the file."""
         try:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from holdfast.domain.errors import HoldfastError
 from holdfast.home import find_home
+from holdfast.operations.elapsed import ago
 from holdfast.surfaces.cli.client import find_client
 from holdfast.surfaces.cli.options import NearGroup, json_option
 from holdfast.surfaces.cli.output import say, show, show_table, visible
@@ -90,19 +90,6 @@ def last_events() -> dict[str, str] | None:
     for event in page["items"]:
         seen.setdefault(str(event["properties"].get("agent")), event["accepted_at"])
     return seen
-
-
-def ago(then: str, now_s: float) -> str:
-    """How long ago, in one rough unit.
-
-    >>> ago("2026-01-31T12:00:00.000Z", 1769861000.0)
-    '3 min ago'
-    """
-    seconds = max(0, int(now_s - datetime.fromisoformat(then).timestamp()))
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds // size} {unit} ago"
-    return f"{seconds} s ago"
 
 
 def _wiring(project: bool, choose: bool = False) -> Wiring:

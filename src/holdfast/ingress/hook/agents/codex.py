@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.ingress.hook.agents.adapter import SNAKE, Adapter, Native, Payload
+from holdfast.ingress.hook.agents.adapter import RAW, SNAKE, Adapter, Native, Payload
 
 NOTIFY = "agent-turn-complete"
+TITLING = "Generate a concise, single-line task title"
+"""How Codex asks a thread of its own, which is nobody's session, for the title of another."""
 
 EVENTS = {
     "SessionStart": Native("session_start"),
@@ -38,6 +40,8 @@ def refine(native_event: str, native: Native, payload: Payload) -> tuple[Native,
     more: dict[str, Any] = {}
     said = payload.get("input-messages")
     if isinstance(said, list) and said:
+        if isinstance(said[0], str) and said[0].startswith(TITLING):
+            return RAW, {"injected": True}
         more["prompt"] = said[-1]
     taken = CODEX.take(payload)
     thread, turn = taken.get("native_id"), taken.get("turn_id")

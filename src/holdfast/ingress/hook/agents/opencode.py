@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from holdfast.ingress.hook.agents.adapter import Adapter, Native, Payload, dig
@@ -27,20 +28,27 @@ FIELDS = {
     ),
     "cwd": ("cwd", "directory", "properties.info.directory", "event.properties.info.directory"),
     "prompt": ("prompt", "output.message.text"),
-    "answer": ("answer",),
+    "answer": ("answer",),  # our plugin remembers what was said, and tells it when the turn ends
     "message": (
         "properties.title", "properties.error.data.message", "event.properties.title",
         "event.properties.error.data.message",
     ),
     "tool_name": ("tool", "tool_name", "input.tool"),
     "error": ("properties.error.name", "event.properties.error.name", "error"),
-    "title": ("properties.info.title", "event.properties.info.title"),
+    "title": ("title", "properties.info.title", "event.properties.info.title"),
     "model": ("model.modelID", "input.model.modelID"),
 }  # fmt: skip
 
 
+_PLACEHOLDER = re.compile(r"(New|Child) session - \d{4}-\d\d-\d\dT[\d:.]+Z")
+"""The title of a session that has none yet."""
+
+
 def refine(native_event: str, native: Native, payload: Payload) -> tuple[Native, dict[str, Any]]:
-    """A message's text comes in parts."""
+    """A message's text comes in parts. The title beside a tool's output is the tool's."""
+    title = OPENCODE.take(payload).get("title")
+    if native.event_type in ("tool_use", "tool_done") or (isinstance(title, str) and _PLACEHOLDER.fullmatch(title)):
+        return native, {"title": None}
     parts = payload.get("parts") or dig(payload, "output.parts")
     if native_event != "chat.message" or not isinstance(parts, list):
         return native, {}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from holdfast.ingress.hook.agents import claude
-from holdfast.ingress.hook.agents.adapter import SNAKE, Adapter
+from holdfast.ingress.hook.agents.adapter import RAW, SNAKE, Adapter, Native, Payload
 
 NAMES = (
     "SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure", "Notification",
@@ -11,4 +13,12 @@ NAMES = (
     "SessionEnd",
 )  # fmt: skip
 
-QWEN = Adapter("qwen", {name: claude.EVENTS[name] for name in NAMES}, SNAKE, refine=claude.refine)
+
+def refine(native_event: str, native: Native, payload: Payload) -> tuple[Native, dict[str, Any]]:
+    """Without a terminal it fires `UserPromptSubmit` again after every tool, with nothing in it: nobody asked."""
+    if native_event == "UserPromptSubmit" and payload.get("prompt") == "":
+        return RAW, {}
+    return claude.refine(native_event, native, payload)
+
+
+QWEN = Adapter("qwen", {name: claude.EVENTS[name] for name in NAMES}, SNAKE, refine=refine)

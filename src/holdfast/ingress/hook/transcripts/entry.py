@@ -1,4 +1,4 @@
-"""Entry: one thing that was said or done in a session, and the small readings that the three formats share."""
+"""Entry: one thing that was said or done in a session, and the small readings that the formats share."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 from holdfast.domain.errors import BadInput
 from holdfast.domain.event import parse_time, show
-from holdfast.ingress.hook.transcripts import claude, codex, gemini
+from holdfast.ingress.hook.transcripts import claude, codex, copilot, gemini, qwen
 from holdfast.ingress.hook.transcripts.entry import Entry, Record, object_of
 from holdfast.ingress.hook.transcripts.file import LINE_MAX, Mark, Signature, Transcript, opened, parse
 
@@ -28,7 +28,9 @@ class Format(Protocol):
     def is_subagent(self, first: Record, /) -> bool: ...
 
 
-FORMATS: dict[str, Format] = {"claude": claude, "codex": codex, "gemini": gemini}
+FORMATS: dict[str, Format] = {
+    "claude": claude, "codex": codex, "gemini": gemini, "copilot": copilot, "qwen": qwen
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,101 @@
+"""Examine: every check in turn. One that fails in a way nobody thought of is a finding too, and stops no other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast import __version__
+from holdfast.domain.errors import HoldfastError
+from holdfast.home import Home
+from holdfast.operations.agents.machine import Machine
+from holdfast.operations.doctor.agents import check_agents
+from holdfast.operations.doctor.finding import Finding, fail, ok, warn
+from holdfast.operations.doctor.home import check_disk, check_filesystem, check_permissions
+from holdfast.operations.doctor.spool import check_receiver, check_spool, check_troubles
+from holdfast.operations.doctor.store import check_library, check_store
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is to be examined, and what a surface could learn beforehand.
+
+    `url` and the room on the disk come from the configuration; where that cannot be read, `config_fault` says why.
+    `status` is what a daemon answers; without one, `daemon_fault` says why if it should have answered.
+    """
+
+    home: Home
+    machine: Machine
+    url: str | None
+    low_water_bytes: int
+    ballast_bytes: int
+    now_ms: int
+    config_fault: str | None = None
+    status: Mapping[str, Any] | None = None
+    daemon_fault: str | None = None
+    heard: Mapping[str, str] | None = None
+
+
+async def examine(case: Case) -> dict[str, Any]:
+    """All findings, and `healthy`: whether none of them is a failure."""
+    home, url, alive = case.home, case.url, case.status is not None
+    now_s = case.now_ms / 1000
+    room = (case.low_water_bytes, case.ballast_bytes)
+    found = [
+        *_run("config", lambda: [_judge_config(case)]),
+        *_run("home.permissions", lambda: check_permissions(home)),
+        *_run("home.filesystem", lambda: check_filesystem(home, url)),
+        *_run("home.disk", lambda: check_disk(home, url, *room, alive)),
+        *_run("daemon", lambda: _judge_daemon(case)),
+        *_run("spool.waiting", lambda: check_spool(home, alive, now_s)),
+        *_run("receiver.trouble", lambda: check_troubles(home, case.now_ms)),
+        *_run("receiver", check_receiver),
+    ]
+    if url is not None:
+        found += _run("store.library", lambda: check_library(url))
+        try:
+            found += await check_store(url, case.now_ms)
+        except (HoldfastError, OSError, ValueError) as error:
+            found.append(fail("store.reached", _sentence(error)))
+    found += _run("agents", lambda: check_agents(case.machine, home, case.heard, now_s))
+    healthy = not any(finding.level == "fail" for finding in found)
+    return {"healthy": healthy, "version": __version__, "findings": [finding.shape() for finding in found]}
+
+
+def _judge_config(case: Case) -> Finding:
+    if case.config_fault is not None:
+        return fail("config", case.config_fault, "mend it; a daemon would not start, and the store is not examined")
+    return ok("config", "the settings can be read, and every secret they name is there")
+
+
+def _judge_daemon(case: Case) -> list[Finding]:
+    if case.status is None:
+        if case.daemon_fault is not None:
+            return [fail("daemon", case.daemon_fault, "look at its log; start it again: holdfast up")]
+        text = f"no daemon runs in {case.home.root}: events are kept, and nothing is delivered"
+        return [warn("daemon", text, "run: holdfast up, or have it run always: holdfast service install")]
+    version = case.status.get("version")
+    if version != __version__:
+        text = f"the daemon is version {version}, this is {__version__}"
+        return [warn("daemon", text, "start the daemon again")]
+    tired = [name for name, state in (case.status.get("duties") or {}).items() if state != "ok"]
+    if tired:
+        text = f"the daemon runs, but not all of it: {', '.join(tired)}"
+        return [fail("daemon", text, "look at its log, and at: holdfast status")]
+    return [ok("daemon", f"the daemon of version {version} runs and is well")]
+
+
+def _run(id: str, check: Callable[[], list[Finding]]) -> list[Finding]:
+    try:
+        return check()
+    except (HoldfastError, OSError, ValueError) as error:
+        return [fail(id, f"this could not be examined: {_sentence(error)}")]
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, HoldfastError):
+        return error.message
+    if isinstance(error, OSError):
+        return f"{error.filename or 'the system'}: {error.strerror or error}"
+    return f"{type(error).__name__}: {error}"
