@@ -77,3 +77,21 @@ def test_a_daemon_is_ready_before_its_dear_routes_are_loaded(tmp_path: Path) -> 
     loaded = set(json.loads(told(DAEMON, tmp_path).strip()))
     assert {"uvicorn", "starlette", "holdfast.surfaces.rest.app"} <= loaded
     assert not {"fastapi", "pydantic", "holdfast.surfaces.rest.api", "aiohttp", "asyncpg"} & loaded
+
+
+def test_where_webhooks_are_to_be_sent_their_client_is_loaded_before_anybody_is_busy(tmp_path: Path) -> None:
+    (tmp_path / "holdfast.yml").write_text(
+        "hooks: {subscriptions: [{id: a, contract: {type: {match: t}}, target: {url: 'https://example.com/x'}}]}"
+    )
+    watch = """
+import sys
+import holdfast.daemon.wiring as wiring
+
+class Loop(wiring.Loop):
+    def __init__(self, chance):
+        super().__init__(chance)
+        loaded.append("aiohttp" in sys.modules)
+
+loaded, wiring.Loop = [], Loop
+"""
+    assert told(watch + DAEMON.replace("sorted(sys.modules)", "loaded"), tmp_path) == "[true]"

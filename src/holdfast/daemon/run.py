@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from holdfast.surfaces.rest.app import App
 
 WARM_S = 2.0
+TURN_S = 0.0005
 
 log = logging.getLogger("holdfast")
 
@@ -52,7 +53,8 @@ async def run_daemon(
     _listen_to_signals(stopping)
     with _poke_socket(home, lambda: house.loop.wake("spool")):
         await house.start()
-        await asyncio.to_thread(_load_surfaces)
+        with _short_turns():
+            await asyncio.to_thread(_load_surfaces)
         surfaces = _surfaces(house, home, config, listener)
         server = Server(surfaces, listener)
         await server.start()
@@ -90,11 +92,23 @@ def _load_surfaces() -> None:
     importlib.import_module("uvicorn")
 
 
+@contextlib.contextmanager
+def _short_turns() -> Iterator[None]:
+    """Threads take turns more often: who imports gives up its turn at every file, and a busy loop keeps it long."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(TURN_S)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(usual)
+
+
 async def _warm_later(surfaces: App) -> None:
     """Load the routes nobody has asked for yet, once what waited from before the start had its turn."""
     await asyncio.sleep(WARM_S)
     try:
-        await surfaces.warm()
+        with _short_turns():
+            await surfaces.warm()
     except Exception:
         log.exception("the routes of the API could not be loaded; the next request for one tries again")
 

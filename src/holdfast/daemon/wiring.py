@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -115,13 +114,12 @@ class House:
         digest = await adopt(store.contracts, config.subscriptions, config.policies, clock.now_ms())
         registry = self._registry
         await registry.refresh()
+        if any(queue.kind == "https" for queue in await store.contracts.queues()):
+            await self._webhooks.start()  # before anybody is busy: beside a busy loop an import takes far longer
         self.loop = loop = Loop(self._chance)
         self._add_engine(owner)
         self._add_duties(owner, digest)
         store.on_change(self._changed)
-        if any(queue.kind == "https" for queue in await store.contracts.queues()):
-            self._loading = asyncio.get_running_loop().create_task(self._webhooks.start())
-            self._loading.add_done_callback(lambda _: loop.wake("engine"))
         self.operations = Operations(
             store,
             owner,
