@@ -19,6 +19,7 @@ from holdfast.store.base import Claimed, ClaimRequest, Owner, Plan, Retention, S
 from holdfast.store.postgres.clock import ServerClock
 from holdfast.store.postgres.place import parse_place
 from holdfast.store.postgres.store import PostgresStore
+from holdfast.testing.clock import ManualClock
 from postgres import Server, opened
 
 pytest_plugins = ("postgres",)
@@ -139,3 +140,21 @@ async def test_status_counts_by_its_own_clock(server: Server, schema: str) -> No
         await route(store)
         figures = await store.operator.figures()
         assert abs(figures["oldest_pending_ms"] - clock.now_ms()) < 60_000
+
+
+def test_an_answer_that_took_its_time_does_not_set_the_clock_back() -> None:
+    """As for one who was stopped between the question and the answer."""
+    local = ManualClock()
+    clock = ServerClock(local, own=False)
+    ahead_ms = 5_000_000
+    clock.learn(local.boot_ms() + ahead_ms, local.boot_ms())
+    asked_ms, server_ms = local.boot_ms(), local.boot_ms() + ahead_ms
+    local.advance(7)
+    clock.learn(server_ms, asked_ms)
+    assert clock.now_ms() == local.boot_ms() + ahead_ms
+    asked_ms, server_ms = local.boot_ms(), local.boot_ms() + ahead_ms + 60_000
+    local.advance(7)
+    clock.learn(server_ms, asked_ms)
+    assert clock.now_ms() == server_ms, "the database's clock was set meanwhile: that outweighs the doubt"
+    clock.learn(local.boot_ms() + ahead_ms + 60_000, local.boot_ms())
+    assert clock.now_ms() == local.boot_ms() + ahead_ms + 60_000, "and a prompt answer removes it"

@@ -17,7 +17,7 @@ class ServerClock:
     def __init__(self, local: Clock, own: bool) -> None:
         self._local, self._own = local, own
         self._ahead_ms: int | None = None
-        self._learned_ms = 0
+        self._learned_ms = self._doubt_ms = 0
 
     @property
     def boot_id(self) -> str:
@@ -31,10 +31,18 @@ class ServerClock:
             return self._local.now_ms()
         return self._local.boot_ms() + self._ahead_ms
 
-    def learn(self, server_ms: int) -> None:
-        """What the database's clock showed just now."""
-        self._learned_ms = self._local.boot_ms()
-        self._ahead_ms = server_ms - self._learned_ms
+    def learn(self, server_ms: int, asked_ms: int) -> None:
+        """What the database's clock showed at some moment since we asked, by our boot clock.
+
+        An answer that took its time, as for one who was stopped meanwhile, says little: what we knew better stays.
+        """
+        now_ms = self._local.boot_ms()
+        ahead_ms, doubt_ms = server_ms - now_ms, now_ms - asked_ms
+        if self._ahead_ms is not None and not self.stale and doubt_ms > self._doubt_ms:
+            agrees = ahead_ms - self._doubt_ms <= self._ahead_ms <= ahead_ms + doubt_ms
+            if agrees:
+                return
+        self._learned_ms, self._ahead_ms, self._doubt_ms = now_ms, ahead_ms, doubt_ms
 
     @property
     def stale(self) -> bool:

@@ -26,8 +26,8 @@ _UNKNOWN = "-"
 
 
 class Mark(NamedTuple):
-    """Which process this is. `machine`: the boot and the process namespace, between them all numbers are unique;
-    `began`: when it began, which tells it from a later one with the same number."""
+    """Which process this is. `machine`: the boot and the namespace in which its number is its own; `began`: when it
+    began, which tells it from a later one with the same number, where the system says so."""
 
     machine: str
     began: str
@@ -48,7 +48,7 @@ def read_mark(text: str | None) -> Mark:
 
 def runs(pid: int, mark: Mark) -> bool | None:
     """Whether that very process runs; None: nobody here can know."""
-    if _UNKNOWN in (mark.began, mark.machine) or mark.machine != _machine():
+    if mark.began == _UNKNOWN or mark.machine != _machine():
         return None
     began = _began(pid)
     return None if began is None and _is_hidden(pid) else began == mark.began
@@ -91,9 +91,10 @@ class Neighbours:
 @lru_cache(1)
 def _machine() -> str:
     try:
-        return f"{SystemClock().boot_id}/{os.readlink('/proc/self/ns/pid')}"
-    except OSError:
-        return _UNKNOWN
+        namespace = os.readlink("/proc/self/ns/pid")
+    except OSError:  # not Linux: there is one for all, and nobody's beginning is known
+        namespace = _UNKNOWN
+    return f"{SystemClock().boot_id}/{namespace}"
 
 
 def _is_hidden(pid: int) -> bool:

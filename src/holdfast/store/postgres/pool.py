@@ -144,7 +144,8 @@ class Pool:
             if not self.pooled:
                 await session.script(_PLANNING.format(""))
             if self.clock.stale:
-                self.clock.learn((await session.look()).now_ms)
+                asked_ms = self.clock.boot_ms()
+                self.clock.learn((await session.look()).now_ms, asked_ms)
         except BaseException:
             self._discard(session)
             raise
@@ -157,8 +158,9 @@ class Pool:
                 return
             session = await Session.connect(self.place.dsn, self.place.schema, cached=False)
             try:
+                asked_ms = self.clock.boot_ms()
                 facts = await session.look()
-                self.clock.learn(facts.now_ms)
+                self.clock.learn(facts.now_ms, asked_ms)
                 await self._prepare(session)
                 self.pooled, self._prepared = facts.pooled, True
             finally:

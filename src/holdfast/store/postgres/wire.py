@@ -192,8 +192,9 @@ class Wire:
                     await self._broken.wait()
             try:
                 for owner in sorted(self._owners):
+                    asked_ms = self._pool.clock.boot_ms()
                     for (now_ms,) in await self._pool.rows(sql.owner_seen, owner):
-                        self._pool.clock.learn(now_ms)
+                        self._pool.clock.learn(now_ms, asked_ms)
             except StoreError as error:
                 log.info("this process could not say that it lives: %s", error.message)
 
@@ -201,9 +202,10 @@ class Wire:
         """False: it worked once and does not any more. Where it never worked, polling has to do."""
         self._probes += 1
         self._heard = asyncio.get_running_loop().create_future()
+        asked_ms = self._pool.clock.boot_ms()
         try:
             told = await self._pool.rows("SELECT pg_notify($1, $2), holdfast.now_ms()", CHANNEL, self._probe_text())
-            self._pool.clock.learn(told[0][1])
+            self._pool.clock.learn(told[0][1], asked_ms)
             async with asyncio.timeout(PROBE_WAIT_S):
                 await self._heard
         except TimeoutError:

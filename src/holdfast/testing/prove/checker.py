@@ -17,7 +17,6 @@ from holdfast.testing.prove.evidence import Evidence, Violation
 from holdfast.testing.prove.holders import check_holders, is_stale
 from holdfast.testing.prove.order import check_order
 
-CLOCKS_MS = 500  # between the sink's clock and the one an end is dated by, which a daemon reads off its database
 ENDS = frozenset({State.DELIVERED, State.DEAD, State.DROPPED})
 
 
@@ -138,9 +137,9 @@ def check_absorbing(evidence: Evidence) -> Iterator[Violation]:
         if before is not None and before != (row.state, row.reason, row.generation):
             yield Violation("absorbing", row.event, f"delivery {row.id} had ended as {before.state}, now {row.state}")
         receipts = evidence.receipts_of.get((row.contract, row.event), [])
-        apart_ms = 0 if evidence.holders is None else CLOCKS_MS
-        ended_ms = None if row.settled_at_ms is None else row.settled_at_ms + apart_ms
-        late = [item for item in receipts if ended_ms is not None and item.at_ms > ended_ms]
+        slack_ms = 0 if evidence.holders is None else evidence.holders.clock_slack_ms
+        ended_ms = evidence.ended_ms.get(row.id)
+        late = [item for item in receipts if ended_ms is not None and item.at_ms > ended_ms + slack_ms]
         if any(not is_stale(evidence, item) for item in late):
             yield Violation("absorbing", row.event, f"delivery {row.id} was attempted again after its end")
     for gone in evidence.ended_before.keys() - {row.id for row in evidence.store.deliveries}:

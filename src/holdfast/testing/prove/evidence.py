@@ -175,6 +175,13 @@ class Evidence:
         named = ((item.n, by_token.get((item.contract, item.id, item.token))) for item in self.received)
         return {n: lease for n, lease in named if lease is not None}
 
+    @cached_property
+    def ended_ms(self) -> dict[int, int]:
+        """When each delivery ended: as the database noted it, or where it notes nothing as the store says."""
+        found = {row.id: row.settled_at_ms for row in self.store.deliveries if row.settled_at_ms is not None}
+        noted = () if self.holders is None else self.holders.settles
+        return found | {one.delivery: one.at_ms for one in noted if one.delivery in found}
+
     def answer_of(self, received: Received) -> str:
         answered = self.answers.get(received.n)
         return "none" if answered is None else answered.answer

@@ -50,9 +50,11 @@ def _pair(evidence: Evidence, lane: str, before: DeliveryRow, after: DeliveryRow
     first = later[0]
     earlier = evidence.receipts_of.get((before.contract, before.event), [])
     standing = _in_force(evidence, before)
-    if before.settled_at_ms is None:
+    ended_ms = evidence.ended_ms.get(before.id)
+    slack_ms = 0 if evidence.holders is None else evidence.holders.clock_slack_ms
+    if ended_ms is None:
         yield Violation("order", lane, f"seq {first.seq} was attempted while the one before it is still pending")
-    elif first.at_ms < before.settled_at_ms:
+    elif first.at_ms < ended_ms - slack_ms:
         yield Violation("order", lane, f"seq {first.seq} was attempted before the one ahead of it had its end")
     if standing and standing[-1].at_ns > first.at_ns:
         yield Violation("order", lane, f"seq {standing[-1].seq} was attempted again after seq {first.seq} had begun")
