@@ -15,9 +15,9 @@ from typing import TypeVar
 
 from holdfast.testing.disk.campaign import IMAGES_PER_SEED, Tally, cut_power
 from holdfast.testing.sim.mutants import MUTANTS
-from holdfast.testing.sim.runner import Runner
+from holdfast.testing.sim.runner import process_runner
 
-CHUNK = 10
+CHUNK = 50
 SHOWN_MAX = 20
 SAY_EVERY_S = 20.0
 T = TypeVar("T")
@@ -75,15 +75,13 @@ def cut_power_often(wanted: int, seed: int, say: Say) -> Tally:
 
 
 def _run_chunk(share: tuple[int, int]) -> Schedules:
-    with Runner() as runner:
-        totals = runner.run_many(share[0], share[1])
+    totals = process_runner().run_many(share[0], share[1])
     broken = [(one.seed, what.promise, what.detail) for one in totals.failed for what in one.violations]
     return Schedules(totals.seeds, totals.faults, broken[:SHOWN_MAX])
 
 
 def _kill_mutant(name: str, seeds: int) -> tuple[str, int | None]:
-    with Runner() as runner:
-        outcome = runner.first_kill(MUTANTS[name], 1, seeds)
+    outcome = process_runner().first_kill(MUTANTS[name], 1, seeds)
     return name, None if outcome is None else outcome.seed
 
 

@@ -11,7 +11,7 @@ from multiprocessing import get_context
 from typing import Any
 
 from holdfast.testing.sim.mutants import MUTANTS
-from holdfast.testing.sim.runner import Runner, Totals
+from holdfast.testing.sim.runner import Runner, Totals, process_runner
 
 CHUNK = 200
 FAILURES_KEPT = 10
@@ -89,8 +89,7 @@ def kill_mutants() -> dict[str, int | None]:
 
 def run_chunk(first: int, seeds: int, seconds: float | None) -> Totals:
     """What one worker does."""
-    with Runner() as runner:
-        return runner.run_many(first, seeds, seconds)
+    return process_runner().run_many(first, seeds, seconds)
 
 
 def _chunks(first: int, seeds: int | None) -> Iterator[tuple[int, int]]:
