@@ -105,7 +105,7 @@ class Proof:
             ("seed", facts["seed"]),
             ("duration", f"{facts['duration_seconds']} s"),
         ]  # fmt: skip
-        return "\n".join(f"  {name:<33} {value}" for name, value in rows)
+        return "\n".join(f"  {name:<34} {value}" for name, value in rows)
 
     def _violations(self) -> Iterator[str]:
         for seed, promise, detail in self.schedules.broken:

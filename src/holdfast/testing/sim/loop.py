@@ -60,6 +60,17 @@ class Step:
         return self._when_s
 
 
+class _Task(asyncio.Task[Any]):
+    """Its place in a set comes from its number, not from its address, which differs from run to run."""
+
+    def __init__(self, number: int, coro: Any, **options: Any) -> None:
+        self._number = number  # first: asyncio keeps every task in a set of its own from the start
+        super().__init__(coro, **options)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
 class SimLoop(asyncio.BaseEventLoop):
     """`before_step` is called with the life whose step comes next, and may end it."""
 
@@ -162,7 +173,7 @@ class SimLoop(asyncio.BaseEventLoop):
             life.held.clear()
 
     def _make_task(self, loop: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> asyncio.Task[Any]:
-        task: asyncio.Task[Any] = asyncio.Task(coro, loop=loop, **options)
+        task = _Task(len(self._began), coro, loop=loop, **options)
         self._began.append(task)  # kept to the end: what the collector does must not depend on its own timing
         return task
 

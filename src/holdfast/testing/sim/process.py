@@ -60,7 +60,7 @@ class Process:
         self.clock = SkewedClock(world.clock, world.trouble.draw_skew_ms())
         self._chance = SeededChance(world.chance.getrandbits(64))
         self._context = self.life.context()
-        self._calls: set[asyncio.Future[Any]] = set()
+        self._calls: dict[asyncio.Future[Any], None] = {}  # in order: a set of futures has that of their addresses
         self._writer: SimConnection | None = None
 
     def open(self, fuse_length: int | None) -> None:
@@ -141,13 +141,13 @@ class Process:
             work.close()
             raise Died(self.name)
         answer: asyncio.Future[T] = self.world.loop.create_future()
-        self._calls.add(answer)
+        self._calls[answer] = None
         task = self.world.loop.create_task(work, context=self._context.copy())
         task.add_done_callback(lambda done: _pass_on(done, answer), context=Context())
         try:
             return await answer
         finally:
-            self._calls.discard(answer)
+            self._calls.pop(answer, None)
 
     async def stop(self) -> None:
         """End in order, as a daemon does that is told to: nothing may be left in its hands."""

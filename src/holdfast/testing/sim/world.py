@@ -190,7 +190,7 @@ class World:
         return self.swarm.drop_wakes and not self.calm and self.chance.random() < 0.7
 
     def is_busy(self) -> bool:
-        return self.swarm.busy and not self.calm and self.chance.random() < 0.03
+        return self.swarm.busy and not self.calm and self.chance.random() < 0.05
 
     def _before_step(self, life: Life) -> None:
         self.processes[life].before_step()
