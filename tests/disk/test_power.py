@@ -11,12 +11,13 @@ from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract
 from holdfast.domain.event import new_event
 from holdfast.store.base import Retention
+from holdfast.store.sqlite.log import STEP_BYTES
 from holdfast.store.sqlite.store import SqliteStore, inline_executor
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.disk.campaign import cut_power
 from holdfast.testing.disk.images import SECTOR, WAYS, counts, images
 from holdfast.testing.disk.recorder import Op, TestDisk
-from holdfast.testing.disk.workload import NO_BALLAST
+from holdfast.testing.disk.workload import NO_BALLAST, Workload
 
 LIFE = [
     Op("write", "", 0, b"a" * SECTOR * 4),
@@ -72,6 +73,40 @@ async def test_a_commit_that_changes_nothing_writes_nothing_and_takes_no_loose_c
         await store.events.append([new_event("t.x")])
         assert disk.ops[-1][:2] == ("sync", "-wal")  # and with it what was loose
         await store.close()
+
+
+class Compared(Workload):
+    """Before each checkpoint it compares the real files with what the recording says they hold."""
+
+    compared = 0
+
+    async def _checkpoint(self) -> None:
+        ops = self._disk.ops
+        (kept,) = [image for image in images(ops, [len(ops)], Random(0)) if image.way == "kept"]
+        for file in ("", "-wal"):
+            path = self._path.with_name(self._path.name + file)
+            assert kept.files.get(file, b"") == (path.read_bytes() if path.exists() else b"")
+        self.compared += 1
+        await super()._checkpoint()
+
+
+async def test_the_recording_knows_every_byte_also_of_a_log_laid_out_ahead(tmp_path: Path) -> None:
+    with TestDisk("compared", recording=True) as disk:
+        life = Compared(tmp_path, disk, 5)
+        recording = await life.run(40)
+    assert recording.laid > 0
+    assert life.compared > 0
+    assert any(op.file == "-wal" and op.data == bytes(STEP_BYTES) for op in recording.ops)
+
+
+@pytest.mark.parametrize(("written", "promised"), [(b"", 0), (bytes(STEP_BYTES), 0), (b"\0frame", 1)])
+def test_an_answer_promises_nothing_only_if_no_frame_was_written(tmp_path: Path, written: bytes, promised: int) -> None:
+    life = Workload(tmp_path, TestDisk("unused", recording=True), 1)
+    life.recording.digests += ["same", "same"]
+    if written:
+        life._disk.does("write", "h.db-wal", 0, written)
+    life._promise()
+    assert (len(life.recording.promised), life.recording.excused) == (promised, 1 - promised)
 
 
 @pytest.mark.slow

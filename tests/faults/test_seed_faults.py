@@ -14,7 +14,7 @@
 | S10 | what cannot be delivered is "delivered with error" | here |
 | S11 | a failure after the answer loses the event | here |
 | S12 | handlers in flight are lost at a restart | here |
-| S13 | bursts are coalesced in silence | agent sessions, which are not part of this version |
+| S13 | bursts are coalesced in silence | `src/holdfast/testing/suite/bursts.py`, with the survivor named |
 | S14 | a slow handler runs twice, as its lease is not renewed | here |
 | S15 | the first fifty streams starve all later ones | here |
 | S16 | overlapping passes publish twice | here |

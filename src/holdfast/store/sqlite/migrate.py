@@ -97,8 +97,13 @@ def printed(own: bool) -> str:
     return "\n".join([*(text for _, text in scripts()), known, views() if own else ""])
 
 
-def split(script: str) -> Iterator[str]:
-    """The statements of a script, triggers whole."""
+@cache
+def split(script: str) -> tuple[str, ...]:
+    """The statements of a script, triggers whole. There are few scripts, and looking for their ends takes a while."""
+    return tuple(_statements(script))
+
+
+def _statements(script: str) -> Iterator[str]:
     open_lines: list[str] = []
     for line in script.splitlines():
         open_lines.append(line)

@@ -25,6 +25,7 @@ def main() -> int:
         if sys.stdout.isatty():
             print(f"\r{tally.images} images, {tally.faulty} faulty", end="", flush=True)
     print(f"{tally.images} images of {tally.recordings} recordings with {tally.commits} commits")
+    print(f"the log was laid out ahead {tally.laid} times; {tally.excused} answers changed nothing and wrote nothing")
     print("loose writes: " + ", ".join(f"{way} {count}" for way, count in sorted(tally.ways.items())))
     print(f"{tally.seconds:.1f} s, {tally.images / tally.seconds:.0f} images/s")
     for fault in tally.faults:

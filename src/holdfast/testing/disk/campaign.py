@@ -33,6 +33,8 @@ class Tally:
     ways: Counter[str] = field(default_factory=Counter)
     recordings: int = 0
     commits: int = 0
+    laid: int = 0
+    excused: int = 0
     faulty: int = 0
     faults: list[str] = field(default_factory=list)
     seconds: float = 0.0
@@ -45,6 +47,8 @@ class Tally:
         self.ways += other.ways
         self.recordings += other.recordings
         self.commits += other.commits
+        self.laid += other.laid
+        self.excused += other.excused
         self.faulty += other.faulty
         self.faults = (self.faults + other.faults)[:FAULTS_SHOWN]
 
@@ -60,7 +64,9 @@ async def _cut_power(folder: Path, seed: int, wanted: int, steps: int, lying: bo
         recording = await Workload(folder, disk, seed).run(steps)
     chance = Random(seed)
     points = _points(counts(recording.ops), wanted, chance)
-    tally = Tally(recordings=1, commits=len(recording.digests))
+    tally = Tally(
+        recordings=1, commits=len(recording.digests), laid=recording.laid, excused=recording.excused
+    )  # fmt: skip
     for image in images(recording.ops, points, chance):
         faults = await check_image(image, recording, folder / "image.db")
         tally.ways[image.way] += 1

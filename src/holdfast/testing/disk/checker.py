@@ -20,7 +20,7 @@ async def check_image(image: Image, recording: Recording, database: Path) -> lis
     image.write(database)
     try:
         faults = await _check(image, recording, database)
-    except HoldfastError as error:
+    except (HoldfastError, ValueError) as error:  # text that is no text comes as the latter
         faults = [f"it cannot be opened or read: {error}"]
     return [f"cut at {image.point}, loose writes {image.way}: {fault}" for fault in faults]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -26,6 +26,7 @@ from holdfast.testing.disk.recorder import Op, TestDisk
 
 NO_BALLAST = Room(0, 0)
 POLICY = POLICIES["webhook"]
+KNOWN_MAX = 20
 
 
 @dataclass(slots=True)
@@ -39,6 +40,8 @@ class Recording:
     promised: list[tuple[int, int]] = field(default_factory=list)
     accepted: list[tuple[int, str]] = field(default_factory=list)
     pruned: list[tuple[int, str]] = field(default_factory=list)
+    laid: int = 0
+    excused: int = 0
 
     def allowed(self, point: int) -> list[str]:
         """What the store may hold after a cut at this point: no commit that was promised is missing, none is half."""
@@ -59,13 +62,15 @@ class Workload:
         self._path = folder / "recorded.db"
         self.recording = Recording(disk.ops)
         self._claims: list[Claim] = []
-        self._begun = self._promised = 0
+        self._begun = self._promised = self._ops_before = 0
+        self._known: list[NewEvent] = []
 
     async def run(self, steps: int) -> Recording:
         store = self._store = SqliteStore.open(
             self._path, driver=self._disk.name, keep=True, clock=self._clock, chance=SeededChance(1),
             executor=inline_executor, probe=self._probe, room=NO_BALLAST,
         )  # fmt: skip
+        store._writer._before_sync = self._laying(store._writer._before_sync)
         self._witness = ApswConnection(self._path)
         self._note_commit(begun_at=0)
         self.recording.opened_at = len(self._disk.ops)
@@ -79,13 +84,27 @@ class Workload:
         actions = [self._append] * 5 + [self._route] * 3 + [self._claim] * 3 + [self._settle] * 4
         actions += [self._release, self._checkpoint, self._prune]
         for _ in range(steps):
-            self._promised = len(self.recording.digests) - 1
+            self._begin()
             self._clock.advance(self._chance.choice((0.01, 0.5, 3.0)))
             await self._chance.choice(actions)()
         await self._checkpoint()
         self._witness.close()
         await store.close()
         return self.recording
+
+    def _laying(self, lay: Callable[[], None]) -> Callable[[], None]:
+        """The store lays its log out ahead past SQLite, and so past the recorder: what that wrote is noted here."""
+        log = self._path.with_name(self._path.name + "-wal")
+
+        def noted() -> None:
+            before = log.stat().st_size if log.exists() else 0
+            lay()
+            after = log.stat().st_size if log.exists() else 0
+            if after > before:
+                self._disk.does("write", str(log), before, log.read_bytes()[before:after])
+                self.recording.laid += 1
+
+        return noted
 
     def _probe(self, point: str) -> None:
         if point == "before_commit":
@@ -100,26 +119,45 @@ class Workload:
     def _promise(self) -> None:
         """The caller has its answer: the commit lasts, and all before it.
 
-        One that changed nothing promises nothing: SQLite writes no frame for it and so has nothing to sync. In
-        recordings that is a prune which found nothing to prune, five commits without a single operation on the disk.
-        Claims before it may still be loose then, and nobody was told of them: whoever loses one claims it again.
+        One that changed nothing and wrote nothing promises nothing: SQLite has no frame for it and so nothing to sync.
+        In recordings that is a prune which found nothing to prune, or a fact that was known already. Claims before it
+        may still be loose then, and nobody was told of them: whoever loses one claims it again. But a commit that put
+        a single frame into the log is held to its word, whatever became of the rows.
         """
         digests = self.recording.digests
         last = next((i for i in range(len(digests) - 1, self._promised, -1) if digests[i] != digests[i - 1]), None)
+        if last is None and self._wrote_frames():
+            last = len(digests) - 1
         if last is not None:
             self.recording.promised.append((len(self._disk.ops), last))
-        self._promised = len(digests) - 1
+        else:
+            self.recording.excused += 1
+        self._begin()
+
+    def _begin(self) -> None:
+        """Whatever follows belongs to the next answer."""
+        self._promised, self._ops_before = len(self.recording.digests) - 1, len(self._disk.ops)
+
+    def _wrote_frames(self) -> bool:
+        """Whether the log was written since the last answer; the zeros laid out ahead of it are no frames."""
+        new = self._disk.ops[self._ops_before :]
+        return any(op.kind == "write" and op.file == "-wal" and op.data.strip(b"\0") for op in new)
 
     async def _append(self) -> None:
-        events = [self._event() for _ in range(self._chance.choice((1, 1, 1, 3, 8)))]
+        """Facts, now and then one that was told before: its answer promises the first of them again."""
+        again = bool(self._known) and self._chance.random() < 0.15
+        count = self._chance.choice((1, 1, 1, 3, 8))
+        events = [self._chance.choice(self._known)] if again else [self._event(keyed=True) for _ in range(count)]
+        self._known = (self._known + events)[-KNOWN_MAX:]
         appended = await self._store.events.append(events)
         self._promise()
         self.recording.accepted += [(len(self._disk.ops), one.id) for one in appended]
 
-    def _event(self) -> NewEvent:
+    def _event(self, keyed: bool = False) -> NewEvent:
         stream = self._chance.choice(("s1", "s2", "s3", None))
         size = self._chance.choice((5, 50, 500, 6000))
-        return new_event("t.x", {"text": "x" * size}, stream=stream)
+        key = f"{self._chance.getrandbits(64):x}" if keyed else None
+        return new_event("t.x", {"text": "x" * size}, stream=stream, dedup_key=key)
 
     async def _route(self) -> None:
         await self._router.tick()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from holdfast.domain.receipt import Head, Link
-from holdfast.store.sqlite.connection import ApswConnection
+from holdfast.store.sqlite.connection import ApswConnection, Connection
 from holdfast.testing.prove.evidence import DeliveryRow, Ended, EventRow, LeaseRow, StoreRows
 from holdfast.testing.prove.records import digest_json
 
@@ -58,25 +58,30 @@ def read_store(path: Path) -> StoreRows:
     """Everything the checker wants to know."""
     connection = ApswConnection(path, readonly=True)
     try:
-        faults = [str(row[0]) for row in connection.rows("PRAGMA integrity_check")]
-        if faults != ["ok"]:
-            raise ValueError(f"the database file is damaged: {faults[0]}")
-        if connection.rows(_ORPHANS)[0][0]:
-            raise ValueError("the store holds deliveries without their event or queue")
-        return StoreRows(
-            events=[EventRow._make((*row[:-1], digest_json(json.loads(row[-1])))) for row in connection.rows(_EVENTS)],
-            deliveries=_deliveries(connection),
-            leases=[LeaseRow(*row) for row in connection.rows(_LEASES)],
-            unrouted=frozenset(row[0] for row in connection.rows(_WAITING.format("unrouted"))),
-            unmatched=frozenset(row[0] for row in connection.rows(_WAITING.format("unmatched"))),
-            heads={row[0]: Head(row[1], bytes(row[2])) for row in connection.rows(_HEADS)},
-            links=[Link(r[0], r[1], r[2], *(bytes(part) for part in r[3:])) for r in connection.rows(_LINKS)],
-        )
+        return read_rows(connection)
     finally:
         connection.close()
 
 
-def _deliveries(connection: ApswConnection) -> list[DeliveryRow]:
+def read_rows(connection: Connection) -> StoreRows:
+    """The same, through a connection that is open already."""
+    faults = [str(row[0]) for row in connection.rows("PRAGMA integrity_check")]
+    if faults != ["ok"]:
+        raise ValueError(f"the database file is damaged: {faults[0]}")
+    if connection.rows(_ORPHANS)[0][0]:
+        raise ValueError("the store holds deliveries without their event or queue")
+    return StoreRows(
+        events=[EventRow._make((*row[:-1], digest_json(json.loads(row[-1])))) for row in connection.rows(_EVENTS)],
+        deliveries=_deliveries(connection),
+        leases=[LeaseRow(*row) for row in connection.rows(_LEASES)],
+        unrouted=frozenset(row[0] for row in connection.rows(_WAITING.format("unrouted"))),
+        unmatched=frozenset(row[0] for row in connection.rows(_WAITING.format("unmatched"))),
+        heads={row[0]: Head(row[1], bytes(row[2])) for row in connection.rows(_HEADS)},
+        links=[Link(r[0], r[1], r[2], *(bytes(part) for part in r[3:])) for r in connection.rows(_LINKS)],
+    )
+
+
+def _deliveries(connection: Connection) -> list[DeliveryRow]:
     rows = connection.rows(_DELIVERIES)
     moving = {row[3] for row in rows if row[-1] and row[3] is not None}
     return [DeliveryRow._make((*row[:-1], bool(row[-1]) or row[3] in moving)) for row in rows]

@@ -52,6 +52,7 @@ class Proof:
             "seed": self.seed,
             "duration_seconds": round(self.duration_s, 1),
             "schedules": self.schedules.count,
+            "faults_by_kind": dict(sorted(self.schedules.faults.items())),
             "mutants": len(self.mutants),
             "mutants_killed": sum(seed is not None for seed in self.mutants.values()),
             "images": self.disk.images,
@@ -86,6 +87,7 @@ class Proof:
         p50, longest = (facts[f"restart_to_first_delivery_{name}_seconds"] for name in ("p50", "max"))
         rows = [
             ("schedules", f"{facts['schedules']} simulated, {self.schedules.faults.total()} faults in them"),
+            *((f"  {kind}", count) for kind, count in facts["faults_by_kind"].items()),
             ("mutants killed", f"{facts['mutants_killed']} of {facts['mutants']}" if self.mutants else "not run"),
             ("images of power cuts", f"{facts['images']}, {self.disk.faulty} faulty" if facts["images"] else "not run"),
             ("kills", facts["kills"]),
@@ -103,7 +105,7 @@ class Proof:
             ("seed", facts["seed"]),
             ("duration", f"{facts['duration_seconds']} s"),
         ]  # fmt: skip
-        return "\n".join(f"  {name:<27} {value}" for name, value in rows)
+        return "\n".join(f"  {name:<34} {value}" for name, value in rows)
 
     def _violations(self) -> Iterator[str]:
         for seed, promise, detail in self.schedules.broken:

@@ -9,11 +9,17 @@ from typing import TYPE_CHECKING, Any
 from holdfast.daemon.loop import Duty
 from holdfast.domain.delivery import Settlement
 from holdfast.domain.event import Appended, NewEvent
+from holdfast.egress.engine import Deadlines
 from holdfast.store.base import Deliveries, Events, Owner, Routing, RoutingBatch
 from holdfast.testing.sim.ledger import Settled
 
 if TYPE_CHECKING:
     from holdfast.testing.sim.process import Process
+    from holdfast.testing.sim.world import World
+
+IDLE_S = 4.0
+AT_ONCE_S = 1.0
+"""Who asks to be called again sooner than this has a reason: something is due by then."""
 
 
 class Witness:
@@ -52,15 +58,23 @@ class Interrupted:
         return answers
 
 
-class Seldom:
-    """A duty once a second. Twenty looks a second at the same deadlines would be most of a schedule's steps."""
+class Patient:
+    """A duty that looks less and less often while nothing happens: after 1, 2, then every 4 seconds.
 
-    def __init__(self, inner: Duty) -> None:
-        self._inner, self.name = inner, inner.name
+    Most of a schedule's steps would otherwise be looks at a store in which nothing has changed, while everybody waits
+    for the end of a lease or for a slow receiver. What is due is found a little later then, never sooner.
+    """
+
+    def __init__(self, world: World, inner: Duty, poll_s: float = 1.0) -> None:
+        self._world, self._inner, self.name, self._poll_s = world, inner, inner.name, poll_s
+        self._hurries = not isinstance(inner, Deadlines)  # twenty looks a second at the same deadlines
+        self._wait_s, self._seen = poll_s, -1
 
     async def tick(self) -> float | None:
-        await self._inner.tick()
-        return 1.0
+        delay_s = await self._inner.tick()
+        happened, self._seen = self._world.happened != self._seen, self._world.happened
+        self._wait_s = self._poll_s if happened else min(self._wait_s * 2, max(IDLE_S, self._poll_s))
+        return delay_s if self._hurries and delay_s is not None and delay_s < AT_ONCE_S else self._wait_s
 
 
 class OneByOne:

@@ -11,7 +11,7 @@ from multiprocessing import get_context
 from typing import Any
 
 from holdfast.testing.sim.mutants import MUTANTS
-from holdfast.testing.sim.runner import Runner, Totals
+from holdfast.testing.sim.runner import Runner, Totals, process_runner
 
 CHUNK = 200
 FAILURES_KEPT = 10
@@ -88,9 +88,8 @@ def kill_mutants() -> dict[str, int | None]:
 
 
 def run_chunk(first: int, seeds: int, seconds: float | None) -> Totals:
-    """What one worker does."""
-    with Runner() as runner:
-        return runner.run_many(first, seeds, seconds)
+    """What a worker process does."""
+    return process_runner().run_many(first, seeds, seconds)
 
 
 def _chunks(first: int, seeds: int | None) -> Iterator[tuple[int, int]]:
@@ -101,11 +100,12 @@ def _chunks(first: int, seeds: int | None) -> Iterator[tuple[int, int]]:
 
 
 def _here(chunks: Iterator[tuple[int, int]], end_s: float | None) -> Iterator[Totals]:
-    for first, seeds in chunks:
-        left_s = _left(end_s)
-        if left_s is not None and left_s <= 0:
-            return
-        yield run_chunk(first, seeds, left_s)
+    with Runner() as runner:
+        for first, seeds in chunks:
+            left_s = _left(end_s)
+            if left_s is not None and left_s <= 0:
+                return
+            yield runner.run_many(first, seeds, left_s)
 
 
 def _beside(chunks: Iterator[tuple[int, int]], end_s: float | None, workers: int) -> Iterator[Totals]:

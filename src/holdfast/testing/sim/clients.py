@@ -66,6 +66,7 @@ class Clients:
         self._note_sent(fact, "good")
         lay_in_spool(world.stage.spool, fact, id, world.clock, self._chance)
         world.ledger.spooled.append((id, key, stream))
+        world.happens()
 
     async def _publish(self, facts: list[NewEvent]) -> None:
         """Ask again with the same keys until there is an answer: nobody was there, it died, or its answer was lost."""

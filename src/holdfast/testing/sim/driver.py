@@ -1,12 +1,15 @@
 """Drivers of the store for simulated processes: apsw, but without waiting for a disk that is not simulated anyway.
 
 Most of what a short schedule costs is opening: SQLite reads the schema and compiles every statement anew for each
-connection. So most schedules share one file that is emptied between them, and connections that are handed on.
+connection. So most schedules share one database that is emptied between them, and connections that are handed on.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from functools import partial
+from heapq import heappop, heappush
 from itertools import count
 from pathlib import Path
 from typing import Any, Self
@@ -20,6 +23,10 @@ from holdfast.testing.sim.loop import Crash
 _TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name"
 _NUMBERS = count(1)
 _WATCHED = frozenset({"holdfast_deliveries", "holdfast_ready"})
+_RESTLESS = frozenset({"holdfast_queues", "holdfast_meta"})
+_BRIEF = frozenset({"BEGIN", "BEGIN IMMEDIATE", "COMMIT", "ROLLBACK"})
+"""Compiled in no time: kept, they would only push others out of what apsw keeps compiled."""
+STATEMENTS_KEPT = 512
 
 
 class Fuse:
@@ -46,9 +53,8 @@ class Fuse:
 class SimConnection(ApswConnection):
     """A killed process loses no commit that the operating system has: only a power cut would need the fsync."""
 
-    def __init__(self, fuse: Fuse, path: Path, readonly: bool = False) -> None:
-        super().__init__(path, readonly)
-        self._raw.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # or each bind may have its statement compiled anew
+    def __init__(self, fuse: Fuse, path: Path) -> None:
+        self._apsw, self._raw = apsw, _open(str(path))
         self._lay(fuse)
 
     def _lay(self, fuse: Fuse) -> None:
@@ -66,9 +72,13 @@ class SimConnection(ApswConnection):
             sql = "PRAGMA synchronous = OFF"
         return super().run(sql, params)
 
-    def watch(self) -> None:
-        """From now on, remember which deliveries this connection has touched, until `touched` is asked."""
+    def watch(self, moved: Callable[[], None]) -> None:
+        """From now on, remember which deliveries this connection has touched, until `touched` is asked.
+
+        `moved` hears of every other row that changes, but for those that change though nothing happens.
+        """
         self._touched: set[int] = set()
+        self._moved = moved
         self._raw.set_update_hook(self._touch)
 
     def touched(self) -> list[int]:
@@ -80,21 +90,39 @@ class SimConnection(ApswConnection):
     def _touch(self, kind: int, database: str, table: str, row: int) -> None:
         if table in _WATCHED:
             self._touched.add(row)
+        elif table not in _RESTLESS:
+            self._moved()
 
 
 class WarmConnection(SimConnection):
     """A connection of an earlier process, with what it had compiled. Its settings are those it was opened with."""
 
-    def __init__(self, fuse: Fuse, raw: Any, give_back: Callable[[Any], None]) -> None:
+    def __init__(self, fuse: Fuse, raw: Any, give_back: Callable[[], None]) -> None:
         self._apsw, self._raw, self._give_back = apsw, raw, give_back
         self._open = True
         self._lay(fuse)
 
     def rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
-        return [("wal",)] if sql == "PRAGMA journal_mode = WAL" else super().rows(sql, params)
+        self._fuse.burn()
+        if sql == "PRAGMA journal_mode = WAL":
+            return [("wal",)]
+        try:
+            return list(self._raw.execute(sql, params))
+        except apsw.Error as error:
+            raise self._translate(error) from error
 
     def run(self, sql: str, params: Sequence[Any] = ()) -> int:
-        return 0 if sql.startswith("PRAGMA ") else super().run(sql, params)
+        self._fuse.burn()
+        if sql.startswith("PRAGMA "):
+            return 0
+        try:
+            self._raw.execute(sql, params, can_cache=sql not in _BRIEF)
+        except apsw.Error as error:
+            raise self._translate(error) from error
+        return int(self._raw.changes())
+
+    def set_busy_timeout(self, ms: int) -> None:
+        """Nobody ever waits here: whatever holds the file is at its end before anybody else has a turn."""
 
     def close(self) -> None:
         """As if closed: an open transaction is lost."""
@@ -103,7 +131,7 @@ class WarmConnection(SimConnection):
             self._raw.set_update_hook(None)
             if self._raw.in_transaction:
                 self._raw.execute("ROLLBACK")
-            self._give_back(self._raw)
+            self._give_back()
 
 
 class ColdFiles:
@@ -120,50 +148,64 @@ class ColdFiles:
         del DRIVERS[self.driver]
 
     def connect(self, path: Path, readonly: bool = False) -> SimConnection:
-        return SimConnection(self.fuse, path, readonly)
+        return SimConnection(self.fuse, path)
 
 
 class WarmFile(ColdFiles):
-    """One file for many schedules, whose connections are handed on."""
+    """One database in memory for many schedules, whose connections are handed on. A mark stands where its file would.
+
+    It has a rollback journal and no log. That makes no difference to a schedule, in which no two transactions are ever
+    open at once; the same seeds on a real file, with a real log, take the same ways, and a test says so.
+    """
 
     def __init__(self, path: Path) -> None:
         super().__init__()
         self.path = path
-        self._idle: list[Any] = []
-        self._all: list[Any] = []
+        self._address = f"file:/{self.driver}-{os.getpid()}?vfs=memdb"
+        self._all: list[apsw.Connection] = []
+        self._idle: list[int] = []
 
     def __enter__(self) -> Self:
         super().__enter__()
+        self._broom = _open(self._address, *_SETTINGS)
         prepare_file(self.path, self.driver, own=True, create=True)
-        look = self.connect(self.path)
-        self._first = {name: look.rows(f"SELECT * FROM {name}") for (name,) in look.rows(_TABLES)}
-        look.close()
+        tables = [name for (name,) in self._broom.execute(_TABLES)]
+        self._first = {name: list(self._broom.execute(f"SELECT * FROM {name}")) for name in tables}
         return self
 
     def __exit__(self, *exception: object) -> None:
         super().__exit__(*exception)
-        for raw in self._all:
+        for raw in (*self._all, self._broom):
             raw.close(True)
 
     def connect(self, path: Path, readonly: bool = False) -> SimConnection:
+        """The first of those that are free: so each mostly does what it did before, and has it compiled already."""
         if not self._idle:
-            made = super().connect(path)
-            for setting in ("journal_mode = WAL", "synchronous = OFF", "wal_autocheckpoint = 0", "temp_store = MEMORY"):
-                made._raw.execute(f"PRAGMA {setting}")
-            self._all.append(made._raw)
-            self._idle.append(made._raw)
-        return WarmConnection(self.fuse, self._idle.pop(), self._idle.append)
+            self._idle.append(len(self._all))
+            self._all.append(_open(self._address, *_SETTINGS))
+        number = heappop(self._idle)
+        return WarmConnection(self.fuse, self._all[number], partial(heappush, self._idle, number))
 
     def empty(self) -> None:
         """As it was when it was made. Nobody may be at work."""
         if len(self._idle) != len(self._all):
             raise RuntimeError(f"{len(self._all) - len(self._idle)} connections are still in use")
-        with_all = self.connect(self.path)
-        with_all.run("BEGIN IMMEDIATE")
+        sweep = self._broom.execute
+        sweep("BEGIN IMMEDIATE")
         for name, rows in self._first.items():
-            with_all.run(f"DELETE FROM {name}")
-            if rows:
-                with_all.many(f"INSERT INTO {name} VALUES ({', '.join('?' * len(rows[0]))})", rows)
-        with_all.run("COMMIT")
-        with_all.rows("PRAGMA wal_checkpoint(TRUNCATE)")
-        with_all.close()
+            sweep(f"DELETE FROM {name}")
+            for row in rows:
+                sweep(f"INSERT INTO {name} VALUES ({', '.join('?' * len(row))})", row)
+        sweep("COMMIT")
+
+
+_SETTINGS = ("journal_mode = MEMORY", "synchronous = OFF", "temp_store = MEMORY")
+
+
+def _open(address: str, *settings: str) -> apsw.Connection:
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
+    raw = apsw.Connection(address, flags=flags, statementcachesize=STATEMENTS_KEPT)
+    raw.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # or each bind may have its statement compiled anew
+    for setting in ("trusted_schema = OFF", *settings):
+        raw.execute(f"PRAGMA {setting}")
+    return raw

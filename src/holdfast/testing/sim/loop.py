@@ -29,7 +29,7 @@ class Life:
         self.name = name
         self.dead = False
         self.frozen_until = 0.0
-        self.held: list[asyncio.Handle] = []
+        self.held: list[Step] = []
 
     def context(self) -> Context:
         context = copy_context()
@@ -40,22 +40,71 @@ class Life:
 LIFE: ContextVar[Life | None] = ContextVar("life", default=None)
 
 
+class Step:
+    """Something to be called: what asyncio's own handles are, without what nobody asks of them here."""
+
+    __slots__ = ("_when_s", "args", "callback", "context")
+
+    def __init__(self, callback: Callable[..., object], args: Any, context: Context | None, when_s: float) -> None:
+        self.callback: Callable[..., object] | None = callback
+        self.args, self._when_s = args, when_s
+        self.context = copy_context() if context is None else context  # an empty one counts as false
+
+    def cancel(self) -> None:
+        self.callback = None
+
+    def cancelled(self) -> bool:
+        return self.callback is None
+
+    def when(self) -> float:
+        return self._when_s
+
+
+class _Task(asyncio.Task[Any]):
+    """Its place in a set comes from its number, not from its address, which differs from run to run."""
+
+    def __init__(self, number: int, coro: Any, **options: Any) -> None:
+        self._number = number  # first: asyncio keeps every task in a set of its own from the start
+        super().__init__(coro, **options)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
 class SimLoop(asyncio.BaseEventLoop):
     """`before_step` is called with the life whose step comes next, and may end it."""
 
-    _ready: deque[asyncio.Handle]
-    _scheduled: list[asyncio.TimerHandle]
+    _stopping: bool
 
     def __init__(self, chance: Random, *, shuffled: bool = True) -> None:
         super().__init__()
         self._chance, self._shuffled, self._now = chance, shuffled, 0.0
         self._clock_resolution = 1e-9
+        self._steps: deque[Step] = deque()
+        self._timers: list[tuple[float, int, Step]] = []
+        self._timers_set = 0
         self._began: list[asyncio.Task[Any]] = []
         self.before_step: Callable[[Life], None] = lambda life: None
         self.steps = 0
         self.errors: list[str] = []
         self.set_task_factory(self._make_task)
         self.set_exception_handler(self._note_error)
+
+    def call_soon(self, callback: Any, *args: Any, context: Context | None = None) -> Any:  # type: ignore[override]
+        step = Step(callback, args, context, self._now)
+        self._steps.append(step)
+        return step
+
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]  # there are no threads
+
+    def call_at(self, when: float, callback: Any, *args: Any, context: Context | None = None) -> Any:  # type: ignore[override]
+        step = Step(callback, args, context, when)
+        self._timers_set += 1
+        heapq.heappush(self._timers, (when, self._timers_set, step))
+        return step
+
+    def call_later(self, delay: float, callback: Any, *args: Any, context: Context | None = None) -> Any:  # type: ignore[override]
+        return self.call_at(self._now + delay, callback, *args, context=context)
 
     def time(self) -> float:
         return self._now
@@ -76,51 +125,55 @@ class SimLoop(asyncio.BaseEventLoop):
             self.close()
 
     def _run_once(self) -> None:
-        handle = self._pick()
-        if handle._cancelled:
-            return
-        life = handle._context.get(LIFE)  # type: ignore[attr-defined]
-        if life is not None:
-            if life.dead:
-                return
-            if life.frozen_until > self._now:
-                life.held.append(handle)
-                return
-            self.before_step(life)
-            if life.dead:
-                return
-        self.steps += 1
-        if self.steps > STEPS_MAX:
-            raise Stuck(f"{STEPS_MAX} steps and no end")
-        handle._run()
+        """Everything there is to do, until somebody says stop."""
+        while not self._stopping:
+            step = self._pick()
+            if step.callback is None:
+                continue
+            life = step.context.get(LIFE)
+            if life is not None:
+                if life.dead:
+                    continue
+                if life.frozen_until > self._now:
+                    life.held.append(step)
+                    continue
+                self.before_step(life)
+                if life.dead:
+                    continue  # type: ignore[unreachable]  # the step before may have killed it
+            self.steps += 1
+            if self.steps > STEPS_MAX:
+                raise Stuck(f"{STEPS_MAX} steps and no end")
+            try:
+                step.context.run(step.callback, *step.args)
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as error:
+                self.call_exception_handler({"message": "a step failed", "exception": error})
 
-    def _pick(self) -> asyncio.Handle:
-        """The next handle to run; time jumps to the next timer when nothing else is left."""
-        self._collect()
-        while not self._ready:
-            if not self._scheduled:
+    def _pick(self) -> Step:
+        """The next step to run; time jumps to the next timer when nothing else is left."""
+        steps, timers = self._steps, self._timers
+        while True:
+            while timers and (timers[0][0] <= self._now or timers[0][2].callback is None):
+                step = heapq.heappop(timers)[2]
+                if step.callback is not None:
+                    steps.append(step)
+            if steps:
+                break
+            if not timers:
                 raise Stuck("everybody waits, and no timer is set")
-            self._now = max(self._now, self._scheduled[0].when())
-            self._collect()
-        if self._shuffled and len(self._ready) > 1:
-            self._ready.rotate(-self._chance.randrange(len(self._ready)))
-        return self._ready.popleft()
-
-    def _collect(self) -> None:
-        """Make the timers ready that are due, and forget those that were cancelled."""
-        while self._scheduled and (self._scheduled[0].cancelled() or self._scheduled[0].when() <= self._now):
-            handle = heapq.heappop(self._scheduled)
-            handle._scheduled = False  # type: ignore[attr-defined]
-            if not handle.cancelled():
-                self._ready.append(handle)
+            self._now = timers[0][0]
+        if self._shuffled and len(steps) > 1:
+            steps.rotate(-int(self._chance.random() * len(steps)))
+        return steps.popleft()
 
     def _thaw(self, life: Life) -> None:
         if life.frozen_until <= self._now:
-            self._ready.extend(life.held)
+            self._steps.extend(life.held)
             life.held.clear()
 
     def _make_task(self, loop: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> asyncio.Task[Any]:
-        task: asyncio.Task[Any] = asyncio.Task(coro, loop=loop, **options)
+        task = _Task(len(self._began), coro, loop=loop, **options)
         self._began.append(task)  # kept to the end: what the collector does must not depend on its own timing
         return task
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 
 from holdfast.store.sqlite.connection import Connection
 from holdfast.store.sqlite.store import DRIVERS
 from holdfast.testing.disk.contents import stray_rows
+from holdfast.testing.prove.evidence import StoreRows
+from holdfast.testing.prove.snapshot import read_rows
 from holdfast.testing.sim.ledger import Change, Ledger, Seen
 
 _ROWS = """
@@ -21,10 +23,12 @@ _WAITING = """
 SELECT (SELECT count(*) FROM holdfast_unrouted),
        (SELECT count(*) FROM holdfast_deliveries WHERE state = 'pending')"""
 
+NOTHING = StoreRows([], [], [], frozenset(), frozenset(), {}, [])
+
 
 class Observer:
-    def __init__(self, path: Path, driver: str, ledger: Ledger) -> None:
-        self._path, self._driver, self._ledger = path, driver, ledger
+    def __init__(self, path: Path, driver: str, ledger: Ledger, happens: Callable[[], None]) -> None:
+        self._path, self._driver, self._ledger, self._happens = path, driver, ledger, happens
         self.began = False
         self.seen: dict[int, Seen] = {}
 
@@ -41,6 +45,7 @@ class Observer:
             if before == after:
                 continue
             self.seen[after.id] = after
+            self._happens()
             self._ledger.changes.append(Change(self._ledger.next_n(), before, after, at_s))
             self._ledger.log(at_s, f"delivery {after.id} {_shown(before)} -> {_shown(after)}")
 
@@ -52,6 +57,10 @@ class Observer:
     def stray(self) -> list[str]:
         """Rows that no commit may leave behind."""
         return list(stray_rows(self._connection)) if self.began else []
+
+    def rows(self) -> StoreRows:
+        """The whole store, as the judges want to see it."""
+        return read_rows(self._connection) if self.began else NOTHING
 
     def overtaken(self, delivery: int) -> int | None:
         """Who waits before this one in its lane, if anybody does."""

@@ -18,7 +18,7 @@ from holdfast.store.base import Deliveries, Owner, Routing
 from holdfast.store.sqlite.disk import Room
 from holdfast.store.sqlite.store import SqliteStore, inline_executor
 from holdfast.testing.clock import SeededChance
-from holdfast.testing.sim.between import Interrupted, OneByOne, Seldom, Witness
+from holdfast.testing.sim.between import Interrupted, OneByOne, Patient, Witness
 from holdfast.testing.sim.clock import SkewedClock
 from holdfast.testing.sim.driver import SimConnection
 from holdfast.testing.sim.ledger import LifeNote
@@ -33,6 +33,8 @@ T = TypeVar("T")
 
 ROOM = Room(0, 0, lambda folder: 1 << 40)
 """A disk that is never full: that is tested elsewhere."""
+
+NEVER_S = 1e9
 
 
 class Died(Exception):
@@ -58,7 +60,7 @@ class Process:
         self.clock = SkewedClock(world.clock, world.trouble.draw_skew_ms())
         self._chance = SeededChance(world.chance.getrandbits(64))
         self._context = self.life.context()
-        self._calls: set[asyncio.Future[Any]] = set()
+        self._calls: dict[asyncio.Future[Any], None] = {}  # in order: a set of futures has that of their addresses
         self._writer: SimConnection | None = None
 
     def open(self, fuse_length: int | None) -> None:
@@ -85,7 +87,7 @@ class Process:
         writer = self.store._writer._connection
         assert isinstance(writer, SimConnection)
         self._writer = writer
-        writer.watch()
+        writer.watch(world.happens)
         self.intake = world.mutant.intake(self.store)
         world.errors += [f"{self.name} finds {what}" for what in world.observer.stray()]
         self.log("opens the store")
@@ -111,17 +113,17 @@ class Process:
             deliveries, self.owner, deliverers, mutant.terms(registry.terms_of), self.clock, self._chance,
             capacity=1 if world.swarm.batch_of_one else 1000,
         )  # fmt: skip
-        wake = loop.add(mutant.engine(engine), poll_s=mutant.poll_s)
+        wake = loop.add(Patient(world, mutant.engine(engine), mutant.poll_s), poll_s=NEVER_S)
         engine.wake = lambda: None if self._drops() else wake()
         for duty in self._duties(engine, deliveries, handlers, registry):
-            loop.add(duty, poll_s=60.0 if isinstance(duty, Renewal) else 1.0)
+            loop.add(duty if isinstance(duty, Renewal) else Patient(world, duty), poll_s=NEVER_S)
         store.on_change(self._changed)
         self.started = True
         self.log("is at work")
 
     def _duties(self, engine: Engine, deliveries: Deliveries, handlers: SimHandler, registry: Registry) -> list[Duty]:
         world, mutant = self.world, self.world.mutant
-        duties: list[Duty] = [Seldom(Deadlines(engine)), Refreshing(registry)]
+        duties: list[Duty] = [Deadlines(engine), Refreshing(registry)]
         if mutant.renews:
             duties.append(Renewal(engine))
         if mutant.sweeps:
@@ -139,13 +141,13 @@ class Process:
             work.close()
             raise Died(self.name)
         answer: asyncio.Future[T] = self.world.loop.create_future()
-        self._calls.add(answer)
+        self._calls[answer] = None
         task = self.world.loop.create_task(work, context=self._context.copy())
         task.add_done_callback(lambda done: _pass_on(done, answer), context=Context())
         try:
             return await answer
         finally:
-            self._calls.discard(answer)
+            self._calls.pop(answer, None)
 
     async def stop(self) -> None:
         """End in order, as a daemon does that is told to: nothing may be left in its hands."""

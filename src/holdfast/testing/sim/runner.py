@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
+from multiprocessing.util import Finalize
 from random import Random
 
 from holdfast.testing.prove.evidence import Violation
@@ -19,7 +21,7 @@ from holdfast.testing.sim.swarm import draw_swarm
 from holdfast.testing.sim.world import World
 
 COLLECT_EVERY = 50
-FRESH_EVERY = 8
+FRESH_EVERY = 16
 
 
 @dataclass(frozen=True)
@@ -67,15 +69,18 @@ class Runner:
     def __enter__(self) -> Runner:
         self._theatre = Theatre().__enter__()
         self._count = 0
+        gc.collect()
+        gc.freeze()
         gc.disable()  # what a schedule leaves behind is looked through now and then, not all the time
         return self
 
     def __exit__(self, *exception: object) -> None:
         gc.enable()
+        gc.unfreeze()
         self._theatre.__exit__(*exception)
 
     def run(self, seed: int, mutant: Mutant = NONE, *, trace: bool = False, fresh: bool | None = None) -> Outcome:
-        """One seed, from its first event to the verdict. `fresh`: on a file of its own, as every eighth is."""
+        """One seed, from its first event to the verdict. `fresh`: on a file of its own, as every sixteenth is."""
         chance, theatre = Random(seed), self._theatre
         swarm = draw_swarm(chance)
         fresh = swarm.needs_own_file or (seed % FRESH_EVERY == 0 if fresh is None else fresh)
@@ -123,6 +128,17 @@ class Runner:
             if outcome.violations:
                 return outcome
         return None
+
+
+@cache
+def process_runner() -> Runner:
+    """The one runner of this process, for workers that are handed many small shares: to set up costs ten schedules.
+
+    Its folder goes when the process ends, also when a pool ends it.
+    """
+    runner = Runner().__enter__()
+    Finalize(None, runner.__exit__, (None, None, None), exitpriority=10)
+    return runner
 
 
 class _Noise(logging.Handler):

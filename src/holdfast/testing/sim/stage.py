@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.domain.event import NewEvent, iso_time
-from holdfast.store.sqlite.connection import Connection, tune
+from holdfast.store.sqlite.connection import tune
 from holdfast.store.sqlite.migrate import scripts, split, version_known
 from holdfast.store.sqlite.store import prepare_file
 from holdfast.testing.clock import NOON_MS
@@ -28,6 +28,7 @@ class Stage:
     path: Path
     files: ColdFiles
     spool: Path
+    templates: Path
 
     @property
     def driver(self) -> str:
@@ -39,18 +40,28 @@ class Stage:
 
     def make_old(self, version: int, events: list[tuple[str, NewEvent]]) -> None:
         """Put a store of an earlier version in the place of what is there, with events that nobody has routed yet."""
-        self.path.unlink(missing_ok=True)
-        connection: Connection = self.files.connect(self.path)
+        template = self.templates / f"version{version}.db"
+        if not template.exists():
+            self._make_template(template, version)
+        shutil.copyfile(template, self.path)
+        connection = self.files.connect(self.path)
         tune(connection)
+        for id, event in events:
+            at = iso_time(NOON_MS)
+            row = (id, event.type, event.payload.decode(), event.source, event.stream, at, event.dedup_key, NOON_MS)
+            connection.run(_PUBLISH, row)
+        connection.close()
+
+    def _make_template(self, path: Path, version: int) -> None:
+        connection = self.files.connect(path)
+        tune(connection)
+        connection.run("BEGIN IMMEDIATE")
         for number, script in scripts():
             if number <= version:
                 for statement in split(script):
                     connection.run(statement)
         connection.run(_META, (str(version),))
-        for id, event in events:
-            at = iso_time(NOON_MS)
-            row = (id, event.type, event.payload.decode(), event.source, event.stream, at, event.dedup_key, NOON_MS)
-            connection.run(_PUBLISH, row)
+        connection.run("COMMIT")
         connection.close()
 
 
@@ -76,7 +87,7 @@ class Theatre:
         """The file that stays open, emptied."""
         self._warm.empty()
         self._clear_spool()
-        yield Stage(self._warm.path, self._warm, self._spool)
+        yield Stage(self._warm.path, self._warm, self._spool, self._root)
 
     @contextmanager
     def fresh(self) -> Iterator[Stage]:
@@ -87,7 +98,7 @@ class Theatre:
         shutil.copyfile(self._template, path)
         self._clear_spool()
         try:
-            yield Stage(path, self._cold, self._spool)
+            yield Stage(path, self._cold, self._spool, self._root)
         finally:
             shutil.rmtree(folder)
 

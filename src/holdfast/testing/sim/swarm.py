@@ -44,8 +44,8 @@ class Swarm:
 
     @property
     def needs_own_file(self) -> bool:
-        """Whether the file must really be made, opened and closed."""
-        return self.crash_opening or self.no_file or self.old_file
+        """Whether the file must really be made or migrated."""
+        return self.no_file or self.old_file
 
     @property
     def names(self) -> list[str]:

@@ -9,8 +9,6 @@ from random import Random
 
 from holdfast.domain.errors import StoreBusy
 from holdfast.domain.event import Event
-from holdfast.testing.prove.evidence import StoreRows
-from holdfast.testing.prove.snapshot import read_store
 from holdfast.testing.sim.clients import Clients
 from holdfast.testing.sim.clock import LoopClock
 from holdfast.testing.sim.ledger import Case, Ledger
@@ -27,7 +25,6 @@ from holdfast.testing.sim.trouble import Trouble
 QUIET_MAX_S = 200.0
 LEAK_LOOKS = 12
 OTHERS_MAX = 2
-NOTHING = StoreRows([], [], [], frozenset(), frozenset(), {}, [])
 
 
 class World:
@@ -40,8 +37,9 @@ class World:
         self.clock = LoopClock(self.loop)
         self.ledger = Ledger(trace=[] if trace else None)
         self.receivers = Receivers(chance, swarm)
-        self.observer = Observer(stage.path, stage.driver, self.ledger)
+        self.observer = Observer(stage.path, stage.driver, self.ledger, self.happens)
         self.calm = False
+        self.happened = 0
         self.processes: dict[Life, Process] = {}
         self.keeper: Process | None = None
         self.trouble = Trouble(self)
@@ -65,12 +63,12 @@ class World:
                 process.abandon()
             self.errors += [f"delivery {id} changed unseen" for id in self.observer.missed()]
             self.errors += [f"in the end there is {what}" for what in self.observer.stray()]
+            rows = self.observer.rows()
             self.observer.close()
         self.errors += self.loop.errors + self._leaks
         self.ledger.log(self.loop.time(), f"end after {self.loop.steps} steps")
         contracts = frozenset(contract.id for contract in CONTRACTS)
         ordered = frozenset(contract.id for contract in CONTRACTS if contract.is_ordered)
-        rows = read_store(self.stage.path) if self.observer.began else NOTHING
         return Case(self.ledger, rows, contracts, ordered, self._quiet, tuple(self.errors))
 
     async def _main(self) -> None:
@@ -181,6 +179,10 @@ class World:
                 return
             await asyncio.sleep(1.0)
 
+    def happens(self) -> None:
+        """Something has changed that somebody may want to look at."""
+        self.happened += 1
+
     def key_of(self, event: Event) -> str:
         return str(event.payload["key"])
 
@@ -188,7 +190,7 @@ class World:
         return self.swarm.drop_wakes and not self.calm and self.chance.random() < 0.7
 
     def is_busy(self) -> bool:
-        return self.swarm.busy and not self.calm and self.chance.random() < 0.03
+        return self.swarm.busy and not self.calm and self.chance.random() < 0.05
 
     def _before_step(self, life: Life) -> None:
         self.processes[life].before_step()
