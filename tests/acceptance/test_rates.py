@@ -23,8 +23,10 @@ pytest_plugins = ("postgres",)
 RATE = 10
 USED = 7.0  # a second: the rate is kept to, and it is used
 STILL_S = 0.08
-BUSY = 0.02  # of the time stood still: such a machine keeps no time, and a single second on it tells nothing
-LATE_MAX = 16  # as many as a contract may have under way
+LATE = (
+    2  # in a second: a daemon that was held up sends late, and the next one is on time (two rates would be RATE more)
+)
+LATE_MAX = 16  # over all: as many as a contract may have under way
 CONFIG = "egress: {allow: [127.0.0.0/8]}\n"
 
 
@@ -94,13 +96,9 @@ async def test_two_daemons_together_keep_to_a_contracts_rate_and_use_it(tmp_path
             await load
             times = [at for at, _ in arrivals]
     assert len(times) <= RATE * (times[-1] - times[0]) + LATE_MAX, "over all of it the rate is kept on any machine"
-    lost_s = sum(end - begin for begin, end in still)
-    if lost_s < BUSY * seconds:
-        # A machine that holds us up holds up the daemons too: what was sent late has less distance to the next one.
-        most = max(most_in_a_second(stretch) for stretch in between(times, still))
-        assert most <= (RATE + 2 if still else RATE)
-        assert len(counted) >= USED * seconds
-    assert counted, "nothing came"
+    for stretch in between(times, still):
+        assert most_in_a_second(stretch) <= RATE + LATE
+    assert len(counted) >= USED * seconds
     assert len({id for _, id in arrivals}) == len(arrivals), "nothing came twice"
 
 
