@@ -23,9 +23,7 @@ pytest_plugins = ("postgres",)
 RATE = 10
 USED = 7.0  # a second: the rate is kept to, and it is used
 STILL_S = 0.08
-LATE = (
-    2  # in a second: a daemon that was held up sends late, and the next one is on time (two rates would be RATE more)
-)
+LATE = 2  # in a second: what was sent late has less distance to the next; were the rate not shared it would be RATE
 LATE_MAX = 16  # over all: as many as a contract may have under way
 CONFIG = "egress: {allow: [127.0.0.0/8]}\n"
 
