@@ -8,6 +8,7 @@ import hmac
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
+import discord_interactions
 import nacl.signing
 import pytest
 import standardwebhooks
@@ -88,6 +89,7 @@ def slack(body: bytes, now: int) -> dict[str, str]:
 
 def discord(body: bytes, now: int) -> dict[str, str]:
     signature = KEY.sign(str(now).encode() + body).signature.hex()
+    assert discord_interactions.verify_key(body, signature, str(now), bytes(KEY.verify_key).hex())
     return {"X-Signature-Timestamp": str(now), "X-Signature-Ed25519": signature}
 
 

@@ -18,6 +18,7 @@ from urllib.parse import urlencode, urlsplit
 import aiohttp
 import nacl.signing
 import pytest
+import stripe
 from slack_sdk.signature import SignatureVerifier
 from standardwebhooks import Webhook
 
@@ -44,6 +45,7 @@ hooks:
     github: {{path: /hooks/github, secrets: [old-canary, new-canary]}}
     whatsapp: {{path: /hooks/whatsapp, secret: wa-canary, verify_token: token-canary}}
     slack: {{secret: slack-canary}}
+    stripe: {{secret: stripe-canary}}
     discord: {{secret: {bytes(KEY.verify_key).hex()}}}
     clerk: {{secret: {WHSEC}, normalizer: standard}}
     open: {{insecure: true, body_max_bytes: 2000}}
@@ -358,6 +360,25 @@ async def test_discord_gets_its_pong_and_refuses_a_forged_one(place: Place) -> N
         }
         assert (await place.send("/hooks/inbound/discord", raw, **signed))[:2] == (200, answer)
         assert (await place.send("/hooks/inbound/discord", raw + b" ", **signed))[0] == 401
+
+
+async def test_stripe_by_its_own_library(place: Place) -> None:
+    charge = {"id": "ch_1", "object": "charge", "customer": "cus_1"}
+    body = json.dumps({"id": "evt_1", "object": "event", "type": "charge.succeeded", "data": {"object": charge}})
+    now = int(time.time())
+    signed = {"Stripe-Signature": stripe_header(body, now)}
+    assert stripe.Webhook.construct_event(body, signed["Stripe-Signature"], "stripe-canary").id == "evt_1"
+    for _ in range(2):  # a platform that sends twice is answered twice, and the event is there once
+        assert (await place.send("/hooks/inbound/stripe", body.encode(), **signed))[0] == 200
+    (event,) = await place.settled("stripe.charge.succeeded")
+    assert event["payload"]["data"]["object"]["customer"] == "cus_1"
+    assert (await place.send("/hooks/inbound/stripe", body.encode() + b" ", **signed))[0] == 401
+    late = {"Stripe-Signature": stripe_header(body, now - 400)}
+    assert (await place.send("/hooks/inbound/stripe", body.encode(), **late))[0] == 401
+
+
+def stripe_header(body: str, now: int) -> str:
+    return f"t={now},v1={stripe.WebhookSignature._compute_signature(f'{now}.{body}', 'stripe-canary')}"
 
 
 async def test_standard_webhooks_by_their_own_library(place: Place) -> None:

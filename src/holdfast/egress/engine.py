@@ -287,8 +287,8 @@ class Engine:
     def _room(self, ending: Iterable[Held]) -> dict[int, int]:
         """How much more of each queue we want. The window doubles where workers go hungry, and closes when it lags.
 
-        It counts what is not settled yet too. Who was handed all of it, is through with it quickly and waits for more
-        could have done more; who is slow, or was handed less, is not held more for by asking for more.
+        It counts what is not settled yet too. Who was handed all of it, is quickly through with it and has idle workers
+        could have done more. Who is slow, or never had that much to do, has no use for a larger one.
         """
         now_ms = self._clock.now_ms()
         ended: Counter[int] = Counter()
