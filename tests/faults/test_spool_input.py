@@ -80,8 +80,12 @@ async def bench(tmp_path: Path) -> Bench:
 
 
 async def types(bench: Bench) -> list[str]:
-    page = await bench.store.events.find(EventFilter(), None, 1000)
-    return [event.type for event in reversed(page.items)]
+    found, after = list[str](), None
+    while True:
+        page = await bench.store.events.find(EventFilter(), after, 1000)
+        found += [event.type for event in page.items]
+        if (after := page.next) is None:
+            return found[::-1]
 
 
 @pytest.mark.parametrize("what", RECORDS)
