@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from daemon import Daemon, wait_until
 from holdfast.daemon.config import load_config
 from holdfast.daemon.wiring import House
 from holdfast.domain.address import parse_address
@@ -72,3 +74,20 @@ async def test_a_house_outlives_its_server(mortal: Server, caplog: pytest.LogCap
     assert len(told) < 200, "an outage must not flood the log"
     await house.stop()
     assert sorted(set(seen)) == list(range(51))
+
+
+@pytest.mark.slow
+def test_a_daemon_that_starts_before_its_server_waits_for_it_and_can_be_stopped(mortal: Server, tmp_path: Path) -> None:
+    mortal.stop()
+    daemon = Daemon(tmp_path / "home", env={"HOLDFAST_STORE": mortal.url("holdfast")})
+    with daemon.launch():
+        wait_until(
+            lambda: "Waiting for the store: the database cannot be reached" in daemon.log, 60, lambda: daemon.log
+        )
+        assert daemon.stop() == 0
+    with daemon.launch():
+        wait_until(lambda: daemon.log.count("Waiting for the store") == 2, 60, lambda: daemon.log)
+        mortal.run()
+        daemon.wait_ready()
+        assert daemon.request("POST", "/api/events", {"type": "t"})[0] == 201
+        assert daemon.stop() == 0

@@ -64,7 +64,7 @@ class Daemon:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        return self.start()
+        return self if self._process is not None else self.start()
 
     def __exit__(self, *exception: object) -> None:
         if self._process is not None:
@@ -74,6 +74,16 @@ class Daemon:
 
     def start(self) -> Self:
         """Start it and wait until it is ready."""
+        self.launch()
+        try:
+            self.wait_ready()
+        except BaseException:
+            self.kill9()
+            raise
+        return self
+
+    def launch(self) -> Self:
+        """Start it, and wait for nothing."""
         assert self._process is None, "it runs already"
         (self.home / "address").unlink(missing_ok=True)  # one that was killed left its old address behind
         command = [sys.executable, "-m", "holdfast", "up", "--port", str(self._port)]
@@ -83,12 +93,10 @@ class Daemon:
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.env, cwd=self._cwd or self.home,
                 start_new_session=True,
             )  # fmt: skip
-        try:
-            wait_until(self._is_ready, READY_S, lambda: f"the daemon is not ready:\n{self.log}")
-        except BaseException:
-            self.kill9()
-            raise
         return self
+
+    def wait_ready(self) -> None:
+        wait_until(self._is_ready, READY_S, lambda: f"the daemon is not ready:\n{self.log}")
 
     @property
     def pid(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
+import itertools
 import logging
 import os
 import secrets
@@ -19,9 +20,9 @@ from holdfast import __version__
 from holdfast.daemon.config import Config, load_config
 from holdfast.daemon.serve import Server, bind
 from holdfast.daemon.wiring import House
-from holdfast.domain.errors import HoldfastError, StoreFailed
+from holdfast.domain.errors import HoldfastError, StoreBusy, StoreFailed
 from holdfast.home import Home, Presence, shown_url, store_url, write_secret
-from holdfast.ports import Probe, no_probe
+from holdfast.ports import Probe, SystemChance, no_probe
 from holdfast.store.open import open_store
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 WARM_S = 2.0
 TURN_S = 0.0005
+REACH_S, REACH_MAX_S = 0.2, 5.0
 
 log = logging.getLogger("holdfast")
 
@@ -52,7 +54,8 @@ async def run_daemon(
     stopping = asyncio.Event()
     _listen_to_signals(stopping)
     with _poke_socket(home, lambda: house.loop.wake("spool")):
-        await house.start()
+        if not await _start(house, stopping, say):
+            return 0
         with _short_turns():
             await asyncio.to_thread(_load_surfaces)
         surfaces = _surfaces(house, home, config, listener)
@@ -84,6 +87,25 @@ def _open_house(url: str, config: Config, home: Home, app: Outbox | None, probe:
     if app is None:
         return House(store, config, home)
     return House(store, config, home, handlers=app.handlers, normalizers=app.normalizers, contracts=app.contracts.all())
+
+
+async def _start(house: House, stopping: asyncio.Event, say: Callable[[str], None]) -> bool:
+    """Start as soon as the store can be reached, however long that takes. False: told to stop before."""
+    chance = SystemChance()
+    for attempt in itertools.count():
+        try:
+            await house.start()
+            return True
+        except StoreBusy as error:
+            if attempt == 0:
+                say(f"Waiting for the store: {error.message}")
+            pause_s = min(REACH_S * 2**attempt, REACH_MAX_S) * (1.0 + chance.fraction())
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stopping.wait(), pause_s)
+        if stopping.is_set():
+            say("Stopped. Nothing was begun.")
+            return False
+    raise AssertionError("it goes on until it starts or is stopped")
 
 
 def _load_surfaces() -> None:

@@ -89,6 +89,7 @@ class House:
         self._sendings: dict[str, tuple[Private, Contract | None, Sending]] = {}
         self._spool: SpoolImport | None = None
         self._lateness = Lateness()
+        self._owner: Owner | None = None
         self.loop: Loop
         self.engine: Engine
         self.operations: Operations
@@ -104,15 +105,18 @@ class House:
         self.handlers.add(f"inbound.{source.name}", normalising(source.name, normalizer))
 
     async def start(self) -> None:
-        """Store and engine first: what waits is on its way before any surface is open."""
-        store, config, clock = self.store, self.config, self._clock
-        owner = await store.owners.enlist()
-        self._owner = owner
+        """Store and engine first: what waits is on its way before any surface is open.
+
+        If the store cannot be reached it raises `StoreBusy`, and may be called again.
+        """
+        store, config, clock, registry = self.store, self.config, self._clock, self._registry
+        if self._owner is None:
+            self._owner = await store.owners.enlist()
+        owner = self._owner
         for contract in self._contracts:
             await store.contracts.put(contract, None, keep=True)
         await store.deliveries.serve(sorted(self.handlers.serves() or ()))
         digest = await adopt(store.contracts, config.subscriptions, config.policies, clock.now_ms())
-        registry = self._registry
         await registry.refresh()
         if any(queue.kind == "https" for queue in await store.contracts.queues()):
             await self._webhooks.start()  # before anybody is busy: beside a busy loop an import takes far longer
@@ -184,7 +188,8 @@ class House:
         await self.engine.stop(self.config.grace_s)
         await self.loop.stop()
         self._reading.close()
-        await self.store.owners.retire(self._owner)
+        if self._owner is not None:
+            await self.store.owners.retire(self._owner)
         await self.store.care.checkpoint()
         await self.store.close()
 
