@@ -139,6 +139,10 @@ class Fleet:
 
         wait_until("the next delivery", arrived, PATIENCE_S, every_s=0.01)
 
+    def saw_open_request(self, life: int) -> bool:
+        self.watch.follow()
+        return self.watch.open_requests(life) > 0
+
     def catch_up(self) -> None:
         """Give the daemons a while, so that trouble strikes people at work and not a mountain of arrears."""
         with contextlib.suppress(Stuck):

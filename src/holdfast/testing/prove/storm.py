@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import signal
 import time
@@ -11,7 +12,7 @@ from typing import NamedTuple
 from holdfast.testing.prove.audit import life_of
 from holdfast.testing.prove.evidence import Evidence
 from holdfast.testing.prove.fleet import DAEMONS, Fleet
-from holdfast.testing.prove.processes import wait_until
+from holdfast.testing.prove.processes import Stuck, wait_until
 from holdfast.testing.prove.records import BLOCKED, Killed, Struck
 from holdfast.testing.prove.server import OwnServer
 from holdfast.testing.prove.strikes import BACKEND, DAEMON, KINDS, OF_THE_SERVER, POSTMASTER, STOPPED, TERMINATED
@@ -20,6 +21,8 @@ PAUSE_S = 1.0
 STORM_S = 1.2
 LOOK_S = 0.25
 BACK_S = 300.0
+CATCH_S = 1.0
+AT_WORK = 0.75
 
 
 class Now(NamedTuple):
@@ -70,9 +73,13 @@ class Storm:
         return kinds
 
     def _kill_daemon(self) -> None:
-        """SIGKILL, a look at what it left, and the next life."""
+        """SIGKILL, mostly while the sink has a request of it open; a look at what it left, and the next life."""
         fleet, number = self._fleet, self._chance.randrange(DAEMONS)
-        daemon, life, began = fleet.daemons[number], fleet.lives[number], now()
+        daemon, life = fleet.daemons[number], fleet.lives[number]
+        if self._chance.random() < AT_WORK:
+            with contextlib.suppress(Stuck):  # the look at the store will say what was held
+                wait_until("an open request", lambda: fleet.saw_open_request(life), CATCH_S)
+        began = now()
         daemon.kill()
         killed_ns = time.monotonic_ns()
         seen = fleet.database.glance(daemon.pid)
