@@ -69,6 +69,13 @@ class Daemon:
                 raise Failed(f"the daemon did not start: {self._log()}")
             time.sleep(0.01)
 
+    def wait_settled(self) -> None:
+        """Ready, and with everything loaded that a start leaves for later."""
+        self.wait_ready()
+        rest = self.connect()
+        rest.status()
+        rest.close()
+
     def hear(self) -> tuple[int, str]:
         """The next call of the handler: when, and of which event."""
         try:
@@ -123,6 +130,11 @@ class Rest:
         if response.status not in (200, 201, 202):
             raise Failed(f"the daemon answered {response.status}: {answer}")
         return str(answer["id"])
+
+    def status(self) -> None:
+        """Ask how it is. The first who asks for more than to take an event has the heavier routes loaded."""
+        self._connection.request("GET", "/api/status", headers=self._headers)
+        self._connection.getresponse().read()
 
     def close(self) -> None:
         self._connection.close()

@@ -63,7 +63,7 @@ def _in_process(folder: Path, url: str, count: int) -> list[float]:
 def _rest(folder: Path, url: str, count: int) -> list[float]:
     with Daemon(folder, url) as daemon:
         daemon.start()
-        daemon.wait_ready()
+        daemon.wait_settled()
         rest = daemon.connect()
         try:
             return _times(daemon, lambda: rest.publish("bench.event", PAYLOAD), count, from_call=True)
@@ -75,7 +75,7 @@ def _elsewhere(folder: Path, url: str, count: int) -> list[float]:
     outbox = Outbox(url)
     with Daemon(folder, url) as daemon, ExitStack() as stack:
         daemon.start()
-        daemon.wait_ready()
+        daemon.wait_settled()
         connection = _connect(url, outbox)
         stack.callback(connection.close)
 
