@@ -12,11 +12,12 @@ import asyncio
 import os
 import stat
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from daemon import Daemon, run_cli, shop
+from daemon import Daemon, run_cli, shop, wait_until
 from rawhttp import exchange, head, post
 from sink import Sink
 
@@ -109,15 +110,23 @@ def listen_to_an_end(ear: Ear, daemon: Daemon) -> None:
     ear.note("the daemon's log", daemon.log.encode())
 
 
+def has_given_up_or_waits(daemon: Daemon) -> bool:
+    return "Waiting for the store" in daemon.log or "holdfast: " in daemon.log
+
+
 def listen_to_failed_starts(ear: Ear, folder: Path) -> None:
-    for url in (
+    urls = (
         f"postgresl://app:{PASSWORD}@127.0.0.1:1/shop", f"postgresql://app:{PASSWORD}@127.0.0.1:1/shop",
         f"postgresql://127.0.0.1:1/shop?user=app&password={PASSWORD}", f"sqlite://app:{PASSWORD}@x",
-    ):  # fmt: skip
-        for words in (("db", "migrate", "--store", url), ("token", "list", "--store", url), ("up", "--port", "0")):
+    )  # fmt: skip
+    for number, url in enumerate(urls):
+        for words in (("db", "migrate", "--store", url), ("token", "list", "--store", url)):
             said = run_cli(folder / "other", *words, env={"HOLDFAST_STORE": url})
             assert said.code != 0
             ear.note(f"holdfast {words[0]}", (said.out + said.err).encode())
+        with Daemon(folder / f"other-{number}", env={"HOLDFAST_STORE": url}).launch() as daemon:
+            wait_until(partial(has_given_up_or_waits, daemon), 60, lambda: "holdfast up says nothing")
+        ear.note("holdfast up", daemon.log.encode())
     for text in ("server: {port: '${A_VARIABLE}'}", "store: '${A_VARIABLE}'", "server: '${A_VARIABLE}"):
         (folder / "bad.yml").write_text(text)
         env = {"HOLDFAST_CONFIG": str(folder / "bad.yml"), "A_VARIABLE": VARIABLE}
