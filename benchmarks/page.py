@@ -48,7 +48,7 @@ def _head(book: Book) -> str:
     return (
         "# Numbers\n\n"
         + quick
-        + "Everything here was measured in one run on one machine, beside the limit of that machine or beside a peer: "
+        + "Each part was measured in one run on one machine, beside the limit of that machine or beside a peer: "
         "read the ratios. Each figure is the median of its repetitions; the brackets hold the lowest and the highest. "
         f"The page is made by `{facts['command']}`; `make bench` does the same.\n\n"
         + table(
