@@ -51,8 +51,6 @@ def commands(value: Any) -> list[list[str]]:
         return [words for item in value for words in commands(item)]
     if not isinstance(value, dict):
         return []
-    if isinstance(value.get("args"), list):
-        return [[value["command"], *value["args"]]]
     line = value.get("command") or value.get("bash")
     if isinstance(line, str):
         return [split_line(line)]

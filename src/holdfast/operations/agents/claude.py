@@ -1,4 +1,8 @@
-"""Claude Code: groups in `settings.json`, run without a shell (`args`), timeouts in seconds."""
+"""Claude Code: groups in `settings.json`, timeouts in seconds.
+
+The command is one line. With its words apart (`args`) it would be a bare shell to a version that does not know `args`,
+and that shell would run what stands in the hook's payload.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +17,7 @@ TIMEOUT_S = 5
 
 
 def _handler(machine: Machine, event: str) -> Handler:
-    program, *arguments = machine.words("claude")
-    return {"type": "command", "command": program, "args": arguments, "timeout": TIMEOUT_S}
+    return {"type": "command", "command": machine.line("claude"), "timeout": TIMEOUT_S}
 
 
 def _words(handler: Handler) -> list[str]:
