@@ -20,7 +20,9 @@ from holdfast.domain.event import Event
 from holdfast.domain.retry import RETRY_AFTER_MAX_S
 from holdfast.domain.signature import hook_signature, verify_hook
 from holdfast.domain.states import Reason
-from holdfast.egress.deliverers.webhook import READ_MAX, SHOWN_MAX, Sending, WebhookDeliverer, judge, retry_after_s
+from holdfast.egress.client import READ_MAX
+from holdfast.egress.deliverers.webhook import WebhookDeliverer
+from holdfast.egress.exchange import SHOWN_MAX, Sending, judge, retry_after_s
 from holdfast.egress.guard import Guard
 from holdfast.ports import SystemClock
 from receivers import answering_dns, raw_server, reset, saying, self_signed, stay_silent
@@ -364,8 +366,8 @@ async def test_a_status_that_came_through_counts_even_if_its_body_broke_off():
 @pytest.mark.parametrize(
     ("talk", "words"),
     [
-        (saying(then=stay_silent), "nothing came for 0.05 s"),
-        (saying(b"HTTP/1.1 200 OK\r\n", then=stay_silent), "nothing came for 0.05 s"),
+        (saying(then=stay_silent), "no answer within 0.05 s"),
+        (saying(b"HTTP/1.1 200 OK\r\n", then=stay_silent), "no answer within 0.05 s"),
         (saying(HEAD + b"half", then=stay_silent), "nothing came for 0.05 s"),
     ],
     ids=["no head", "half a head", "half a body"],

@@ -17,8 +17,9 @@ from holdfast.domain.errors import BadConfig
 from holdfast.domain.event import Event
 from holdfast.domain.session import STREAM_PREFIX
 from holdfast.egress.deliverers.handler import HandlerDeliverer
-from holdfast.egress.deliverers.webhook import Sending, WebhookDeliverer
+from holdfast.egress.deliverers.webhook import WebhookDeliverer
 from holdfast.egress.engine import Deadlines, Deliverer, Engine, Renewal
+from holdfast.egress.exchange import Sending
 from holdfast.egress.gatekeeper import Gatekeeper
 from holdfast.egress.guard import Guard
 from holdfast.home import Home

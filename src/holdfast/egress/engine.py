@@ -338,11 +338,10 @@ class Engine:
 
     async def _work(self, line: Line) -> None:
         """Carry out what waits in one line, one after another."""
-        worker, boot_ms = asyncio.current_task(), self._clock.boot_ms
+        worker = asyncio.current_task()
         while line.waiting:
             held = line.waiting.popleft()
-            # Most have no gate and a fresh lease: they need not be asked about.
-            if (held.gate is None and boot_ms() < held.lease_until_ms) or await self._may_begin(held):
+            if self._is_free(held) or await self._may_begin(held):
                 outcome = await self._attempt(held)
                 held.leave_gate(None if held.lost else outcome)
                 self._done.append((held, outcome))
@@ -351,6 +350,13 @@ class Engine:
             self.wake()
         if worker is not None:  # at once: `_feed` must not count on a worker that will look no more
             line.workers.discard(worker)
+
+    def _is_free(self, held: Held) -> bool:
+        """Whether it may begin without being asked about, as most may: a fresh lease, no rate to keep, an open gate."""
+        if self._clock.boot_ms() >= held.lease_until_ms:
+            return False
+        gate = held.gate
+        return gate is None or (not held.terms.interval_us and not gate.is_shut(held.claim.delivery.address))
 
     async def _may_begin(self, held: Held) -> bool:
         """Wait for its moment, where its address has a rate. What may not begin after all goes back unspent."""

@@ -16,8 +16,8 @@ from holdfast.domain.errors import BadInput, Reject, RetryAfter
 from holdfast.domain.event import Event
 from holdfast.domain.retry import POLICIES
 from holdfast.egress.deliverers.handler import HandlerDeliverer, ended_by
-from holdfast.egress.deliverers.webhook import judge
 from holdfast.egress.engine import Deliverer, Engine
+from holdfast.egress.exchange import judge
 from holdfast.outbox import Outbox
 from holdfast.ports import Inline, SystemChance, SystemClock
 from holdfast.routing.registry import Registry

@@ -22,6 +22,7 @@ import holdfast.egress.engine as engine_module
 from holdfast import __version__
 from holdfast.daemon.run import run_daemon
 from holdfast.domain.delivery import Claim, Outcome
+from holdfast.egress.client import Client, Route
 from holdfast.egress.deliverers.webhook import WebhookDeliverer
 from holdfast.home import find_home
 from holdfast.ports import Probe, no_probe
@@ -59,19 +60,17 @@ def wear_tag(life: str, tag: str) -> None:
 def show_leases() -> None:
     """Let every request name the token of the lease it is sent under, so that nobody has to guess."""
     token: ContextVar[int] = ContextVar("token")
-    deliver, post = WebhookDeliverer.deliver, WebhookDeliverer._post
+    deliver, post = WebhookDeliverer.deliver, Client.post
 
     async def deliver_named(self: WebhookDeliverer, claim: Claim) -> Outcome:
         token.set(claim.token)
         return await deliver(self, claim)
 
-    async def post_named(
-        self: WebhookDeliverer, session: Any, url: Any, headers: dict[str, str], *rest: Any
-    ) -> None:  # fmt: skip
-        await post(self, session, url, {**headers, LEASE_HEADER: str(token.get())}, *rest)
+    async def post_named(self: Client, route: Route, headers: dict[str, str], *rest: Any) -> None:
+        await post(self, route, {**headers, LEASE_HEADER: str(token.get())}, *rest)
 
     setattr(WebhookDeliverer, "deliver", deliver_named)  # noqa: B010
-    setattr(WebhookDeliverer, "_post", post_named)  # noqa: B010
+    setattr(Client, "post", post_named)  # noqa: B010
 
 
 def told(name: str) -> str:

@@ -12,7 +12,7 @@ from holdfast.domain.delivery import Claim, Delivered, Outcome
 from holdfast.domain.errors import Reject, RetryAfter
 from holdfast.domain.event import Event, NewEvent, new_event
 from holdfast.egress.deliverers.handler import HandlerDeliverer
-from holdfast.egress.deliverers.webhook import judge
+from holdfast.egress.exchange import judge
 from holdfast.testing.prove.records import Sent, digest_json
 from holdfast.testing.sim.ledger import Attempt
 from holdfast.testing.sim.swarm import Swarm
