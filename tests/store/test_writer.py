@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.domain.errors import DedupConflict
+from holdfast.domain.errors import DedupConflict, StoreBusy
 from holdfast.domain.event import new_event
 from holdfast.store.sqlite.connection import Connection, Params
 from holdfast.store.sqlite.store import DRIVERS, SqliteStore, inline_executor
@@ -85,6 +85,12 @@ async def test_closing_waits_for_what_was_already_handed_in(store: SqliteStore, 
     again = SqliteStore.open(tmp_path / "h.db", driver=driver, executor=inline_executor)
     assert await seqs(again, "s") == list(range(1, 21))
     await again.close()
+
+
+async def test_who_asks_after_the_end_is_told_to_ask_again(store: SqliteStore) -> None:
+    await store.close()
+    with pytest.raises(StoreBusy, match="this store is closed"):
+        await store.events.append([new_event("t")])
 
 
 async def test_another_process_holding_the_lock_is_waited_for(store: SqliteStore, tmp_path: Path, driver: str) -> None:

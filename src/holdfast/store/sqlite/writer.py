@@ -46,7 +46,7 @@ class Writer:
         self._connection, self._executor, self._probe, self._on_full = connection, executor, probe, on_full
         self._before_sync = before_sync
         self._waiting: deque[_Item] = deque()
-        self._busy = False
+        self._busy = self._closed = False
         self._synced = True
         self._failed: StoreFailed | None = None
         self._idle: asyncio.Future[None] | None = None
@@ -56,6 +56,8 @@ class Writer:
         """Run a work in a transaction and return when it is committed; synced to disk unless not `durable`."""
         if self._failed is not None:
             raise self._failed
+        if self._closed:
+            raise StoreBusy("this store is closed; ask again when it is open")
         loop = asyncio.get_running_loop()
         item = _Item(work, durable, loop.create_future())
         self._waiting.append(item)
@@ -82,6 +84,7 @@ class Writer:
         while self._busy:
             self._idle = asyncio.get_running_loop().create_future()
             await self._idle
+        self._closed = True
         self._executor.close()
         self._connection.close()
 

@@ -13,6 +13,8 @@ from functools import cache
 from multiprocessing.util import Finalize
 from random import Random
 
+from holdfast.domain.errors import HoldfastError
+from holdfast.egress.engine import describe
 from holdfast.testing.prove.evidence import Violation
 from holdfast.testing.sim.checks import check_case
 from holdfast.testing.sim.mutants import MUTANTS, NONE, Mutant, recorded_seeds
@@ -22,6 +24,10 @@ from holdfast.testing.sim.world import World
 
 COLLECT_EVERY = 50
 FRESH_EVERY = 16
+
+
+class BrokeOff(HoldfastError):
+    """A schedule came to no verdict: something was raised that nobody in it expects."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +95,8 @@ class Runner:
                 world = World(chance, swarm, stage, mutant, trace)
                 case = world.run()
                 violations = check_case(case)
+        except Exception as error:
+            raise BrokeOff(f"the schedule of seed {seed} broke off: {describe(error)}") from error
         finally:
             self._count += 1
             if self._count % COLLECT_EVERY == 0:
