@@ -27,7 +27,7 @@ _SQLITE = (
     INSERT INTO holdfast_ready (delivery, queue, due_at)
     SELECT d.id, d.queue, :now_ms FROM holdfast_unrouted u JOIN holdfast_deliveries d ON d.event = u.event
     ORDER BY d.id""",
-    "DELETE FROM holdfast_unrouted",
+    "UPDATE holdfast_router SET place = (SELECT max(n) FROM holdfast_events)",
 )
 _POSTGRES = """
     WITH e AS (

@@ -19,6 +19,7 @@ ONLY_HERE = {
     "route_plain": "one round trip for a whole batch; SQLite has no round trips",
     "settle_delivered": "as route_plain",
     "unrouted_first": "a look spares a transaction here",
+    "unrouted_done": "SQLite's events are committed in the order of their numbers, so its router has a place instead",
     "owner_lock": "on SQLite a file lock proves the keeper's life",
     "owner_unlock": "as owner_lock",
     "owner_back": "a broken connection may come back; a file lock does not break",
@@ -40,6 +41,11 @@ ONLY_SQLITE = {
     "event_rerouted": "one statement does both here",
     "node_advance": "goes with receipt_add here, to save a round trip",
     "delivery_lane": "here the end itself tells the lane",
+    "delivery_arrive": "here one call settles them, or each end says what it is",
+    "router_place": "several commit at once here, so that a number may be seen before a smaller one",
+    "router_advance": "as router_place",
+    "again_take": "as router_place",
+    "again_done": "as router_place",
 }
 USE = re.compile(r"\bsql\.([a-z_]+)")
 

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from holdfast.domain.delivery import Claim, Settlement, Transition, clip
-from holdfast.domain.errors import BadInput, Conflict
-from holdfast.domain.event import NewEvent
+from holdfast.domain.delivery import Claim, Settlement
 from holdfast.domain.ids import ENTROPY_BYTES, make_id
 from holdfast.domain.states import Reason, State
 from holdfast.ports import Chance, Clock
 from holdfast.store.base import BATCH_MAX, Claimed, ClaimRequest, Owner
-from holdfast.store.rows import detail_text, to_claim
+from holdfast.store.rows import to_claim
 from holdfast.store.sqlite.connection import Connection, Row
-from holdfast.store.sqlite.events import append
 from holdfast.store.sqlite.receipts import Leaf, write_link
-from holdfast.store.sqlite.sessions import change_session
+from holdfast.store.sqlite.settling import advance_lane, settle
 from holdfast.store.sqlite.statements import sql
 from holdfast.store.sqlite.writer import Writer
 
 QUEUES_MAX = 1000
-ATTEMPTS_KEPT = 50
 _NO_END = 1 << 62
 
 
@@ -50,22 +46,11 @@ class SqliteDeliveries:
         now_ms = self._clock.now_ms()
         effects = [
             [(event, event.id or make_id("evt", now_ms, self._chance.entropy(ENTROPY_BYTES))) for event in s.events]
+            if s.effects
+            else ()
             for s in settlements
         ]
-
-        def work(connection: Connection) -> set[int]:
-            lost: set[int] = set()
-            leaves: list[Leaf] = []
-            for settlement, events in zip(settlements, effects, strict=True):
-                applied = _settle_with_effects(connection, settlement, events, now_ms)
-                if applied is None:
-                    lost.add(settlement.claim.delivery.id)
-                else:
-                    leaves.append(_leaf(applied))
-            write_link(connection, owner.chain, now_ms, "engine", leaves)
-            return lost
-
-        lost = await self._writer.run(work)
+        lost = await self._writer.run(lambda connection: settle(connection, owner.chain, settlements, effects, now_ms))
         if any(effects):
             self._changed("events")
         return lost
@@ -154,16 +139,6 @@ def end_pending(
     write_link(connection, owner.chain, now_ms, actor, leaves)
 
 
-def advance_lane(connection: Connection, delivery: int, now_ms: int) -> None:
-    """After an end: the next in its lane becomes the head, if the lane may go on."""
-    lane = connection.rows(sql.delivery_lane, (delivery,))[0][0]
-    if lane is None:
-        return
-    open_count, paused = connection.rows(sql.lane_leave, (lane,))[0]
-    if open_count and not paused:
-        connection.run(sql.lane_next, (lane, now_ms))
-
-
 def _claim(connection: Connection, request: ClaimRequest, now_ms: int, boot_ms: int, token: int) -> Claimed:
     connection.run(sql.paused_unready)
     queues, next_due = _queues(connection, request, now_ms)
@@ -222,76 +197,3 @@ def _walk(connection: Connection, after: int) -> Iterator[Row]:
             yield from (row for row in page if row[0] <= last)
             more = len(page) == QUEUES_MAX and page[-1][0] < last
             at = page[-1][0] if page else last
-
-
-def _settle_with_effects(
-    connection: Connection, settlement: Settlement, events: Sequence[tuple[NewEvent, str]], now_ms: int
-) -> Settlement | None:
-    """Both or neither. Effects that can never be appended end their own delivery, and disturb no other."""
-    if not settlement.effects:
-        return settlement if _settle(connection, settlement, now_ms) else None
-    connection.run("SAVEPOINT effects")
-    try:
-        held = _settle(connection, settlement, now_ms)
-        if held:
-            append(connection, events, now_ms)
-            for change in settlement.changes:
-                change_session(connection, change, now_ms)
-        return settlement if held else None
-    except (BadInput, Conflict) as error:
-        connection.run("ROLLBACK TO effects")
-        told = clip(f"its effects cannot be appended: {error.message}")
-        after = Transition(State.DEAD, settlement.transition.attempts, Reason.REJECTED, error=told)
-        settlement = settlement._replace(transition=after, effects=(), outcome="dead")
-        return settlement if _settle(connection, settlement, now_ms) else None
-    finally:
-        connection.run("RELEASE effects")
-
-
-def _settle(connection: Connection, settlement: Settlement, now_ms: int) -> bool:
-    """Apply one transition if the lease is still ours."""
-    claim, after = settlement.claim, settlement.transition
-    id = claim.delivery.id
-    if after.state is State.PENDING and after.handed_until_ms is None:
-        if not connection.run(sql.ready_again, (after.due_at_ms, id, claim.token)):
-            return False
-        connection.run(sql.delivery_wait, (after.attempts, after.error, None, id))
-    else:
-        if not connection.run(sql.ready_end, (id, claim.token)):
-            return False
-        if after.state is State.PENDING:
-            connection.run(sql.delivery_wait, (after.attempts, after.error, after.handed_until_ms, id))
-        else:
-            connection.run(
-                sql.delivery_end,
-                (after.state, after.reason, after.attempts, now_ms, after.error, after.survivor, id),
-            )
-            advance_lane(connection, id, now_ms)
-    if after.state is not State.DELIVERED or settlement.detail is not None:
-        _record_attempt(connection, settlement, now_ms)
-    return True
-
-
-def _record_attempt(connection: Connection, settlement: Settlement, now_ms: int) -> None:
-    claim, after = settlement.claim, settlement.transition
-    connection.run(
-        sql.attempt_add,
-        (
-            claim.delivery.id, claim.delivery.generation, after.attempts, settlement.started_at_ms, now_ms,
-            settlement.outcome, after.error, detail_text(settlement.detail),
-        ),
-    )  # fmt: skip
-    if after.attempts > ATTEMPTS_KEPT:
-        connection.run(sql.attempt_trim, (claim.delivery.id, ATTEMPTS_KEPT))
-
-
-def _leaf(settlement: Settlement) -> Leaf:
-    claim, after = settlement.claim, settlement.transition
-    return (
-        claim.delivery.id,
-        claim.delivery.generation,
-        claim.event.id,
-        after.state,
-        after.reason,
-        after.attempts,
-    )

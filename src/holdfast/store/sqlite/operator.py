@@ -144,13 +144,13 @@ class SqliteOperator:
             ready, leased, next_due = connection.rows(sql.figures_ready)[0]
             lanes, _ = connection.rows(sql.figures_lanes)[0]
             behind = connection.rows(sql.figures_behind)[0][0]
-            events, unmatched, streams, unrouted = connection.rows(sql.figures_events)[0]
+            events, unmatched, streams = connection.rows(sql.figures_events)[0]
             oldest = connection.rows(sql.figures_oldest)
             return {
                 "events": events,
                 "unmatched": unmatched,
                 "streams": streams,
-                "unrouted": unrouted,
+                "unrouted": connection.rows(sql.unrouted_count)[0][0],
                 "pending": ready + behind,
                 "in_flight": leased,
                 "lanes": lanes,

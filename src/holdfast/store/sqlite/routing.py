@@ -10,7 +10,7 @@ from holdfast.domain.lane import LANE_MAX, thins_out
 from holdfast.ports import Clock
 from holdfast.store.base import Owner, Plan, Target
 from holdfast.store.sqlite.bursts import Joined, thin_out
-from holdfast.store.sqlite.connection import Connection
+from holdfast.store.sqlite.connection import Connection, Row
 from holdfast.store.sqlite.reader import Reader
 from holdfast.store.sqlite.statements import sql
 from holdfast.store.sqlite.writer import Writer
@@ -22,21 +22,24 @@ class SqliteRouting:
 
     @asynccontextmanager
     async def batch(self, limit: int) -> AsyncIterator[SqliteRoutingBatch]:
-        def look(connection: Connection) -> tuple[int, list[tuple[object, ...]]]:
-            return connection.rows(sql.contract_version)[0][0], connection.rows(sql.unrouted_take, (limit,))
+        def look(connection: Connection) -> tuple[int, int, list[Row]]:
+            place = connection.rows(sql.router_place)[0][0]
+            rows = connection.rows(sql.again_take, (limit,))
+            rows += connection.rows(sql.unrouted_take, (place, limit - len(rows)))
+            return connection.rows(sql.contract_version)[0][0], place, rows
 
-        version, rows = await self._reader.run(look)
-        events = [Event(*row[:11]) for row in rows]  # type: ignore[arg-type]
-        due_at_ms = {event.n: int(row[11]) for event, row in zip(events, rows, strict=True) if row[11]}  # type: ignore[call-overload]
-        yield SqliteRoutingBatch(self, int(version), events, due_at_ms)
+        version, place, rows = await self._reader.run(look)
+        events = [Event(*row[:11]) for row in rows]
+        due_at_ms = {event.n: int(row[11]) for event, row in zip(events, rows, strict=True) if row[11]}
+        yield SqliteRoutingBatch(self, int(version), place, events, due_at_ms)
 
     async def backlog(self) -> int:
         return int((await self._reader.run(lambda c: c.rows(sql.unrouted_count)))[0][0])
 
-    async def commit(self, owner: Owner | None, version: int, plans: Sequence[Plan]) -> bool:
+    async def commit(self, owner: Owner | None, version: int, place: int, plans: Sequence[Plan]) -> bool:
         now_ms = self._clock.now_ms()
         done = await self._writer.run(
-            lambda connection: route(connection, owner, version, plans, now_ms), durable=False
+            lambda connection: route(connection, owner, version, place, plans, now_ms), durable=False
         )
         if done and any(plan.targets for plan in plans):
             self._changed("deliveries")
@@ -45,29 +48,40 @@ class SqliteRouting:
 
 class SqliteRoutingBatch:
     def __init__(
-        self, routing: SqliteRouting, version: int, events: Sequence[Event], due_at_ms: Mapping[int, int]
+        self, routing: SqliteRouting, version: int, place: int, events: Sequence[Event], due_at_ms: Mapping[int, int]
     ) -> None:
-        self._routing, self.version, self.events, self.due_at_ms = routing, version, events, due_at_ms
+        self._routing, self._place = routing, place
+        self.version, self.events, self.due_at_ms = version, events, due_at_ms
 
     async def commit(self, plans: Sequence[Plan], owner: Owner | None = None) -> bool:
-        return await self._routing.commit(owner, self.version, plans)
+        if [plan.n for plan in plans] != [event.n for event in self.events[: len(plans)]]:
+            raise ValueError(
+                "a batch is routed from its beginning, in its order: the place must not pass over an event"
+            )
+        return await self._routing.commit(owner, self.version, self._place, plans)
 
 
-def route(connection: Connection, owner: Owner | None, version: int, plans: Sequence[Plan], now_ms: int) -> bool:
-    """Deliveries in, unrouted rows out: both or neither."""
+def route(
+    connection: Connection, owner: Owner | None, version: int, place: int, plans: Sequence[Plan], now_ms: int
+) -> bool:
+    """Deliveries in, the router's place forward: both or neither. `place` is where it was when the batch was taken."""
     if connection.rows(sql.contract_version)[0][0] != version:
+        return False
+    last = plans[-1].n if plans else place
+    if last > place and not connection.run(sql.router_advance, (place, last)):
         return False
     next_id = connection.rows(sql.delivery_last)[0][0] + 1
     deliveries: list[tuple[object, ...]] = []
     ready: list[tuple[int, int, int]] = []
     bursts: list[Joined] = []
     for plan in plans:
-        if not connection.run(sql.unrouted_done, (plan.n,)):
+        again = plan.n <= place
+        if again and not connection.run(sql.again_done, (plan.n,)):
             continue
         known: set[int] = set()
         for target in plan.targets:
             queue = target.queue if target.queue is not None else _direct_queue(connection, target, now_ms)
-            if queue in known or connection.rows(sql.delivery_known, (plan.n, queue)):
+            if queue in known or (again and connection.rows(sql.delivery_known, (plan.n, queue))):
                 continue
             known.add(queue)
             lane = pos = None

@@ -39,6 +39,12 @@ NEVER = {
     "an event that is both unmatched and on its way": """
         SELECT event FROM holdfast_unmatched
         WHERE event IN (SELECT event FROM holdfast_unrouted UNION ALL SELECT event FROM holdfast_deliveries)""",
+    "a router without its one place, or with a place that no event has reached": """
+        SELECT count(*) FROM holdfast_router HAVING count(*) <> 1 OR max(place) >
+          coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'holdfast_events'), 0)""",
+    "an event beyond the router's place that was routed": """
+        SELECT event FROM (SELECT event FROM holdfast_again UNION ALL SELECT event FROM holdfast_deliveries)
+        WHERE event > (SELECT place FROM holdfast_router)""",
     "a stream whose head is behind its events": """
         SELECT s.id FROM holdfast_streams s
         WHERE s.head < (SELECT max(seq) FROM holdfast_events e WHERE e.stream = s.id)""",

@@ -15,6 +15,7 @@ from typing import Any
 
 import holdfast.store.sqlite.deliveries as deliveries_module
 import holdfast.store.sqlite.migrate as migrate_module
+import holdfast.store.sqlite.settling as settling_module
 from holdfast.daemon.loop import Duty
 from holdfast.domain.delivery import Dead, Retry
 from holdfast.domain.states import Reason
@@ -77,7 +78,7 @@ def recorded_seeds() -> dict[str, list[int]]:
 
 
 def _links(link: Callable[..., None]) -> tuple[tuple[ModuleType, str, Any], ...]:
-    return ((deliveries_module, "write_link", link),)
+    return ((deliveries_module, "write_link", link), (settling_module, "write_link", link))
 
 
 def _refused(outcome: object) -> bool:
@@ -103,7 +104,7 @@ MUTANTS: dict[str, Mutant] = {
         Mutant("every-4xx-is-final", "S7: who asks for patience with 429 is taken to refuse",
                deliverer=wrong_work.Stingy),
         Mutant("settle-ignores-token", "S8: whoever lost its lease still settles",
-               {**without("ready_end", wrong_books.UNFENCED), **without("ready_again", wrong_books.UNFENCED)}),
+               {**without("ready_end", wrong_books.UNFENCED_END), **without("ready_again", wrong_books.UNFENCED)}),
         Mutant("lane-by-wall-clock", "S9: order by the time of creation", without("lane_next", wrong_books.OLDEST)),
         Mutant("rejected-counts-as-delivered", "S10: what can never succeed is marked delivered",
                deliverer=lambda d: wrong_work.Mistaken(d, _refused)),

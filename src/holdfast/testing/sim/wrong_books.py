@@ -56,6 +56,7 @@ def without(name: str, *parts: tuple[str, str]) -> dict[str, str]:
 
 
 UNFENCED = ("AND token = ?", "AND ? IS NOT NULL")
+UNFENCED_END = ("token = ?1", "?1 IS NOT NULL")
 UNCOUNTED = ("starts = starts + 1", "starts = starts")
 OLDEST = (
     "pos = (SELECT min(pos) FROM holdfast_deliveries WHERE lane = ?1 AND state = 'pending')",

@@ -16,7 +16,6 @@ from holdfast.routing.registry import Registry
 from holdfast.routing.router import Router
 from holdfast.store.base import Owner
 from holdfast.store.sqlite.connection import Connection
-from holdfast.store.sqlite.statements import sql
 from holdfast.store.sqlite.store import SqliteStore
 
 TermsOf = Callable[[str | None, str], Terms]
@@ -67,6 +66,9 @@ class Mistaken:
         await self._inner.close()
 
 
+_PASS = "UPDATE holdfast_router SET place = max(place, ?)"
+
+
 class Forgetful:
     """A router that takes a change of contracts for a reason to begin with the next event."""
 
@@ -78,8 +80,7 @@ class Forgetful:
     async def tick(self) -> float | None:
         async with self._store.routing.batch(1) as batch:
             if batch.events and batch.version != self._registry.version:
-                params = (batch.events[0].n,)
-                await self._store._writer.run(lambda connection: connection.run(sql.unrouted_done, params))
+                await self._store._writer.run(partial(_run, _PASS, (batch.events[0].n,)))
         return await self._inner.tick()
 
 

@@ -58,7 +58,8 @@ WHERE token IS NOT NULL AND (
   OR owner IN (SELECT id FROM holdfast_owners WHERE ended_at IS NOT NULL OR boot_id <> ?2));
 
 -- name: ready_end
-DELETE FROM holdfast_ready WHERE delivery = ? AND token = ?;
+-- The fence: only rows that carry our token.
+DELETE FROM holdfast_ready WHERE token = ?1 AND delivery IN (SELECT value FROM json_each(?2)) RETURNING delivery;
 
 -- name: ready_again
 UPDATE holdfast_ready SET owner = NULL, token = NULL, lease_until = NULL, starts = 0, due_at = ?
@@ -69,6 +70,12 @@ UPDATE holdfast_deliveries
 SET state = ?1, reason = ?2, attempts = ?3, settled_at = ?4, survivor = ?6, handed_until = NULL,
     last_error = CASE WHEN ?1 = 'dropped' THEN coalesce(?5, last_error) ELSE ?5 END
 WHERE id = ?7;
+
+-- name: delivery_arrive
+UPDATE holdfast_deliveries
+SET state = 'delivered', reason = NULL, attempts = ?1, settled_at = ?2, survivor = NULL, handed_until = NULL,
+    last_error = NULL
+WHERE id IN (SELECT value FROM json_each(?3)) RETURNING lane;
 
 -- name: delivery_wait
 UPDATE holdfast_deliveries SET attempts = ?, last_error = ?, handed_until = ? WHERE id = ?;

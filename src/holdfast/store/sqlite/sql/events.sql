@@ -41,7 +41,7 @@ SELECT id, head, created_at, closed_at FROM holdfast_streams WHERE id = ?;
 SELECT id, head, created_at, closed_at FROM holdfast_streams WHERE id > ? ORDER BY id LIMIT ?;
 
 -- name: event_reroute
-INSERT INTO holdfast_unrouted (event)
+INSERT INTO holdfast_again (event)
 SELECT u.event FROM holdfast_unmatched u JOIN holdfast_events e ON e.n = u.event WHERE e.id = ?
 ON CONFLICT DO NOTHING;
 

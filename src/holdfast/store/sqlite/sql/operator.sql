@@ -72,7 +72,7 @@ SELECT count(*) FROM holdfast_deliveries WHERE state = 'dead';
 
 -- name: figures_events
 SELECT (SELECT coalesce(max(n), 0) FROM holdfast_events), (SELECT count(*) FROM holdfast_unmatched),
-       (SELECT count(*) FROM holdfast_streams), (SELECT count(*) FROM holdfast_unrouted);
+       (SELECT count(*) FROM holdfast_streams);
 
 -- name: figures_oldest
 SELECT min(d.created_at) FROM (SELECT delivery FROM holdfast_ready ORDER BY delivery LIMIT 1) r

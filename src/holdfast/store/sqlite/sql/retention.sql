@@ -19,7 +19,8 @@ SELECT (SELECT coalesce(min(id), 0) FROM holdfast_deliveries), (SELECT coalesce(
 -- Never an event that waits for the router, still has a delivery, or that a live reader has not passed.
 SELECT e.n FROM holdfast_events e
 WHERE e.n > ?1 AND e.n <= ?1 + ?2 AND e.accepted_at < ?3
-  AND NOT EXISTS (SELECT 1 FROM holdfast_unrouted u WHERE u.event = e.n)
+  AND e.n <= (SELECT place FROM holdfast_router)
+  AND NOT EXISTS (SELECT 1 FROM holdfast_again a WHERE a.event = e.n)
   AND NOT EXISTS (SELECT 1 FROM holdfast_deliveries d WHERE d.event = e.n)
   AND NOT EXISTS (SELECT 1 FROM holdfast_cursors c WHERE c.stream = coalesce(e.stream, e.id) AND c.position < e.seq
                   AND (c.expires_at IS NULL OR c.expires_at > ?4))
