@@ -173,7 +173,8 @@ async def test_s08_a_stale_retry_changes_nothing(bench: Bench) -> None:
 async def test_s08_a_settle_by_id_alone_lets_a_stale_worker_overwrite(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put_in(monkeypatch, ready_end="DELETE FROM holdfast_ready WHERE delivery = ?1 AND ?2 IS NOT NULL")
+    unfenced = "DELETE FROM holdfast_ready WHERE ?1 IS NOT NULL AND delivery IN (SELECT value FROM json_each(?2))"
+    put_in(monkeypatch, ready_end=unfenced)
     faults = await overwritten_by_a_stale_worker(bench)
     assert "the stale worker's settle was taken" in faults
     assert "it was delivered, and the store says dead" in faults

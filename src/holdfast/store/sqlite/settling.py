@@ -1,7 +1,8 @@
 """Settling on SQLite: a batch of ends in one transaction.
 
-Most of them arrived and have nothing to tell: those are ended together, by two statements however many there are.
-Whatever ended in another way is looked at one by one.
+Most of them arrived and leave nothing behind: those are ended together, by a few statements however many there are.
+Between two steps of a statement the interpreter may be given to another thread: fewer steps are fewer waits to get it
+back. Whatever ended in another way, or is no longer ours, is looked at one by one.
 """
 
 from __future__ import annotations
@@ -37,14 +38,9 @@ def settle(
     leaves: list[Leaf] = []
     for settlement, events in zip(settlements, effects, strict=True):
         lease = settlement.claim.token, settlement.claim.delivery.id
-        applied: Settlement | None
-        if not _is_plain(settlement):
+        applied: Settlement | None = settlement
+        if lease not in arrived or not _is_plain(settlement):
             applied = _settle_with_effects(connection, settlement, events, now_ms)
-        elif lease in arrived:
-            arrived.remove(lease)
-            applied = settlement
-        else:
-            applied = None
         if applied is None:
             lost.add(settlement.claim.delivery.id)
         else:
@@ -54,28 +50,44 @@ def settle(
 
 
 def _is_plain(settlement: Settlement) -> bool:
-    """Whether it arrived, and has nothing to tell and nothing to leave behind."""
-    return settlement.transition.state is State.DELIVERED and settlement.detail is None and not settlement.effects
+    """Whether it arrived, and leaves nothing behind."""
+    return settlement.transition.state is State.DELIVERED and not settlement.effects
 
 
 def _arrive(connection: Connection, settlements: Iterable[Settlement], now_ms: int) -> set[Lease]:
-    """End those whose lease is still ours: all of one token, then all with as many attempts, at once. Their leases."""
-    attempts: dict[Lease, int] = {}
-    by_token: defaultdict[int, list[int]] = defaultdict(list)
-    for claim, after, *_ in settlements:
-        attempts[claim.token, claim.delivery.id] = after.attempts
-        by_token[claim.token].append(claim.delivery.id)
-    held: set[Lease] = set()
+    """End together what is still ours: all of one token, then all with as many attempts. Their leases."""
+    by_token: defaultdict[int, list[Settlement]] = defaultdict(list)
+    for one in settlements:
+        by_token[one.claim.token].append(one)
     by_attempts: defaultdict[int, list[int]] = defaultdict(list)
-    for token, ids in by_token.items():
-        for (id,) in connection.rows(sql.ready_end, (token, json.dumps(ids))):
-            held.add((token, id))
-            by_attempts[attempts[token, id]].append(id)
-    for made, ids in by_attempts.items():
-        for (lane,) in connection.rows(sql.delivery_arrive, (made, now_ms, json.dumps(ids))):
-            if lane is not None:
-                leave_lane(connection, lane, now_ms)
-    return held
+    told: list[Settlement] = []
+    arrived: set[Lease] = set()
+    for token, those in by_token.items():
+        if not _end_all(connection, token, [one.claim.delivery.id for one in those]):
+            continue
+        for one in those:
+            by_attempts[one.transition.attempts].append(one.claim.delivery.id)
+            arrived.add((token, one.claim.delivery.id))
+        told += [one for one in those if one.detail is not None]
+    for attempts, ids in by_attempts.items():
+        named = json.dumps(ids)
+        connection.run(sql.delivery_arrive, (attempts, now_ms, named))
+        for lane in json.loads(connection.rows(sql.delivery_lanes, (named,))[0][0]):
+            leave_lane(connection, lane, now_ms)
+    _record_attempts(connection, told, now_ms)
+    return arrived
+
+
+def _end_all(connection: Connection, token: int, ids: Sequence[int]) -> bool:
+    """Whether each of them was held under this token; if one was not, nothing is done."""
+    if len(ids) == 1:
+        return connection.run(sql.ready_end, (token, json.dumps(ids))) == 1
+    connection.run("SAVEPOINT arriving")
+    whole = connection.run(sql.ready_end, (token, json.dumps(ids))) == len(ids)
+    if not whole:
+        connection.run("ROLLBACK TO arriving")
+    connection.run("RELEASE arriving")
+    return whole
 
 
 def advance_lane(connection: Connection, delivery: int, now_ms: int) -> None:
@@ -125,7 +137,7 @@ def _settle(connection: Connection, settlement: Settlement, now_ms: int) -> bool
             return False
         connection.run(sql.delivery_wait, (after.attempts, after.error, None, id))
     else:
-        if not connection.rows(sql.ready_end, (claim.token, json.dumps([id]))):
+        if not connection.run(sql.ready_end, (claim.token, json.dumps([id]))):
             return False
         if after.state is State.PENDING:
             connection.run(sql.delivery_wait, (after.attempts, after.error, after.handed_until_ms, id))
@@ -136,21 +148,24 @@ def _settle(connection: Connection, settlement: Settlement, now_ms: int) -> bool
             )
             advance_lane(connection, id, now_ms)
     if after.state is not State.DELIVERED or settlement.detail is not None:
-        _record_attempt(connection, settlement, now_ms)
+        _record_attempts(connection, [settlement], now_ms)
     return True
 
 
-def _record_attempt(connection: Connection, settlement: Settlement, now_ms: int) -> None:
-    claim, after = settlement.claim, settlement.transition
-    connection.run(
-        sql.attempt_add,
+def _record_attempts(connection: Connection, settlements: Sequence[Settlement], now_ms: int) -> None:
+    if not settlements:
+        return
+    rows = [
         (
-            claim.delivery.id, claim.delivery.generation, after.attempts, settlement.started_at_ms, now_ms,
-            settlement.outcome, after.error, detail_text(settlement.detail),
-        ),
-    )  # fmt: skip
-    if after.attempts > ATTEMPTS_KEPT:
-        connection.run(sql.attempt_trim, (claim.delivery.id, ATTEMPTS_KEPT))
+            claim.delivery.id, claim.delivery.generation, after.attempts, started_at_ms, now_ms, outcome, after.error,
+            detail_text(detail),
+        )
+        for claim, after, _, detail, started_at_ms, outcome in settlements
+    ]  # fmt: skip
+    connection.run(sql.attempt_add, (json.dumps(rows),))
+    for claim, after, *_ in settlements:
+        if after.attempts > ATTEMPTS_KEPT:
+            connection.run(sql.attempt_trim, (claim.delivery.id, ATTEMPTS_KEPT))
 
 
 def _leaf(settlement: Settlement) -> Leaf:

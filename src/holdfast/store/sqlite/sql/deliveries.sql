@@ -59,7 +59,7 @@ WHERE token IS NOT NULL AND (
 
 -- name: ready_end
 -- The fence: only rows that carry our token.
-DELETE FROM holdfast_ready WHERE token = ?1 AND delivery IN (SELECT value FROM json_each(?2)) RETURNING delivery;
+DELETE FROM holdfast_ready WHERE token = ?1 AND delivery IN (SELECT value FROM json_each(?2));
 
 -- name: ready_again
 UPDATE holdfast_ready SET owner = NULL, token = NULL, lease_until = NULL, starts = 0, due_at = ?
@@ -75,7 +75,11 @@ WHERE id = ?7;
 UPDATE holdfast_deliveries
 SET state = 'delivered', reason = NULL, attempts = ?1, settled_at = ?2, survivor = NULL, handed_until = NULL,
     last_error = NULL
-WHERE id IN (SELECT value FROM json_each(?3)) RETURNING lane;
+WHERE id IN (SELECT value FROM json_each(?3));
+
+-- name: delivery_lanes
+SELECT json_group_array(lane) FROM holdfast_deliveries
+WHERE id IN (SELECT value FROM json_each(?)) AND lane IS NOT NULL;
 
 -- name: delivery_wait
 UPDATE holdfast_deliveries SET attempts = ?, last_error = ?, handed_until = ? WHERE id = ?;
@@ -100,8 +104,11 @@ SELECT id, queue, ?1 FROM holdfast_deliveries d WHERE handed_until IS NOT NULL A
 ORDER BY handed_until LIMIT ?2;
 
 -- name: attempt_add
+-- Each an array, in the order of the columns.
 INSERT INTO holdfast_attempts (delivery, generation, attempt, started_at, ended_at, outcome, error, detail)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'), json_extract(value, '$[3]'),
+       json_extract(value, '$[4]'), json_extract(value, '$[5]'), json_extract(value, '$[6]'), json_extract(value, '$[7]')
+FROM json_each(?);
 
 -- name: attempt_trim
 DELETE FROM holdfast_attempts WHERE delivery = ?1 AND id NOT IN (
