@@ -118,6 +118,7 @@ def outward() -> list[Goal]:
     return [
         Goal("P4", "webhooks out: signed, 1 KB, 64 at a time, to the bare client", 0.6, "×", True,
              ratio("webhooks.holdfast", "webhooks.bare client")),
+        Goal("P4 rate", "webhooks out: the same", 3_000, "/s", True, median("webhooks.holdfast")),
         Goal("hanging", "webhooks out: p99 of 99 receivers while one hangs, to when none does", 1.5, "×", False,
              ratio(f"{others}one hangs", f"{others}all well")),
         Goal("inbound", "webhooks in: signed, 1 KB, durable, to the same server without storing", 0.5, "×", True,

@@ -26,7 +26,7 @@ class Sizes:
     crowds: int = 3
     hooks: int = 300
     noise: int = 5000
-    webhooks: int = 3000
+    webhooks: int = 10_000
     hanging: int = 20
     inbound: int = 2000
     contracts: tuple[int, ...] = (1_000, 10_000, 100_000)
