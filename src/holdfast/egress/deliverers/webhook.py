@@ -186,11 +186,9 @@ class WebhookDeliverer:
             exchange.fault = self._describe(error, exchange)
         outcome = exchange.outcome(self._clock.now_ms(), self._clock.boot_ms())
         contract = claim.delivery.contract_id
-        if exchange.status == 410 and contract is not None and self._gone is not None:
+        if isinstance(outcome, Dead) and exchange.status == 410 and contract is not None and self._gone is not None:
             await self._gone(contract)
-            return Retry(
-                "410 Gone: the contract is disabled and its deliveries wait", detail={"status": 410, "gone": True}
-            )
+            return Retry("410 Gone: the contract is disabled and its deliveries wait", detail=outcome.detail)
         return outcome
 
     async def close(self) -> None:
