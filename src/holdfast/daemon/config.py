@@ -76,18 +76,35 @@ def default_text() -> str:
 
 def load_config(path: Path | None) -> Config:
     """The defaults, and over them the user's file if there is one."""
-    settings = _read(default_text(), "the defaults")
+    settings = _expanded(_read(default_text(), "the defaults"), "the defaults")
     if path is not None and path.exists():
-        try:
-            with path.open("rb") as file:
-                raw = file.read(FILE_BYTES_MAX + 1)
-            text = raw.decode("utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            raise BadConfig(f"{path} cannot be read: {error}") from None
-        if len(raw) > FILE_BYTES_MAX:
-            raise BadConfig(f"{path} is larger than {FILE_BYTES_MAX:,} bytes; it holds settings, nothing else")
-        _override(settings, _read(text, str(path)), str(path), "")
+        _override(settings, _expanded(_read(_text(path), str(path)), str(path)), str(path), "")
     return _build(settings)
+
+
+def load_store(path: Path) -> str:
+    """The setting `store` alone, for commands that need no other: the daemon's secrets need not be in their shell."""
+    given = _read(_text(path), str(path)) if path.exists() else {}
+    wanted = {name: value for name, value in given.items() if name == "store"}
+    settings: dict[str, Any] = {"store": ""}
+    _override(settings, _expanded(wanted, str(path)), str(path), "")
+    return str(settings["store"])
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            raw = file.read(FILE_BYTES_MAX + 1)
+        text = raw.decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadConfig(f"{path} cannot be read: {error}") from None
+    if len(raw) > FILE_BYTES_MAX:
+        raise BadConfig(f"{path} is larger than {FILE_BYTES_MAX:,} bytes; it holds settings, nothing else")
+    return text
+
+
+def _expanded(value: dict[str, Any], where: str) -> dict[str, Any]:
+    return {key: _expand(item, where, str(key)) for key, item in value.items()}
 
 
 def _read(text: str, where: str) -> dict[str, Any]:
@@ -102,7 +119,7 @@ def _read(text: str, where: str) -> dict[str, Any]:
         return {}
     if not isinstance(value, dict):
         raise BadConfig(f"{where} must be a mapping of settings, not {_show(value)}")
-    return {key: _expand(item, where, str(key)) for key, item in value.items()}
+    return value
 
 
 class _Strict(yaml.SafeLoader):

@@ -202,7 +202,7 @@ class House:
 
     async def _sending(self, contract_id: str) -> Sending:
         """How a contract's requests look, as of the version in force."""
-        private = await self._registry.private(contract_id)
+        private = await self._registry.private(contract_id, self._clock.now_ms())
         contract = self._registry.contract(contract_id)
         known = self._sendings.get(contract_id)
         if known is None or known[0] is not private or known[1] is not contract:

@@ -98,10 +98,10 @@ class Registry:
         """Look anew at the next use: an old secret's time may be over, which changes no version."""
         self._private = {}
 
-    async def private(self, contract_id: str) -> Private:
-        """A contract's signing secrets and headers as of the version in force."""
+    async def private(self, contract_id: str, now_ms: int = 0) -> Private:
+        """A contract's signing secrets and headers as of the version in force, none of them past its time."""
         known = self._private.get(contract_id)
-        if known is None:
+        if known is None or (known.until_ms is not None and known.until_ms <= now_ms):
             known = self._private[contract_id] = await self._contracts.private(contract_id)
         return known
 
