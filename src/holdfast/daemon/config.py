@@ -15,7 +15,8 @@ import yaml
 
 from holdfast.daemon.inbound_config import parse_inbound
 from holdfast.daemon.subscriptions import read_subscriptions
-from holdfast.domain.errors import BadConfig
+from holdfast.domain.contract import parse_rate
+from holdfast.domain.errors import BadConfig, BadInput
 from holdfast.domain.event import show
 from holdfast.domain.hook import EVENT_TYPES
 from holdfast.domain.retry import POLICIES, Policy
@@ -28,6 +29,7 @@ FREE_SECTIONS = ("policies", "hooks.inbound")
 TRANSCRIPTS = ("heard", "beginning", "now", "off")
 FILE_BYTES_MAX = 1024 * 1024
 NUMBER_MAX = 1e15
+PER_HOST_MAX = 10_000
 ZEROES = ("disk.low_water_bytes", "disk.ballast_bytes")
 FRACTIONS = ("_days", "_minutes", "_seconds")
 
@@ -50,6 +52,8 @@ class Config:
     inbound: tuple[InboundSource, ...] = ()
     subscriptions: tuple[Any, ...] = ()
     disable_after_ms: int = 0
+    interval_us: int = 0
+    concurrency_per_host: int = 64
     session_events: tuple[str, ...] = EVENT_TYPES
     transcripts: str = "heard"
 
@@ -250,11 +254,26 @@ def _build(settings: Mapping[str, Any]) -> Config:
         subscriptions=tuple(subscriptions),
         inbound=parse_inbound(settings["hooks"]["inbound"], int(server["body_max_bytes"])),
         disable_after_ms=round(settings["egress"]["disable_after_days"] * _DAY_MS),
+        interval_us=_interval_us(settings["egress"]["rate"]),
+        concurrency_per_host=_per_host(settings["egress"]["concurrency"]),
         low_water_bytes=disk["low_water_bytes"],
         ballast_bytes=disk["ballast_bytes"],
         session_events=tuple(settings["sessions"]["events"]),
         transcripts=settings["sessions"]["transcripts"],
     )
+
+
+def _interval_us(rate: str) -> int:
+    try:
+        return parse_rate(rate) if rate else 0
+    except BadInput as error:
+        raise BadConfig(f"egress.rate: {error.message}") from None
+
+
+def _per_host(value: int) -> int:
+    if value > PER_HOST_MAX:
+        raise BadConfig(f"egress.concurrency must be a whole number from 1 to {PER_HOST_MAX:,}, not {value}")
+    return value
 
 
 def _policy(name: object, value: object) -> Policy:

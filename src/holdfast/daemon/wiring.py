@@ -75,7 +75,7 @@ class House:
             self.handlers.add(name, function)
         for source in config.inbound:
             self._serve_inbound(source, normalizers or {})
-        self._registry = registry = Registry(store.contracts, config.policies)
+        self._registry = registry = Registry(store.contracts, config.policies, config.interval_us)
         self._news = Newsroom(store, registry, self._clock, config.disable_after_ms)
         self._webhooks = WebhookDeliverer(
             self.guard,
@@ -84,6 +84,7 @@ class House:
             user_agent=f"holdfast/{__version__}",
             trusted=registry.is_trusted,
             gone=self._news.gone,
+            concurrency_per_host=config.concurrency_per_host,
             patience=lambda contract_id: max(registry.terms_of(contract_id, "https").timeout_s - SETTLE_S, 0.1),
         )
         self._sendings: dict[str, tuple[Private, Contract | None, Sending]] = {}
