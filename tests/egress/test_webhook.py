@@ -236,6 +236,15 @@ async def test_gone_ends_the_delivery_and_says_so():
     assert outcome.detail["gone"] is True
 
 
+async def test_a_body_that_would_be_too_large_is_not_sent_and_not_tried_again():
+    sending = {"format": "template", "template": "{payload}" * 30}
+    async with Sink() as sink, deliverer(sending=sending) as one:
+        outcome = await one.deliver(claim(sink.url, json.dumps("x" * 100_000)))
+        assert isinstance(outcome, Dead)
+        assert "the template makes a body of more than" in outcome.error
+        assert sink.received == []
+
+
 async def test_an_answer_that_disables_a_contract_stands_in_the_history_like_any_other():
     disabled = []
 

@@ -11,7 +11,7 @@ from holdfast.daemon.builtins import BUILTINS
 from holdfast.daemon.config import Config
 from holdfast.daemon.loop import Loop
 from holdfast.daemon.subscriptions import adopt
-from holdfast.domain.contract import Contract
+from holdfast.domain.contract import DEFAULT_TIMEOUT_S, Contract, Terms
 from holdfast.domain.delivery import Outcome
 from holdfast.domain.errors import BadConfig
 from holdfast.domain.event import Event
@@ -41,7 +41,7 @@ from holdfast.routing.registry import Refreshing, Registry
 from holdfast.routing.router import Router
 from holdfast.store.base import Owner, Private, Store
 
-SETTLE_S = 1.0  # the deliverer gives up a little before the engine would, so that the reason is its own
+SETTLE_S = 1.0  # the engine gives up a little after the deliverer would, so that the reason is the deliverer's own
 SENDINGS_MAX = 10_000
 
 
@@ -85,7 +85,8 @@ class House:
             trusted=registry.is_trusted,
             gone=self._news.gone,
             concurrency_per_host=config.concurrency_per_host,
-            patience=lambda contract_id: max(registry.terms_of(contract_id, "https").timeout_s - SETTLE_S, 0.1),
+            patience=lambda contract_id: registry.terms_of(contract_id, "https").timeout_s,
+            total_s=DEFAULT_TIMEOUT_S["https"],
         )
         self._sendings: dict[str, tuple[Private, Contract | None, Sending]] = {}
         self._spool: SpoolImport | None = None
@@ -142,14 +143,14 @@ class House:
 
     def _add_engine(self, owner: Owner) -> None:
         """The engine, and the gatekeeper that says which addresses it may try."""
-        store, config, clock, loop, registry = self.store, self.config, self._clock, self.loop, self._registry
+        store, config, clock, loop = self.store, self.config, self._clock, self.loop
         deliverers: dict[str, Deliverer] = {"handler": self.handlers, "https": self._webhooks}
         gatekeeper = Gatekeeper(store.gates, clock, config.capacity, self._news.breaker, self._webhooks.start)
         self.engine = Engine(
             store.deliveries,
             owner,
             deliverers,
-            registry.terms_of,
+            self._terms_of,
             clock,
             self._chance,
             capacity=config.capacity,
@@ -200,6 +201,11 @@ class House:
         if self._follower is not None:
             self._follower.nudge(event.stream.removeprefix(STREAM_PREFIX))
         return outcome
+
+    def _terms_of(self, contract_id: str | None, kind: str) -> Terms:
+        """A contract's terms as the engine keeps to them: a receiver's time is its deliverer's to count."""
+        terms = self._registry.terms_of(contract_id, kind)
+        return terms._replace(timeout_s=terms.timeout_s + SETTLE_S) if kind == "https" else terms
 
     async def _sending(self, contract_id: str) -> Sending:
         """How a contract's requests look, as of the version in force."""

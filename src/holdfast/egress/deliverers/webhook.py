@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from weakref import WeakValueDictionary
 
 from holdfast.domain.delivery import Claim, Dead, Delivered, Outcome, Retry, clip
-from holdfast.domain.errors import HoldfastError, TargetRefused
+from holdfast.domain.errors import HoldfastError, TargetRefused, TooLarge
 from holdfast.domain.retry import RETRY_AFTER_MAX_S
 from holdfast.domain.signature import sign
 from holdfast.domain.states import Reason
@@ -178,7 +178,7 @@ class WebhookDeliverer:
         exchange = Exchange(claim.delivery.address, self._clock.boot_ms())
         try:
             await self._attempt(claim, exchange)
-        except TargetRefused as refused:
+        except (TargetRefused, TooLarge) as refused:
             exchange.refusal = refused.message
         except HoldfastError as error:
             exchange.fault = error.message
