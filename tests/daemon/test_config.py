@@ -31,6 +31,12 @@ def test_a_file_overrides_what_it_mentions(tmp_path: Path) -> None:
     assert (config.host, config.port, config.egress_allow) == ("127.0.0.1", 5000, ("127.0.0.0/8",))
 
 
+def test_the_pace_of_what_goes_out_can_be_set(tmp_path: Path) -> None:
+    config = load_config(write(tmp_path, "egress: {rate: 10/s, concurrency: 8}"))
+    assert (config.interval_us, config.concurrency_per_host) == (100_000, 8)
+    assert (load_config(None).interval_us, load_config(None).concurrency_per_host) == (0, 64)
+
+
 def test_a_policy_can_be_added(tmp_path: Path) -> None:
     config = load_config(write(tmp_path, "policies:\n  hourly: {schedule: [60, 3600], attempts: 5}"))
     assert config.policies["hourly"].schedule_s == (60.0, 3600.0)
@@ -45,6 +51,10 @@ def test_a_policy_can_be_added(tmp_path: Path) -> None:
         ("server: {port: abc}", "server.port must be a number"),
         ("server: {port: 70000}", "between 1 and 65535"),
         ("egress: {allow: 127.0.0.0/8}", "egress.allow must be a list"),
+        ("egress: {rate: fast}", "egress.rate: rate must be a number of requests per s, m or h"),
+        ("egress: {rate: 10}", "egress.rate must be text"),
+        ("egress: {concurrency: 0}", "egress.concurrency must be a positive number"),
+        ("egress: {concurrency: 1000000}", "egress.concurrency must be a whole number from 1 to 10,000"),
         ("store: ${NOT_SET_ANYWHERE}", "NOT_SET_ANYWHERE is not set"),
         ("a: [", "not YAML"),
         ("- a", "must be a mapping"),

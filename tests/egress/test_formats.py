@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.domain.contract import FORMATS
+from holdfast.domain.errors import TooLarge
 from holdfast.domain.event import Event
 from holdfast.egress.formats import DISCORD_MAX, SLACK_MAX, TELEGRAM_MAX, render, summary
 
@@ -106,3 +107,17 @@ def test_every_format_takes_every_payload(format: str, payload: Any) -> None:
     one = event(payload, stream=None)
     assert render(format, template, one, URL) == render(format, template, one, URL)
     assert "\x1b" not in summary(one)
+
+
+def test_a_source_of_any_name_is_a_uri_reference_in_a_cloud_event() -> None:
+    for source, said in (("my app", "my%20app"), ("é|ü", "%C3%A9%7C%C3%BC"), ("https://a.example/x?y=1", None)):
+        one = Event(1, "evt_1", None, 1, source, "a.b", "2026-01-31T12:00:00Z", 0, "{}", "null")
+        assert json.loads(render("cloudevents", None, one, URL).data)["source"] == (said or source)
+
+
+def test_a_template_is_sent_whole_or_not_at_all() -> None:
+    most = event("x" * 1_000_000)
+    for template in ('{"all": {payload}}', "all: {payload}"):
+        assert len(render("template", template, most, URL).data) > 1_000_000
+        with pytest.raises(TooLarge, match="the template makes a body of more than"):
+            render("template", template.replace("{payload}", "[{payload}, {payload}, {payload}]"), most, URL)

@@ -194,6 +194,26 @@ async def test_after_days_of_failure_the_contract_is_disabled_and_what_waits_is_
     assert {"holdfast.breaker.opened", "holdfast.contract.disabled"} <= types
 
 
+async def test_a_token_in_a_url_is_in_no_news_and_no_log(bench: Gated, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    token = "bot123456789:AAcanary-of-a-chat"
+    url = f"https://chat.example/hooks/{token}/send?key=canary"
+    room = Newsroom(bench.store, bench.registry, bench.clock)
+    bench.gatekeeper._tell = room.breaker
+    bench.engine = bench.new_engine(obituary=room.obituary)
+    bench.down = {url}
+    await bench.contract("chat", url, attempts=FAILURES_MAX + 1, pattern="t.*")
+    await bench.contract("news", GOOD, pattern="holdfast.*")
+    await bench.stream(1)
+    for _ in range(8):
+        await bench.turn(60)
+    news = [event for event in (await bench.store.events.find(_all(), None, 100)).items if event.source == "holdfast"]
+    assert {event.type for event in news} >= {"holdfast.breaker.opened", "holdfast.delivery.dead"}
+    assert {event.payload["address"] for event in news} == {"https://chat.example/hooks/…/send"}
+    assert "breaker open" in caplog.text
+    assert "canary" not in caplog.text + repr([(event.payload, event.properties) for event in news])
+
+
 async def test_a_death_is_told_to_who_asked_and_no_news_is_made_of_news(bench: Gated) -> None:
     room = Newsroom(bench.store, bench.registry, bench.clock)
     bench.engine = bench.new_engine(obituary=room.obituary)

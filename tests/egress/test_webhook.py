@@ -238,6 +238,30 @@ async def test_gone_ends_the_delivery_and_says_so():
     assert outcome.detail["gone"] is True
 
 
+async def test_a_body_that_would_be_too_large_is_not_sent_and_not_tried_again():
+    sending = {"format": "template", "template": "{payload}" * 30}
+    async with Sink() as sink, deliverer(sending=sending) as one:
+        outcome = await one.deliver(claim(sink.url, json.dumps("x" * 100_000)))
+        assert isinstance(outcome, Dead)
+        assert "the template makes a body of more than" in outcome.error
+        assert sink.received == []
+
+
+async def test_an_answer_that_disables_a_contract_stands_in_the_history_like_any_other():
+    disabled = []
+
+    async def gone(contract_id):
+        disabled.append(contract_id)
+
+    async with Sink([(410, {"X-Why": "moved"}, b"no more")]) as sink:
+        outcome = await deliver(sink.url, gone=gone)
+    assert isinstance(outcome, Retry)
+    assert len(disabled) == 1
+    assert (outcome.detail["status"], outcome.detail["gone"], outcome.detail["response"]) == (410, True, "no more")
+    assert outcome.detail["response_headers"]["X-Why"] == "moved"
+    assert outcome.detail["request_headers"]["User-Agent"] == "Holdfast/test"
+
+
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_a_redirect_to_the_metadata_service_is_not_followed(status):
     async with Sink([(status, {"Location": "http://169.254.169.254/latest/meta-data/"}, b"")]) as sink:

@@ -173,8 +173,8 @@ CONTRACTS: dict[str, tuple[Any, str]] = {
 def test_a_bad_contract_is_refused_and_none_is_made(daemon: Daemon, what: str) -> None:
     body, told = CONTRACTS[what]
     for path in ("/hooks/contracts", "/hooks/contracts/test"):
-        if path.endswith("test") and "URL to" in what:
-            continue  # where it leads is looked at when it goes live
+        if path.endswith("test") and what == "no target":
+            continue  # one that is only tried needs no name and no target
         check_problem(exchange(daemon.url, post(path, daemon.token, json.dumps(body).encode())), 422, told)
     assert daemon.request("GET", "/hooks/contracts")[1] == []
 
@@ -225,6 +225,7 @@ QUERIES = [
     "/api/events?type=" + "x" * 3000, "/api/deliveries?after=9999999999999999999", "/api/deliveries?state=lost",
     "/api/deliveries?reason=none", "/api/deliveries/-1", "/api/deliveries/99999999999999999999",
     "/api/deliveries/1.5", "/api/streams?limit=x", "/api/receipts?after=a:%C2%B2", "/api/receipts?after=a:" + "9" * 40,
+    "/api/sessions?after=", "/api/sessions?after=" + "9" * 19 + ".x",
     "/api/receipts?after=nonsense", "/api/receipts?limit=0", "/api/streams/x/events?after=-1",
     "/api/streams/x/events?after=9223372036854775808", "/hooks/contracts?value=x", "/api/dlq?after=x",
 ]  # fmt: skip

@@ -218,3 +218,14 @@ async def shown(registry: Registry, bench: Bench) -> dict[str, Any]:
         "private": {id: await registry.private(id) for id in ids},
         "targets": [registry.targets(event) for event in events],
     }
+
+
+async def test_a_url_without_a_rate_of_its_own_has_the_houses(bench: Bench) -> None:
+    for id, rate in (("own", "5/s"), ("none", None)):
+        await bench.store.contracts.put(Contract(id, parse_address(f"https://{id}.example/"), rate=rate), None)
+    paced = Registry(bench.store.contracts, POLICIES, interval_us=100_000)
+    await paced.refresh()
+    found = {id: paced.terms_of(id, kind).interval_us for id, kind in (("own", "https"), ("none", "https"))}
+    assert found == {"own": 200_000, "none": 100_000}
+    assert paced.terms_of(None, "https").interval_us == 100_000  # a direct address
+    assert paced.terms_of("c01", "handler").interval_us == paced.terms_of(None, "handler").interval_us == 0

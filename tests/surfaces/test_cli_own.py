@@ -288,6 +288,32 @@ def test_a_token_works_at_once_and_ends_when_revoked(daemon: Daemon) -> None:
     assert made["token"].encode() not in raw, "only its hash is kept"
 
 
+def test_tokens_are_listed_page_by_page(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    assert run_cli(home, "db", "migrate").code == 0
+    made = sorted(run_cli(home, "token", "create", f"t{n}", "--json").json["id"] for n in range(3))
+    first = run_cli(home, "token", "list", "--limit", "2", "--json").json
+    assert [item["id"] for item in first["items"]] == made[:2]
+    assert f"--after {made[1]}" in run_cli(home, "token", "list", "--limit", "2").out
+    rest = run_cli(home, "token", "list", "--after", first["next"], "--json").json
+    assert ([item["id"] for item in rest["items"]], rest["next"]) == (made[2:], None)
+    assert run_cli(home, "token", "list", "--limit", "0").code == 2
+
+
+def test_a_command_that_needs_only_the_store_needs_no_secret_of_the_daemons(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    text = "store: ${PLACE}\nhooks: {inbound: {github: {secret: '${NOBODY_SET_THIS}'}}}\n"
+    (home / "holdfast.yml").write_text(text)
+    place = {"PLACE": f"sqlite:///{home}/holdfast.db"}
+    assert run_cli(home, "db", "migrate", env=place).code == 0
+    assert run_cli(home, "token", "list", env=place).code == 0
+    assert "PLACE is not set" in run_cli(home, "token", "list").err
+    assert "NOBODY_SET_THIS is not set" in run_cli(home, "up", "--port", "0", env=place).err
+    (home / "holdfast.yml").write_text("store: [a]\n")
+    assert "store must be text" in run_cli(home, "token", "list").err
+
+
 def test_for_people_only_the_tokens_text_is_on_stdout(daemon: Daemon) -> None:
     said = daemon.cli("token", "create", "pipe")
     assert said.out.startswith("hf_")

@@ -352,13 +352,19 @@ async def test_slack_gets_its_challenge_and_no_text_for_a_command(place: Place) 
 
 
 async def test_discord_gets_its_pong_and_refuses_a_forged_one(place: Place) -> None:
-    for body, answer in (({"id": "1", "type": 1}, {"type": 1}), ({"id": "2", "type": 2}, {"type": 5})):
+    event = {"type": 1, "event": {"type": "ENTITLEMENT_CREATE", "data": {}}}
+    for body, status, answer in (
+        ({"id": "1", "type": 1}, 200, {"type": 1}),
+        ({"id": "2", "type": 2}, 200, {"type": 5}),
+        ({"version": 1, "application_id": "3", "type": 0}, 204, ""),  # its webhook events want 204, and no body
+        ({"version": 1, "application_id": "3", **event}, 204, ""),
+    ):
         raw, stamp = json.dumps(body).encode(), str(int(time.time()))
         signed = {
             "X-Signature-Timestamp": stamp,
             "X-Signature-Ed25519": KEY.sign(stamp.encode() + raw).signature.hex(),
         }
-        assert (await place.send("/hooks/inbound/discord", raw, **signed))[:2] == (200, answer)
+        assert (await place.send("/hooks/inbound/discord", raw, **signed))[:2] == (status, answer)
         assert (await place.send("/hooks/inbound/discord", raw + b" ", **signed))[0] == 401
 
 

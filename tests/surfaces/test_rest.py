@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -175,6 +176,7 @@ async def test_a_contract_has_the_seeds_shape_and_never_shows_its_secret(api: Ap
         ({"target": {"url": "https://u:p@example.com/"}}, "user name or password"),
         ({"id": "has space"}, "contract id"),
         ({"ttl_seconds": -1}, "ttl_seconds must be positive"),
+        ({"ttl_seconds": 1e12}, "at most 315,360,000"),
         ({"attempts": 0}, "attempts"),
         ({"policy": "sometimes"}, "policy"),
         ({"type_criterion": {"matches": "x"}}, "unknown key"),
@@ -187,6 +189,33 @@ async def test_bad_contracts_are_refused_by_name(api: Api, change: dict[str, Any
     status, problem = await api.call("POST", "/hooks/contracts", {"id": "c", "target": {"handler": "seen"}, **change})
     assert status == 422
     assert told in problem["detail"]
+
+
+async def test_a_contract_may_be_tried_without_a_name_and_only_at_a_target_that_may_be_one(api: Api) -> None:
+    await api.call("POST", "/api/events", {"type": "a.b"})
+    status, tried = await api.call("POST", "/hooks/contracts/test", {"type_criterion": {"pattern": "a.*"}})
+    assert (status, tried["matched"]) == (200, 1)
+    for url in ("https://169.254.169.254/", "https://0x7f.1/", "http://8.8.8.8/"):
+        body = {"id": "c", "target": {"url": url}}
+        answers = [await api.call("POST", path, body) for path in ("/hooks/contracts", "/hooks/contracts/test")]
+        assert [status for status, _ in answers] == [422, 422]
+        assert answers[0][1]["detail"] == answers[1][1]["detail"]
+    assert (await api.call("POST", "/hooks/contracts/test", {"target": {"session": "s"}}))[0] == 422
+
+
+async def test_what_has_expired_is_not_active_even_before_it_is_swept(api: Api) -> None:
+    body = {"id": "brief", "target": {"handler": "seen"}, "properties": {"kind": "x"}, "ttl_seconds": 0.2}
+    assert (await api.call("POST", "/hooks/contracts", body))[1]["active"] is True
+    await asyncio.sleep(0.25)
+    assert (await api.call("GET", "/hooks/contracts"))[1] == []
+    assert (await api.call("GET", "/hooks/properties"))[1] == {}
+    listed = (await api.call("GET", "/hooks/contracts?inactive=true"))[1]
+    assert [(one["id"], one["active"]) for one in listed] == [("brief", False)]
+    assert (await api.call("GET", "/hooks/contracts/brief"))[1]["active"] is False
+    status, problem = await api.call("POST", "/hooks/contracts/brief/enable", {})
+    assert status == 409
+    assert "expired at" in problem["detail"]
+    assert (await api.call("POST", "/hooks/contracts/brief/disable", {}))[0] == 200
 
 
 async def test_scopes_decide_who_may_do_what(api: Api) -> None:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from holdfast.home import find_home, shown_url, store_url
-from holdfast.surfaces.cli.options import NearGroup, json_option
-from holdfast.surfaces.cli.output import say, show, show_fields, show_table, visible, warn
+from holdfast.surfaces.cli.options import NearGroup, json_option, long_page_options
+from holdfast.surfaces.cli.output import say, show, show_fields, show_page, visible, warn
 
 if TYPE_CHECKING:
     from holdfast.operations.care import TokenVerbs
@@ -186,12 +186,13 @@ def create_token(name: str, scope: str, store: str | None, as_json: bool) -> Non
 
 @token.command("list")
 @store_option
+@long_page_options
 @json_option
-def list_tokens(store: str | None, as_json: bool) -> None:
+def list_tokens(store: str | None, as_json: bool, after: str | None, limit: int) -> None:
     """List tokens, without their texts."""
-    answer = _with_tokens(store, lambda verbs: verbs.find())
+    answer = _with_tokens(store, lambda verbs: verbs.find(after=after, limit=limit))
     columns = ("id", "name", "scope", "created_at", "revoked_at")
-    show(answer, as_json, lambda page: show_table(page["items"], columns))
+    show(answer, as_json, lambda page: show_page(page, columns))
 
 
 @token.command("revoke")
@@ -212,10 +213,10 @@ def _load_app(spec: str) -> Outbox:
 
 def _configured_store() -> str:
     """The store a daemon of this home would use; the home is made where it is to lie in it."""
-    from holdfast.daemon.config import load_config
+    from holdfast.daemon.config import load_store
 
     home = find_home()
-    url = os.environ.get("HOLDFAST_STORE") or load_config(home.config).store
+    url = os.environ.get("HOLDFAST_STORE") or load_store(home.config)
     if not url:
         home.make()
     return url or store_url(home)

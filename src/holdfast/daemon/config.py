@@ -15,7 +15,8 @@ import yaml
 
 from holdfast.daemon.inbound_config import parse_inbound
 from holdfast.daemon.subscriptions import read_subscriptions
-from holdfast.domain.errors import BadConfig
+from holdfast.domain.contract import parse_rate
+from holdfast.domain.errors import BadConfig, BadInput
 from holdfast.domain.event import show
 from holdfast.domain.hook import EVENT_TYPES
 from holdfast.domain.retry import POLICIES, Policy
@@ -28,6 +29,7 @@ FREE_SECTIONS = ("policies", "hooks.inbound")
 TRANSCRIPTS = ("heard", "beginning", "now", "off")
 FILE_BYTES_MAX = 1024 * 1024
 NUMBER_MAX = 1e15
+PER_HOST_MAX = 10_000
 ZEROES = ("disk.low_water_bytes", "disk.ballast_bytes")
 FRACTIONS = ("_days", "_minutes", "_seconds")
 
@@ -50,6 +52,8 @@ class Config:
     inbound: tuple[InboundSource, ...] = ()
     subscriptions: tuple[Any, ...] = ()
     disable_after_ms: int = 0
+    interval_us: int = 0
+    concurrency_per_host: int = 64
     session_events: tuple[str, ...] = EVENT_TYPES
     transcripts: str = "heard"
 
@@ -76,18 +80,35 @@ def default_text() -> str:
 
 def load_config(path: Path | None) -> Config:
     """The defaults, and over them the user's file if there is one."""
-    settings = _read(default_text(), "the defaults")
+    settings = _expanded(_read(default_text(), "the defaults"), "the defaults")
     if path is not None and path.exists():
-        try:
-            with path.open("rb") as file:
-                raw = file.read(FILE_BYTES_MAX + 1)
-            text = raw.decode("utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            raise BadConfig(f"{path} cannot be read: {error}") from None
-        if len(raw) > FILE_BYTES_MAX:
-            raise BadConfig(f"{path} is larger than {FILE_BYTES_MAX:,} bytes; it holds settings, nothing else")
-        _override(settings, _read(text, str(path)), str(path), "")
+        _override(settings, _expanded(_read(_text(path), str(path)), str(path)), str(path), "")
     return _build(settings)
+
+
+def load_store(path: Path) -> str:
+    """The setting `store` alone, for commands that need no other: the daemon's secrets need not be in their shell."""
+    given = _read(_text(path), str(path)) if path.exists() else {}
+    wanted = {name: value for name, value in given.items() if name == "store"}
+    settings: dict[str, Any] = {"store": ""}
+    _override(settings, _expanded(wanted, str(path)), str(path), "")
+    return str(settings["store"])
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            raw = file.read(FILE_BYTES_MAX + 1)
+        text = raw.decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadConfig(f"{path} cannot be read: {error}") from None
+    if len(raw) > FILE_BYTES_MAX:
+        raise BadConfig(f"{path} is larger than {FILE_BYTES_MAX:,} bytes; it holds settings, nothing else")
+    return text
+
+
+def _expanded(value: dict[str, Any], where: str) -> dict[str, Any]:
+    return {key: _expand(item, where, str(key)) for key, item in value.items()}
 
 
 def _read(text: str, where: str) -> dict[str, Any]:
@@ -102,7 +123,7 @@ def _read(text: str, where: str) -> dict[str, Any]:
         return {}
     if not isinstance(value, dict):
         raise BadConfig(f"{where} must be a mapping of settings, not {_show(value)}")
-    return {key: _expand(item, where, str(key)) for key, item in value.items()}
+    return value
 
 
 class _Strict(yaml.SafeLoader):
@@ -233,11 +254,26 @@ def _build(settings: Mapping[str, Any]) -> Config:
         subscriptions=tuple(subscriptions),
         inbound=parse_inbound(settings["hooks"]["inbound"], int(server["body_max_bytes"])),
         disable_after_ms=round(settings["egress"]["disable_after_days"] * _DAY_MS),
+        interval_us=_interval_us(settings["egress"]["rate"]),
+        concurrency_per_host=_per_host(settings["egress"]["concurrency"]),
         low_water_bytes=disk["low_water_bytes"],
         ballast_bytes=disk["ballast_bytes"],
         session_events=tuple(settings["sessions"]["events"]),
         transcripts=settings["sessions"]["transcripts"],
     )
+
+
+def _interval_us(rate: str) -> int:
+    try:
+        return parse_rate(rate) if rate else 0
+    except BadInput as error:
+        raise BadConfig(f"egress.rate: {error.message}") from None
+
+
+def _per_host(value: int) -> int:
+    if value > PER_HOST_MAX:
+        raise BadConfig(f"egress.concurrency must be a whole number from 1 to {PER_HOST_MAX:,}, not {value}")
+    return value
 
 
 def _policy(name: object, value: object) -> Policy:

@@ -11,7 +11,7 @@ from holdfast.daemon.builtins import BUILTINS
 from holdfast.daemon.config import Config
 from holdfast.daemon.loop import Loop
 from holdfast.daemon.subscriptions import adopt
-from holdfast.domain.contract import Contract
+from holdfast.domain.contract import DEFAULT_TIMEOUT_S, Contract, Terms
 from holdfast.domain.delivery import Outcome
 from holdfast.domain.errors import BadConfig
 from holdfast.domain.event import Event
@@ -42,7 +42,7 @@ from holdfast.routing.registry import Refreshing, Registry
 from holdfast.routing.router import Router
 from holdfast.store.base import Owner, Private, Store
 
-SETTLE_S = 1.0  # the deliverer gives up a little before the engine would, so that the reason is its own
+SETTLE_S = 1.0  # the engine gives up a little after the deliverer would, so that the reason is the deliverer's own
 SENDINGS_MAX = 10_000
 
 
@@ -76,7 +76,7 @@ class House:
             self.handlers.add(name, function)
         for source in config.inbound:
             self._serve_inbound(source, normalizers or {})
-        self._registry = registry = Registry(store.contracts, config.policies)
+        self._registry = registry = Registry(store.contracts, config.policies, config.interval_us)
         self._news = Newsroom(store, registry, self._clock, config.disable_after_ms)
         self._webhooks = WebhookDeliverer(
             self.guard,
@@ -85,7 +85,9 @@ class House:
             user_agent=f"holdfast/{__version__}",
             trusted=registry.is_trusted,
             gone=self._news.gone,
-            patience=lambda contract_id: max(registry.terms_of(contract_id, "https").timeout_s - SETTLE_S, 0.1),
+            concurrency_per_host=config.concurrency_per_host,
+            patience=lambda contract_id: registry.terms_of(contract_id, "https").timeout_s,
+            total_s=DEFAULT_TIMEOUT_S["https"],
         )
         self._sendings: dict[str, tuple[Private, Contract | None, Sending]] = {}
         self._spool: SpoolImport | None = None
@@ -142,14 +144,14 @@ class House:
 
     def _add_engine(self, owner: Owner) -> None:
         """The engine, and the gatekeeper that says which addresses it may try."""
-        store, config, clock, loop, registry = self.store, self.config, self._clock, self.loop, self._registry
+        store, config, clock, loop = self.store, self.config, self._clock, self.loop
         deliverers: dict[str, Deliverer] = {"handler": self.handlers, "https": self._webhooks}
         gatekeeper = Gatekeeper(store.gates, clock, config.capacity, self._news.breaker, self._webhooks.start)
         self.engine = Engine(
             store.deliveries,
             owner,
             deliverers,
-            registry.terms_of,
+            self._terms_of,
             clock,
             self._chance,
             capacity=config.capacity,
@@ -201,9 +203,14 @@ class House:
             self._follower.nudge(event.stream.removeprefix(STREAM_PREFIX))
         return outcome
 
+    def _terms_of(self, contract_id: str | None, kind: str) -> Terms:
+        """A contract's terms as the engine keeps to them: a receiver's time is its deliverer's to count."""
+        terms = self._registry.terms_of(contract_id, kind)
+        return terms._replace(timeout_s=terms.timeout_s + SETTLE_S) if kind == "https" else terms
+
     async def _sending(self, contract_id: str) -> Sending:
         """How a contract's requests look, as of the version in force."""
-        private = await self._registry.private(contract_id)
+        private = await self._registry.private(contract_id, self._clock.now_ms())
         contract = self._registry.contract(contract_id)
         known = self._sendings.get(contract_id)
         if known is None or known[0] is not private or known[1] is not contract:

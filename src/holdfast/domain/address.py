@@ -12,6 +12,8 @@ KINDS = ("https", "handler", "session")
 ADDRESS_MAX = 2048
 
 _HANDLER = re.compile(r"[A-Za-z_][A-Za-z0-9_.:<>-]{0,199}")
+_TOKEN = re.compile(r"[^/]*[0-9][^/]*")
+_TOKEN_MIN = 20
 _SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@-]{0,199}")
 
 
@@ -41,6 +43,20 @@ def parse_address(text: object) -> Address:
     if colon and scheme == "session" and _SESSION.fullmatch(rest):
         return Address("session", text)
     raise BadInput(f"{ascii(text)[:100]} is not an address: use https://…, handler:NAME or session:ID")
+
+
+def without_tokens(address: str) -> str:
+    """An address for logs and news: chats and bots put the token into the URL itself, and so these are left out.
+
+    >>> without_tokens("https://chat.example/bot123456789:AAbbccddee/send?chat=1")
+    'https://chat.example/…/send'
+    """
+    scheme, mark, rest = address.partition("://")
+    if not mark:
+        return address
+    host, *parts = rest.partition("?")[0].split("/")
+    kept = ("…" if len(part) >= _TOKEN_MIN and _TOKEN.fullmatch(part) else part for part in parts)
+    return scheme + mark + "/".join((host, *kept))
 
 
 def _check_url(url: str) -> str:

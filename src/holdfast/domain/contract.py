@@ -132,6 +132,10 @@ class Contract:
         by_default = self.address.kind == "session" or self.address.text == SESSIONS
         return self.ordered if self.ordered is not None else by_default
 
+    def is_over(self, at_ms: int) -> bool:
+        """Whether its time had run out by then."""
+        return self.expires_at_ms is not None and at_ms >= self.expires_at_ms
+
     def terms(self, policies: Mapping[str, Policy]) -> Terms:
         policy = policies[self.policy_name]
         if self.attempts is not None:
@@ -157,7 +161,7 @@ class Contract:
         self, source: str, type: str, properties: Mapping[str, Any], accepted_at_ms: int
     ) -> Iterator[tuple[str, Any, Criterion | None]]:
         """What fails, its value and the criterion; without a criterion the first part says it all."""
-        if self.expires_at_ms is not None and accepted_at_ms >= self.expires_at_ms:
+        if self.is_over(accepted_at_ms):
             yield "the contract had expired when the event was accepted", None, None
         if self.source_criterion is not None:
             if not self.source_criterion.passes(source):

@@ -10,13 +10,14 @@ import re
 from collections.abc import Callable, Mapping
 from email.header import Header
 from typing import Any, NamedTuple
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, urlsplit
 
+from holdfast.domain.errors import TooLarge
 from holdfast.domain.event import Event
 
 TEXT_MAX = 1500
 TITLE_MAX = 200
-BODY_MAX = 256 * 1024
+BODY_MAX = 2 * 1024 * 1024  # room for the largest event, once
 SLACK_MAX, DISCORD_MAX, TELEGRAM_MAX, NTFY_MAX = 3000, 2000, 4096, 4000
 SAYING = ("text", "message", "last_answer", "last_assistant_message", "summary", "error", "prompt", "title")
 PLACES = ("id", "type", "source", "stream", "seq", "timestamp", "text", "properties", "payload")
@@ -24,6 +25,7 @@ PLACES = ("id", "type", "source", "stream", "seq", "timestamp", "text", "propert
 _PLACE = re.compile(r"\{((?:" + "|".join(PLACES) + r")(?:\.[A-Za-z0-9_-]+)*)\}")
 _QUOTE = re.compile(r"\\.")
 _ATTRIBUTE = re.compile(r"[a-z0-9]{1,20}")
+_URI_SAFE = "/:?#@!$&'()*+,;=~"
 _RESERVED = frozenset(
     {"specversion", "id", "source", "type", "datacontenttype", "dataschema", "subject", "time", "data", "seq"}
 )
@@ -72,7 +74,7 @@ def _clip(text: str, most: int) -> str:
 
 
 def _cloudevents(event: Event, url: str) -> Body:
-    """CloudEvents 1.0, structured. Properties whose names it allows become extensions."""
+    """CloudEvents 1.0, structured. Properties whose names it allows become extensions; a source is a URI reference."""
     shape: dict[str, Any] = {
         name: str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in event.properties.items()
@@ -81,7 +83,7 @@ def _cloudevents(event: Event, url: str) -> Body:
     shape |= {
         "specversion": "1.0",
         "id": event.id,
-        "source": event.source,
+        "source": quote(event.source, safe=_URI_SAFE),
         "type": event.type,
         "time": event.timestamp,
         "seq": str(event.seq),
@@ -118,16 +120,24 @@ def _ntfy(event: Event, url: str) -> Body:
 
 def _template(event: Event, template: str) -> Body:
     """The contract's own text. One that is JSON stays JSON: values are escaped in strings, and whole outside them."""
-    is_json = _is_json(template)
+    is_json, size = _is_json(template), len(template)
 
     def put(match: re.Match[str]) -> str:
+        nonlocal size
+        text = filled(match)
+        size += len(text)
+        if size > BODY_MAX:  # a part of it would be something else than was asked for
+            raise TooLarge(f"the template makes a body of more than {BODY_MAX:,} characters of event {event.id}")
+        return text
+
+    def filled(match: re.Match[str]) -> str:
         value = _look_up(event, match[1].split("."))
         if not is_json:
             return _text(value)
         within = _QUOTE.sub("", template[: match.start()]).count('"') % 2
         return json.dumps(_text(value), ensure_ascii=False)[1:-1] if within else json.dumps(value, ensure_ascii=False)
 
-    data = _PLACE.sub(put, template).encode()[:BODY_MAX]
+    data = _PLACE.sub(put, template).encode()
     return Body(data, "application/json" if is_json else "text/plain; charset=utf-8")
 
 

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
+from holdfast.domain.address import without_tokens
 from holdfast.domain.breaker import FAILURES_MAX, RAMP_MAX, cooldown_ms, spaced_us
 from holdfast.domain.delivery import Outcome, Retry
 from holdfast.ports import Clock
@@ -161,13 +162,13 @@ class Gatekeeper:
         trips = self._open[address].trips + 1 if address in self._open else 1
         gate = self._open[address] = await self._gates.trip(address, cooldown_ms(trips))
         if gate.trips == 1:
-            log.warning("breaker open: %d failures in a row at %s", self._failures[address], address.partition("?")[0])
+            log.warning("breaker open: %d failures in a row at %s", self._failures[address], without_tokens(address))
         await self._say(BreakerNews(gate, opened=True))
 
     async def _close_one(self, address: str) -> None:
         gate = self._open.get(address)
         if await self._gates.close(address) and gate is not None:
-            log.info("breaker closed: %s answers again", address.partition("?")[0])
+            log.info("breaker closed: %s answers again", without_tokens(address))
             await self._say(BreakerNews(gate, opened=False))
         self._recover(address)
 

@@ -117,8 +117,10 @@ class TokenVerbs:
         await self._store.tokens.add(id, name, scope, token_hash(text))
         return {"id": id, "name": name, "scope": scope, "token": text}
 
-    async def find(self) -> dict[str, Any]:
-        return {"items": [token_shape(row) for row in await self._store.tokens.all()], "next": None}
+    async def find(self, *, after: str | None = None, limit: int = PAGE_MAX) -> dict[str, Any]:
+        """Tokens by id, behind the id `after`."""
+        rows = await self._store.tokens.find(after or "", check_limit(limit))
+        return {"items": [token_shape(row) for row in rows], "next": rows[-1].id if len(rows) == limit else None}
 
     async def revoke(self, id: str) -> dict[str, Any]:
         if not await self._store.tokens.revoke(id):

@@ -154,7 +154,7 @@ def _number(body: Mapping[str, Any], name: str, most: float) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise BadInput(f"{name} must be a number, not {show(value)}")
     if not 0 < value <= most:
-        raise BadInput(f"{name} must be positive and at most {most:g}, not {show(value)}")
+        raise BadInput(f"{name} must be positive and at most {most:,}, not {show(value)}")
     return float(value)
 
 

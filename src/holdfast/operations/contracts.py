@@ -15,7 +15,7 @@ from holdfast.egress.guard import Guard
 from holdfast.ingress.accept import refuse_unknown
 from holdfast.operations.contract_form import read_contract
 from holdfast.operations.explain import group_misses, why_not
-from holdfast.operations.shapes import Index, Listing, check_limit, contract_shape, fitting, weigh
+from holdfast.operations.shapes import Index, Listing, check_limit, contract_shape, fitting, weigh, when
 from holdfast.ports import Clock
 from holdfast.store.base import PAGE_BYTES_MAX, PAGE_MAX, EventFilter, Registered, Store
 
@@ -40,10 +40,7 @@ class ContractVerbs:
         """Create a contract, or replace the one of that id. Its pending deliveries follow it to its new target."""
         contract, secret, headers = self.parse(body)
         await self._refuse_foreign(contract.id)
-        if contract.address.kind == "session":
-            raise BadInput("targets of kind session are not delivered by this version; use url or handler")
-        if contract.address.kind == "https":
-            await self._guard.check_target(contract.address.text)
+        await self._check_address(contract)
         await self._store.contracts.put(contract, secret, headers=headers)
         return await self.show(contract.id)
 
@@ -70,7 +67,7 @@ class ContractVerbs:
         if source is not None and source not in SOURCES:
             raise BadInput(f"source {show(source)} is unknown; use one of {', '.join(SOURCES)}")
         found = [
-            one for one in await self._store.contracts.all(inactive)
+            one for one in await (self._store.contracts.all(inactive=True) if inactive else self._live())
             if one.id > (after or "") and source in (None, one.source) and _speaks_of(one, property, value)
         ]  # fmt: skip
         found.sort(key=lambda one: one.id)
@@ -80,7 +77,11 @@ class ContractVerbs:
 
     async def enable(self, id: str, active: bool) -> dict[str, Any]:
         """Enable a contract, or disable it: then what waits for it is parked until it is enabled or removed."""
-        await self._get(id)
+        contract = await self._get(id)
+        if active and contract.is_over(self._clock.now_ms()):
+            raise Conflict(
+                f"contract {show(id)} expired at {when(contract.expires_at_ms)}: replace it by one that ends later"
+            )
         await self._store.contracts.set_active(id, active)
         return await self.show(id)
 
@@ -113,7 +114,7 @@ class ContractVerbs:
         """
         check_limit(limit)
         union: dict[str, set[str]] = {}
-        for contract in await self._store.contracts.all():
+        for contract in await self._live():
             for name, criterion in contract.properties.items():
                 match = criterion.match
                 union.setdefault(name, set()).update((match,) if isinstance(match, str) else match or ())
@@ -128,8 +129,13 @@ class ContractVerbs:
         return page
 
     async def test(self, body: object, limit: int = 100) -> dict[str, Any]:
-        """Run a contract that is not live against past events, newest first; and say why it misses the others."""
-        contract = replace(self.parse(body).contract, active=True)
+        """Run a contract that is not live against past events, newest first; and say why it misses the others.
+
+        It needs neither a name nor a target for that; one that it has must be allowed, as in a live one.
+        """
+        named = {"id": "test", "target": {"handler": "test"}, **body} if isinstance(body, Mapping) else body
+        contract = replace(self.parse(named).contract, active=True)
+        await self._check_address(contract)
         events = await self._newest(check_limit(limit))
         matched = [e for e in events if not why_not(contract, e)]
         return {
@@ -156,6 +162,18 @@ class ContractVerbs:
         if contract is None:
             raise NotFound(f"there is no contract {show(id)}")
         return contract
+
+    async def _live(self) -> list[Contract]:
+        """Active ones whose time is not over: the sweep that retires those comes a little later."""
+        now_ms = self._clock.now_ms()
+        return [one for one in await self._store.contracts.all() if not one.is_over(now_ms)]
+
+    async def _check_address(self, contract: Contract) -> None:
+        """The same rule for one that is made and one that is tried."""
+        if contract.address.kind == "session":
+            raise BadInput("targets of kind session are not delivered by this version; use url or handler")
+        if contract.address.kind == "https":
+            await self._guard.check_target(contract.address.text)
 
     async def _refuse_foreign(self, id: str) -> None:
         """The configuration file is the truth about its own contracts: the next start would undo what we did."""
@@ -187,7 +205,10 @@ class ContractVerbs:
             said = seen.get(contract.id, 0)  # at first the moment of its making, which nobody said
             return said <= contract.created_at_ms or now_ms - said > SERVED_MS
 
-        return [contract_shape(contract) | {"unserved": unserved(contract)} for contract in contracts]
+        return [
+            contract_shape(one) | {"active": one.active and not one.is_over(now_ms), "unserved": unserved(one)}
+            for one in contracts
+        ]
 
 
 def _without_payload(e: Event) -> Event:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 
+from holdfast.domain.address import without_tokens
 from holdfast.domain.delivery import Claim, Transition
 from holdfast.domain.event import NewEvent, iso_time, new_event
 from holdfast.egress.gatekeeper import BreakerNews
@@ -45,7 +46,7 @@ class Newsroom:
             "event": event.id,
             "event_type": event.type,
             "stream": event.stream,
-            "address": delivery.address.partition("?")[0],
+            "address": without_tokens(delivery.address),
             "contract": delivery.contract_id,
             "reason": after.reason,
             "attempts": after.attempts,
@@ -56,7 +57,7 @@ class Newsroom:
     async def breaker(self, news: BreakerNews) -> None:
         """`holdfast.breaker.opened` and `.closed`; and the end of patience with an address that has failed for days."""
         gate = news.gate
-        address = gate.address.partition("?")[0]
+        address = without_tokens(gate.address)
         if not news.opened or gate.trips == 1:
             type = "holdfast.breaker.opened" if news.opened else "holdfast.breaker.closed"
             payload = {"address": address, "failing_since": iso_time(gate.failing_since_ms)}

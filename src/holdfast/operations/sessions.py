@@ -148,7 +148,9 @@ class SessionVerbs:
 
 
 def _check_cursor(after: str | None) -> str | None:
-    time, dot, _ = (after or "0.").partition(".")
-    if not dot or not (time.isascii() and time.isdigit() and len(time) <= 19):
+    if after is None:
+        return None
+    time, dot, _ = after.partition(".")
+    if not dot or not (time.isascii() and time.isdigit() and len(time) <= 18):
         raise BadInput(f"after={show(after)} is not a cursor: pass what `next` said on the page before")
     return after

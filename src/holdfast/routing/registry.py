@@ -22,10 +22,13 @@ log = logging.getLogger("holdfast.router")
 
 
 class Registry:
-    """A cache of the store's contracts. The router checks its version in the transaction that uses it."""
+    """A cache of the store's contracts. The router checks its version in the transaction that uses it.
 
-    def __init__(self, contracts: Contracts, policies: Mapping[str, Policy]) -> None:
-        self._contracts, self._policies = contracts, policies
+    `interval_us`: the time between two requests to one URL, where its contract does not say.
+    """
+
+    def __init__(self, contracts: Contracts, policies: Mapping[str, Policy], interval_us: int = 0) -> None:
+        self._contracts, self._policies, self._interval_us = contracts, policies, interval_us
         self._turn = asyncio.Lock()
         self.version = -1
         self._known: dict[str, Contract] = {}
@@ -51,7 +54,8 @@ class Registry:
 
     def _apply(self, changes: Sequence[ContractChange], anew: bool) -> None:
         """Bring everything that is held to these changes; the index by them alone where they are few."""
-        terms = {change.id: change.contract.terms(self._policies) for change in changes if change.contract is not None}
+        found = [change.contract for change in changes if change.contract is not None]
+        terms = {one.id: self._paced(one.terms(self._policies), one.address.kind) for one in found}
         if anew:
             self._known, self._queues, self._terms, self._private = {}, {}, {}, {}
         moved = [change for change in changes if change.contract != self._known.get(change.id)]
@@ -98,17 +102,22 @@ class Registry:
         """Look anew at the next use: an old secret's time may be over, which changes no version."""
         self._private = {}
 
-    async def private(self, contract_id: str) -> Private:
-        """A contract's signing secrets and headers as of the version in force."""
+    async def private(self, contract_id: str, now_ms: int = 0) -> Private:
+        """A contract's signing secrets and headers as of the version in force, none of them past its time."""
         known = self._private.get(contract_id)
-        if known is None:
+        if known is None or (known.until_ms is not None and known.until_ms <= now_ms):
             known = self._private[contract_id] = await self._contracts.private(contract_id)
         return known
 
     def terms_of(self, contract_id: str | None, kind: str) -> Terms:
         """How a delivery is carried out; of a contract that is gone, by the defaults of its kind."""
         known = self._terms.get(contract_id) if contract_id is not None else None
-        return known or default_terms(kind, self._policies)
+        return known or self._paced(default_terms(kind, self._policies), kind)
+
+    def _paced(self, terms: Terms, kind: str) -> Terms:
+        """With the rate that goes for every URL that has none of its own."""
+        paced = kind == "https" and self._interval_us and not terms.interval_us
+        return terms._replace(interval_us=self._interval_us) if paced else terms
 
 
 class Refreshing:

@@ -205,10 +205,14 @@ class Gate(NamedTuple):
 
 
 class Private(NamedTuple):
-    """What a contract keeps to itself: its signing secrets, newest first, and the values of its headers."""
+    """What a contract keeps to itself: its signing secrets, newest first, and the values of its headers.
+
+    `until_ms`: when the first of the secrets has had its time, so that this must be read anew.
+    """
 
     secrets: tuple[str, ...] = ()
     headers: Mapping[str, str] = {}
+    until_ms: int | None = None
 
 
 class Registered(NamedTuple):
@@ -371,7 +375,9 @@ class Owners(Protocol):
 class Tokens(Protocol):
     async def add(self, id: str, name: str, scope: str, hash: str) -> None: ...
     async def scope_of(self, hash: str) -> str | None: ...
-    async def all(self) -> list[TokenRow]: ...
+    async def find(self, after: str, limit: int) -> list[TokenRow]:
+        """Tokens by id, behind this one."""
+
     async def revoke(self, id: str) -> bool: ...
 
 

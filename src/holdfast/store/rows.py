@@ -11,7 +11,7 @@ from holdfast.domain.contract import Contract, Criterion
 from holdfast.domain.delivery import Claim, Delivery
 from holdfast.domain.event import Event, iso_time
 from holdfast.domain.session import Session, SessionChange, SessionState
-from holdfast.store.base import AttemptRow, ContractChange, DeliveryRow, EventFilter, QueueRow
+from holdfast.store.base import AttemptRow, ContractChange, DeliveryRow, EventFilter, Private, QueueRow
 
 Stored = Sequence[Any]
 
@@ -110,6 +110,13 @@ def to_contract_change(row: Stored) -> ContractChange:
     """A row of `contract_changed`."""
     *stored, is_there, queue = row
     return ContractChange(stored[0], to_contract(stored) if is_there else None, queue)
+
+
+def to_private(secrets: Sequence[Stored], headers: Sequence[Stored]) -> Private:
+    """The rows of `secret_all` and `header_all`."""
+    ends = [until for _, until in secrets if until is not None]
+    shown = {str(name): str(value) for name, value in headers}
+    return Private(tuple(secret for secret, _ in secrets), shown, min(ends, default=None))
 
 
 def to_contract(row: Stored) -> Contract:

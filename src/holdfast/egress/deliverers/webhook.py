@@ -9,8 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from holdfast.domain.delivery import Claim, Outcome, Retry
-from holdfast.domain.errors import HoldfastError, TargetRefused
+from holdfast.domain.delivery import Claim, Dead, Outcome, Retry
+from holdfast.domain.errors import HoldfastError, TargetRefused, TooLarge
 from holdfast.domain.signature import sign
 from holdfast.egress.exchange import PLAIN, Exchange, Sending
 from holdfast.egress.formats import render
@@ -72,7 +72,7 @@ class WebhookDeliverer:
         client = self._client or await self._loaded()
         try:
             await self._attempt(client, claim, exchange)
-        except TargetRefused as refused:
+        except (TargetRefused, TooLarge) as refused:
             exchange.refusal = refused.message
         except HoldfastError as error:
             exchange.fault = error.message
@@ -80,11 +80,9 @@ class WebhookDeliverer:
             exchange.fault = client.describe(error, exchange)
         outcome = exchange.outcome(self._clock.now_ms(), self._clock.boot_ms())
         contract = claim.delivery.contract_id
-        if exchange.status == 410 and contract is not None and self._gone is not None:
+        if isinstance(outcome, Dead) and exchange.status == 410 and contract is not None and self._gone is not None:
             await self._gone(contract)
-            return Retry(
-                "410 Gone: the contract is disabled and its deliveries wait", detail={"status": 410, "gone": True}
-            )
+            return Retry("410 Gone: the contract is disabled and its deliveries wait", detail=outcome.detail)
         return outcome
 
     async def close(self) -> None:

@@ -27,7 +27,7 @@ class Platform(NamedTuple):
     """What Holdfast knows about one kind of sender.
 
     `delivery_id`: the platform's own name for a delivery, which comes again when it sends again. `answer`: the JSON it
-    wants to hear, or None for an empty answer. `verifier`: how it signs.
+    wants to hear, or None for an empty answer, whose status is `empty`. `verifier`: how it signs.
     """
 
     normalise: Normalizer
@@ -35,6 +35,7 @@ class Platform(NamedTuple):
     answer: Callable[[Any], Any] = _accepted
     verifier: str = "hook"
     named: bool = False
+    empty: int = 200
 
 
 PLATFORMS: Mapping[str, Platform] = {
@@ -43,7 +44,7 @@ PLATFORMS: Mapping[str, Platform] = {
     "slack": Platform(slack.normalise, slack.delivery_id, slack.answer, "slack"),
     "stripe": Platform(stripe.normalise, stripe.delivery_id, verifier="stripe"),
     "telegram": Platform(telegram.normalise, telegram.delivery_id, verifier="telegram"),
-    "discord": Platform(discord.normalise, discord.delivery_id, discord.answer, "discord"),
+    "discord": Platform(discord.normalise, discord.delivery_id, discord.answer, "discord", empty=204),
     "standard": Platform(generic.standard, verifier="standard", named=True),
     "json": Platform(generic.received, named=True),
 }

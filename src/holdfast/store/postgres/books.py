@@ -90,8 +90,8 @@ class PostgresTokens:
         scope = await self._pool.value(sql.token_scope, hash)
         return None if scope is None else str(scope)
 
-    async def all(self) -> list[TokenRow]:
-        return [TokenRow(*row) for row in await self._pool.rows(sql.token_all)]
+    async def find(self, after: str, limit: int) -> list[TokenRow]:
+        return [TokenRow(*row) for row in await self._pool.rows(sql.token_find, after, limit)]
 
     async def revoke(self, id: str) -> bool:
         now_ms = self._clock.now_ms()

@@ -11,7 +11,7 @@ from holdfast.store.memo import ContractMemo
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.session import Session
 from holdfast.store.postgres.statements import sql
-from holdfast.store.rows import contract_text, to_contract, to_contract_change, to_queue_row
+from holdfast.store.rows import contract_text, to_contract, to_contract_change, to_private, to_queue_row
 
 
 class PostgresContracts:
@@ -178,4 +178,4 @@ async def _is_same(session: Session, registered: Registered, text: str) -> bool:
 
 async def _private(session: Session, id: str, now_ms: int) -> Private:
     secrets = await session.rows(sql.secret_all, id, now_ms)
-    return Private(tuple(row[0] for row in secrets), dict(await session.rows(sql.header_all, id)))
+    return to_private(secrets, await session.rows(sql.header_all, id))

@@ -90,8 +90,8 @@ class SqliteTokens:
         rows = await self._reader.run(lambda c: c.rows(sql.token_scope, (hash,)))
         return str(rows[0][0]) if rows else None
 
-    async def all(self) -> list[TokenRow]:
-        return [TokenRow(*row) for row in await self._reader.run(lambda c: c.rows(sql.token_all))]
+    async def find(self, after: str, limit: int) -> list[TokenRow]:
+        return [TokenRow(*row) for row in await self._reader.run(lambda c: c.rows(sql.token_find, (after, limit)))]
 
     async def revoke(self, id: str) -> bool:
         now_ms = self._clock.now_ms()

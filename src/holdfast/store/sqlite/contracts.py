@@ -8,7 +8,7 @@ from holdfast.domain.contract import Contract
 from holdfast.ports import Clock
 from holdfast.store.base import ContractChange, Private, QueueRow, Registered
 from holdfast.store.memo import ContractMemo
-from holdfast.store.rows import contract_text, to_contract, to_contract_change, to_queue_row
+from holdfast.store.rows import contract_text, to_contract, to_contract_change, to_private, to_queue_row
 from holdfast.store.sqlite.connection import Connection
 from holdfast.store.sqlite.reader import Reader
 from holdfast.store.sqlite.statements import sql
@@ -179,4 +179,4 @@ def _is_same(connection: Connection, registered: Registered, text: str) -> bool:
 
 def _private(connection: Connection, id: str, now_ms: int) -> Private:
     secrets = connection.rows(sql.secret_all, (id, now_ms))
-    return Private(tuple(row[0] for row in secrets), dict(connection.rows(sql.header_all, (id,))))
+    return to_private(secrets, connection.rows(sql.header_all, (id,)))

@@ -100,8 +100,9 @@ async def _receive(source: InboundSource, request: Request, body_s: float, refus
         return problem(
             503, "Not stored", "it could not be stored; send it again later", {"Retry-After": str(RETRY_AFTER_S)}
         )
-    answer = platform_of(source.normalizer, source.name).answer(value)
-    return Response(status_code=200) if answer is None else JSONResponse(answer)
+    platform = platform_of(source.normalizer, source.name)
+    answer = platform.answer(value)
+    return Response(status_code=platform.empty) if answer is None else JSONResponse(answer)
 
 
 async def _keep(source: InboundSource, event: NewEvent, request: Request) -> bool:
@@ -128,6 +129,7 @@ def describe_inbound(sources: Iterable[InboundSource]) -> dict[str, Any]:
 def _describe(source: InboundSource) -> dict[str, Any]:
     anything: dict[str, Any] = {"application/json": {"schema": {}}, "application/x-www-form-urlencoded": {"schema": {}}}
     accepted = {"description": "stored", "content": {"application/json": {"schema": {}}}}
+    silent = platform_of(source.normalizer, source.name).empty == 204
     refused = {str(status): text for status, text in problems(400, 401, 405, 408, 413, 503).items()}
     post = {
         "tags": ["inbound"],
@@ -135,7 +137,7 @@ def _describe(source: InboundSource) -> dict[str, Any]:
         "operationId": f"inbound_{source.name}",
         "security": [],
         "requestBody": {"required": True, "content": anything},
-        "responses": {"200": accepted, **refused},
+        "responses": {"200": accepted, **({"204": {"description": "stored"}} if silent else {}), **refused},
     }
     if source.verify_token is None:
         return {"post": post}

@@ -12,7 +12,7 @@ from holdfast.ingress.accept import refuse_unknown
 from holdfast.operations.verbs import Operations
 from holdfast.surfaces.rest.body import read_json
 from holdfast.surfaces.rest.gate import require
-from holdfast.surfaces.rest.schemas import CHOICE, CONTRACT, EVENT_IDS, HOLD, ROTATION, body, problems
+from holdfast.surfaces.rest.schemas import CHOICE, CONTRACT, EVENT_IDS, HOLD, ROTATION, TRIAL, body, problems
 
 router = APIRouter(responses=problems())
 
@@ -165,9 +165,9 @@ async def add_contract(ops: Verbs, actor: Admin, request: Request) -> dict[str, 
     return await ops.contracts.add(await read_json(request))
 
 
-@router.post("/hooks/contracts/test", tags=["contracts"], openapi_extra=body(CONTRACT))
+@router.post("/hooks/contracts/test", tags=["contracts"], openapi_extra=body(TRIAL))
 async def try_contract(ops: Verbs, actor: Operator, request: Request, limit: Limit = 100) -> dict[str, Any]:
-    """Which past events a contract would have matched; nothing is created."""
+    """Which past events a contract would have matched; nothing is created. It needs no id and no target."""
     return await ops.contracts.test(await read_json(request), limit)
 
 

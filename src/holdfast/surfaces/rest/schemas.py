@@ -85,6 +85,7 @@ CONTRACT = {
         },
     },
 }
+TRIAL = {name: part for name, part in CONTRACT.items() if name != "required"}
 ROTATION = {
     "type": "object",
     "required": ["secret"],

@@ -120,10 +120,12 @@ class TokensSuite(StoreSuite):
         await tokens.add("tok_1", "a", "admin", "h1")
         bench.clock.advance(1)
         await tokens.revoke("tok_2")
-        assert await tokens.all() == [
+        assert await tokens.find("", 10) == [
             TokenRow("tok_1", "a", "admin", now, None),
             TokenRow("tok_2", "b", "read", now, now + 1000),
         ]
+        assert [row.id for row in await tokens.find("", 1)] == ["tok_1"]
+        assert [row.id for row in await tokens.find("tok_1", 1)] == ["tok_2"]
 
     async def test_revoking_what_is_not_there_is_false(self, bench: Bench) -> None:
         assert await bench.store.tokens.revoke("none") is False

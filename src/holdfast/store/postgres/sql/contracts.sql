@@ -51,7 +51,7 @@ INSERT INTO holdfast.secrets (contract, secret, created_at) VALUES ($1, $2, $3)
 ON CONFLICT (contract, secret) DO UPDATE SET created_at = excluded.created_at, until = NULL;
 
 -- name: secret_all
-SELECT secret FROM holdfast.secrets WHERE contract = $1 AND (until IS NULL OR until > $2)
+SELECT secret, until FROM holdfast.secrets WHERE contract = $1 AND (until IS NULL OR until > $2)
 ORDER BY until IS NOT NULL, created_at DESC;
 
 -- name: secret_outdate

@@ -88,8 +88,8 @@ INSERT INTO holdfast.tokens (id, name, scope, hash, created_at) VALUES ($1, $2, 
 -- name: token_scope
 SELECT scope FROM holdfast.tokens WHERE hash = $1 AND revoked_at IS NULL;
 
--- name: token_all
-SELECT id, name, scope, created_at, revoked_at FROM holdfast.tokens ORDER BY id;
+-- name: token_find
+SELECT id, name, scope, created_at, revoked_at FROM holdfast.tokens WHERE id > $1 ORDER BY id LIMIT $2;
 
 -- name: token_revoke
 UPDATE holdfast.tokens SET revoked_at = $1 WHERE id = $2 AND revoked_at IS NULL;

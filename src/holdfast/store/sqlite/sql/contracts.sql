@@ -46,7 +46,7 @@ INSERT INTO holdfast_secrets (contract, secret, created_at) VALUES (?, ?, ?)
 ON CONFLICT DO UPDATE SET created_at = excluded.created_at, until = NULL;
 
 -- name: secret_all
-SELECT secret FROM holdfast_secrets WHERE contract = ? AND (until IS NULL OR until > ?)
+SELECT secret, until FROM holdfast_secrets WHERE contract = ? AND (until IS NULL OR until > ?)
 ORDER BY until IS NOT NULL, created_at DESC;
 
 -- name: secret_outdate

@@ -64,8 +64,8 @@ INSERT INTO holdfast_tokens (id, name, scope, hash, created_at) VALUES (?, ?, ?,
 -- name: token_scope
 SELECT scope FROM holdfast_tokens WHERE hash = ? AND revoked_at IS NULL;
 
--- name: token_all
-SELECT id, name, scope, created_at, revoked_at FROM holdfast_tokens ORDER BY id;
+-- name: token_find
+SELECT id, name, scope, created_at, revoked_at FROM holdfast_tokens WHERE id > ? ORDER BY id LIMIT ?;
 
 -- name: token_revoke
 UPDATE holdfast_tokens SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL;

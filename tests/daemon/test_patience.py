@@ -1,0 +1,49 @@
+"""How long a receiver may take: what the contract says, and no less; silence has its own limit."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from aiohttp import web
+
+from daemon import Daemon
+from holdfast.daemon.config import load_config
+from holdfast.daemon.wiring import House
+from holdfast.store.open import open_store
+from sink import Sink
+
+CONFIG = "egress: {allow: [127.0.0.0/8]}\n"
+
+
+async def test_a_receiver_has_all_the_time_its_contract_gives_it(tmp_path: Path) -> None:
+    async def slowly(request: web.Request) -> web.Response:
+        await asyncio.sleep(0.6 if request.path.endswith("in-time") else 3)
+        return web.Response()
+
+    async with Sink(slowly) as sink:
+        with Daemon(tmp_path / "home", config=CONFIG) as daemon:
+
+            def ends(name: str) -> tuple[str, str | None]:
+                target = {"url": f"{sink.url}/{name}"}
+                wish = {"id": name, "target": target, "type_criterion": name, "timeout": 1.2, "attempts": 1}
+                assert daemon.request("POST", "/hooks/contracts", wish)[0] == 201
+                event = daemon.request("POST", "/api/events", {"type": name})[1]["id"]
+                found = daemon.wait_for(f"/api/events/{event}", lambda answer: _ended(answer["deliveries"]))
+                return found["deliveries"][0]["state"], found["deliveries"][0]["last_error"]
+
+            assert await asyncio.to_thread(ends, "in-time") == ("delivered", None)
+            assert await asyncio.to_thread(ends, "too-late") == ("dead", "no complete answer within 1.2 s")
+
+
+async def test_silence_ends_an_attempt_before_the_whole_time_does(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path}/house.db", keep=True)
+    house = House(store, load_config(None), None)
+    webhooks = house._webhooks
+    assert webhooks._patience(None) <= webhooks._total_s, "else the limit of silence would never be in force"
+    assert webhooks._first_byte_s < webhooks._patience(None) < house._terms_of(None, "https").timeout_s
+    await store.close()
+
+
+def _ended(deliveries: list[dict[str, str]]) -> bool:
+    return bool(deliveries) and deliveries[0]["state"] != "pending"
