@@ -83,17 +83,17 @@ class Outbox:
 
         The connection is whatever your transaction runs on: `docs/publish.md` lists the kinds.
         """
-        from holdfast.ingress.publish import draft, publish
+        from holdfast.ingress.publish import fact, publish
 
-        return publish(connection, draft({"type": type, "payload": payload, **fields}), self._schema)
+        return publish(connection, fact(type, payload, fields), self._schema)
 
     async def publish_async(
         self, connection: Any, type: str, payload: Any = None, **fields: Unpack[EventFields]
     ) -> Published:
         """The same on a connection that is awaited."""
-        from holdfast.ingress.publish import draft, publish_async
+        from holdfast.ingress.publish import fact, publish_async
 
-        return await publish_async(connection, draft({"type": type, "payload": payload, **fields}), self._schema)
+        return await publish_async(connection, fact(type, payload, fields), self._schema)
 
     def publish_many(self, connection: Any, events: Sequence[Mapping[str, Any]]) -> list[Published]:
         """Append several events, each a mapping by the names `publish` takes.

@@ -160,6 +160,50 @@ async def test_a_role_may_publish_and_nothing_else(server: Server, schema: str, 
         await connection.close()
 
 
+HOSTILE = """
+CREATE SCHEMA {0}; GRANT USAGE ON SCHEMA {0} TO PUBLIC;
+CREATE FUNCTION {0}.length(text) RETURNS integer LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''ours''; END';
+CREATE FUNCTION {0}.replace(text, text, text) RETURNS text LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''ours''; END';
+CREATE FUNCTION {0}.refuse() RETURNS boolean LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''ours''; END';
+CREATE DOMAIN {0}.json AS text CHECK ({0}.refuse());
+"""
+
+
+@pytest.mark.parametrize("more", ["", ", stream => 's'", ", dedup_key => 'k'", ", properties => '{\"a\": 1}'"])
+@pytest.mark.parametrize("size", [10, 3000])
+async def test_no_name_of_the_callers_own_runs_with_the_owners_rights(
+    server: Server, schema: str, door: str, more: str, size: int
+) -> None:
+    theirs = f"{schema}_theirs"
+    connection = await server.connect()
+    try:
+        await connection.execute(HOSTILE.format(theirs))
+        await connection.execute(f"SET search_path = {theirs}, pg_catalog")
+        with pytest.raises(asyncpg.RaiseError, match="ours"):
+            await connection.fetch("SELECT length('a'::text)")
+        sql = f"SELECT duplicate FROM {door}('t', '\"' || repeat('x', {size}) || '\"'{more})"
+        assert await connection.fetchval(sql) is False
+    finally:
+        await connection.execute(f"SET client_min_messages = warning; DROP SCHEMA {theirs} CASCADE")
+        await connection.close()
+
+
+async def test_a_publish_rings_when_nothing_waits_and_only_then(server: Server, schema: str, door: str) -> None:
+    connection, rung = await server.connect(), []
+    try:
+        own = connection.get_server_pid()
+        await connection.add_listener("holdfast_events", lambda _, pid, *__: rung.append(pid))
+        for waits, expected in ((False, 1), (True, 0)):
+            if not waits:
+                await connection.execute(f"DELETE FROM {schema}.unrouted")
+            rung.clear()
+            await connection.fetch(f"SELECT * FROM {door}('t', '1')")
+            await connection.fetch("SELECT 1")
+            assert rung.count(own) == expected
+    finally:
+        await connection.close()
+
+
 async def test_python_and_sql_share_keys_and_errors(server: Server, schema: str, door: str) -> None:
     async with opened(server, schema) as store:
         (first,) = await store.events.append([new_event("t", {"a": 1}, stream="s", dedup_key="k")])

@@ -6,7 +6,6 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -29,8 +28,7 @@ _TIME = re.compile(r"\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(\.\d{1,9})?([Zz]|[+-
 _TYPE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/@+-]*")
 
 
-@dataclass(frozen=True, slots=True)
-class NewEvent:
+class NewEvent(NamedTuple):
     """A fact that wants to be accepted. Build it with `new_event`, which checks every part."""
 
     type: str
@@ -169,10 +167,10 @@ def new_event(
     return NewEvent(
         type=check_type(type),
         payload=dump_json(payload, "payload"),
-        source=check_name(source, "source"),
+        source=SOURCE_DEFAULT if source is SOURCE_DEFAULT else check_name(source, "source"),
         stream=None if stream is None else check_name(stream, "stream"),
-        timestamp=check_timestamp(timestamp),
-        properties=check_properties({} if properties is None else properties),
+        timestamp=None if timestamp is None else check_timestamp(timestamp),
+        properties=b"{}" if properties is None else check_properties(properties),
         dedup_key=None if dedup_key is None else check_name(dedup_key, "dedup_key"),
         to=to,
         not_before_ms=None if at is None else _epoch_ms(at),

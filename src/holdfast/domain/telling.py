@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from holdfast.domain.agent_events import agent_activity, agent_event, error_event, session_event
@@ -25,7 +24,7 @@ def tell(session: Session | None, after: Session, hook: Hook, before: Session | 
     events = [*news, *_tell(after, hook)]
     if session is not None and not news and _outside(after) != _outside(session):
         events.append(_session_event("updated", after, hook))
-    return [replace(event, timestamp=hook.at) for event in events]
+    return [event._replace(timestamp=hook.at) for event in events]
 
 
 def _outside(session: Session) -> tuple[Any, ...]:

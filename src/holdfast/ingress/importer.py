@@ -266,7 +266,7 @@ def _event_of(header: dict[str, Any], body: bytes, late: bool) -> NewEvent:
     id = header.get("id")
     if not isinstance(id, str) or not _ID.fullmatch(id):
         raise BadInput("the spool record carries no event id")
-    values = {name: getattr(event, name) for name in NewEvent.__slots__}
+    values = {name: getattr(event, name) for name in NewEvent._fields}
     return NewEvent(**{**values, "id": id})
 
 

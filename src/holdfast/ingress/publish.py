@@ -13,11 +13,13 @@ from typing import Any
 
 from holdfast.domain.errors import BadInput
 from holdfast.domain.event import NewEvent, new_event, show
-from holdfast.domain.ids import ENTROPY_BYTES, make_id
 from holdfast.ingress.accept import refuse_unknown
-from holdfast.store.door import Door, Fresh, Published, Steps, schema_of, through, through_async
+from holdfast.store.door import Door, Published, Steps, schema_of, through, through_async
 
-__all__ = ["Published", "draft", "plain", "publish", "publish_async", "publish_many", "publish_many_async", "schema_of"]
+__all__ = [
+    "Published", "draft", "fact", "plain",
+    "publish", "publish_async", "publish_many", "publish_many_async", "schema_of",
+]  # fmt: skip
 
 FIELDS = ("type", "payload", "stream", "dedup", "source", "properties", "timestamp", "to", "at")
 
@@ -53,8 +55,16 @@ def draft(fields: Mapping[str, Any]) -> NewEvent:
     if "type" not in fields:
         raise BadInput("type is missing: say what happened, such as order.placed")
     given = dict(fields)
-    type, payload, dedup = given.pop("type"), given.pop("payload", None), given.pop("dedup", None)
-    return new_event(type, plain(payload), dedup_key=dedup, **given)
+    return fact(given.pop("type"), given.pop("payload", None), given)
+
+
+def fact(type: str, payload: Any, fields: Mapping[str, Any]) -> NewEvent:
+    """What `publish` was told: a type, a payload, and what else was said by name."""
+    if not fields:
+        return new_event(type, plain(payload))
+    refuse_unknown(fields, FIELDS, "an event")
+    others = dict(fields)
+    return new_event(type, plain(payload), dedup_key=others.pop("dedup", None), **others)
 
 
 def plain(payload: Any) -> Any:
@@ -64,16 +74,12 @@ def plain(payload: Any) -> Any:
 
 
 def _one(event: NewEvent) -> Callable[[Door], Steps[Published]]:
-    now_ms = time.time_ns() // 1_000_000
-    fresh = _fresh(event, now_ms)
-    return lambda door: door.publish(fresh, now_ms)
+    return lambda door: door.publish(event, _now_ms, os.urandom)
 
 
 def _several(events: Sequence[NewEvent]) -> Callable[[Door], Steps[list[Published]]]:
-    now_ms = time.time_ns() // 1_000_000
-    many = [_fresh(event, now_ms) for event in events]
-    return lambda door: door.publish_many(many, now_ms)
+    return lambda door: door.publish_many(events, _now_ms, os.urandom)
 
 
-def _fresh(event: NewEvent, now_ms: int) -> Fresh:
-    return Fresh(event, event.id or make_id("evt", now_ms, os.urandom(ENTROPY_BYTES)))
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.domain.canonical import BYTES_MAX
@@ -70,8 +70,7 @@ def raw_event(source: InboundSource, headers: Headers, body: bytes) -> tuple[New
 
 def conflict_event(source: InboundSource, event: NewEvent) -> NewEvent:
     """The second request under an id that was seen with another body: kept as evidence, and not acted upon."""
-    return replace(
-        event,
+    return event._replace(
         type=f"{SOURCE}.{source.name}.conflict",
         to=None,
         dedup_key=key_of(event.dedup_key or "", hashlib.sha256(event.payload).hexdigest()[:16]),
@@ -129,4 +128,4 @@ def _derived(name: str, event: Event, place: int, made: object) -> NewEvent:
         properties=made.properties,
     )
     known_as = made.dedup_key or f"{event.id}/{place}"
-    return replace(new, dedup_key=key_of(SOURCE, name, known_as, new.digest[:16]))
+    return new._replace(dedup_key=key_of(SOURCE, name, known_as, new.digest[:16]))

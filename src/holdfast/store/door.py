@@ -11,14 +11,17 @@ from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 from holdfast.domain.event import SOURCE_DEFAULT, NewEvent, iso_time
+from holdfast.domain.ids import ENTROPY_BYTES, make_id
 from holdfast.store.drivers import DOLLAR, FORMAT, POSTGRES, SQLITE, Row, Statement, async_driver, sync_driver
-from holdfast.store.faults import our_errors
+from holdfast.store.faults import translated
 from holdfast.store.postgres.place import SCHEMA_DEFAULT, SCHEMES, in_schema, parse_place
 from holdfast.store.sqlite.statements import sql as sqlite
 from holdfast.store.statements import Statements
 
 T = TypeVar("T")
-Steps = Generator[Statement, list[Row], T]
+Steps = Generator[Statement, Sequence[Row], T]
+Clock = Callable[[], int]
+Entropy = Callable[[int], bytes]
 
 _own = Statements("holdfast.store")
 _TEXTS = {
@@ -36,6 +39,10 @@ _TEXTS = {
 }
 
 
+_BRIEF = ("type", "payload")
+_SAYS_NO_MORE = NewEvent("", b"")[2:]
+
+
 class Published(NamedTuple):
     """The event's id, and whether its dedup key was known already. It exists once the caller's transaction commits."""
 
@@ -43,27 +50,20 @@ class Published(NamedTuple):
     duplicate: bool = False
 
 
-class Fresh(NamedTuple):
-    """An event on its way in, with the id it gets if it is the first of its key."""
-
-    event: NewEvent
-    id: str
-
-
 class Door:
     """The verbs of the door in one dialect, with parameters written as one driver wants them."""
 
     def __init__(self, dialect: str, marks: str, schema: str) -> None:
         self.dialect, self._marks, self.schema = dialect, marks, schema
+        self._brief = _publish_text(_BRIEF, marks, schema)
 
-    def publish(self, fresh: Fresh, now_ms: int) -> Steps[Published]:
+    def publish(self, event: NewEvent, clock: Clock, entropy: Entropy) -> Steps[Published]:
         """Append one event: one statement, and on SQLite with a dedup key a look at whose it is."""
-        event, id = fresh
-        if self.dialect == POSTGRES:
-            said = _said(event)
-            text = _publish_text(tuple(said), self._marks, self.schema)
-            rows = yield Statement(text, tuple(said.values()))
+        if self.dialect == POSTGRES:  # it has a clock and ids of its own
+            rows = yield self._publish(event)
             return Published(*rows[0])
+        now_ms = clock()
+        id = event.id or make_id("evt", now_ms, entropy(ENTROPY_BYTES))
         yield self._statement("publish", _sqlite_row(event, id, now_ms))
         if event.dedup_key is None:
             return Published(id)
@@ -71,11 +71,12 @@ class Door:
         rows = yield self._statement("first", (event.source, event.dedup_key))
         return Published(rows[0][0], duplicate=rows[0][0] != id)
 
-    def publish_many(self, many: Sequence[Fresh], now_ms: int) -> Steps[list[Published]]:
+    def publish_many(self, many: Sequence[NewEvent], clock: Clock, entropy: Entropy) -> Steps[list[Published]]:
         """Append several. Streams are locked in sorted order, whoever calls; the answers come in the order given."""
         answers: dict[int, Published] = {}
-        for place in sorted(range(len(many)), key=lambda place: _lock_order(many[place].event)):
-            answers[place] = yield from self.publish(many[place], now_ms)
+        now_ms = clock()
+        for place in sorted(range(len(many)), key=lambda place: _lock_order(many[place])):
+            answers[place] = yield from self.publish(many[place], lambda: now_ms, entropy)
         return [answers[place] for place in range(len(many))]
 
     def receive(self, consumer: str, event_id: str, now_ms: int) -> Steps[bool]:
@@ -87,36 +88,55 @@ class Door:
         """Take such a note back."""
         yield self._statement("inbox_forget", (consumer, event_id))
 
+    def _publish(self, event: NewEvent) -> Statement:
+        if event[2:] == _SAYS_NO_MORE:
+            return self._brief, (event.type, event.payload.decode())
+        said = _said(event)
+        return _publish_text(tuple(said), self._marks, self.schema), tuple(said.values())
+
     def _statement(self, verb: str, params: tuple[Any, ...]) -> Statement:
-        return Statement(_text(self.dialect, verb, self._marks, self.schema), params)
+        return _text(self.dialect, verb, self._marks, self.schema), params
+
+
+@lru_cache(maxsize=64)
+def _door(dialect: str, marks: str, schema: str) -> Door:
+    return Door(dialect, marks, schema)
 
 
 def through(connection: Any, work: Callable[[Door], Steps[T]], schema: str = SCHEMA_DEFAULT) -> T:
     """Carry out a verb in the transaction this connection is in."""
-    driver = sync_driver(connection)
-    steps = work(Door(driver.dialect, driver.marks, schema))
+    driver, connection = sync_driver(connection)
+    steps = work(_door(driver.dialect, driver.marks, schema))
     rows: Any = None  # what starts a generator
     while True:
         try:
-            statement = steps.send(rows)
+            sql, params = steps.send(rows)
         except StopIteration as done:
             return done.value  # type: ignore[no-any-return]
-        with our_errors():
-            rows = driver.rows(statement)
+        try:
+            rows = driver.rows(connection, sql, params)
+        except Exception as error:
+            if (known := translated(error)) is not None:
+                raise known from error
+            raise
 
 
 async def through_async(connection: Any, work: Callable[[Door], Steps[T]], schema: str = SCHEMA_DEFAULT) -> T:
     """Carry out a verb in the transaction this awaited connection is in."""
-    driver = await async_driver(connection)
-    steps = work(Door(driver.dialect, driver.marks, schema))
+    driver, connection = await async_driver(connection)
+    steps = work(_door(driver.dialect, driver.marks, schema))
     rows: Any = None  # what starts a generator
     while True:
         try:
-            statement = steps.send(rows)
+            sql, params = steps.send(rows)
         except StopIteration as done:
             return done.value  # type: ignore[no-any-return]
-        with our_errors():
-            rows = await driver.rows(statement)
+        try:
+            rows = await driver.rows(connection, sql, params)
+        except Exception as error:
+            if (known := translated(error)) is not None:
+                raise known from error
+            raise
 
 
 def schema_of(url: str) -> str:

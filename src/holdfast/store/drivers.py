@@ -7,12 +7,14 @@ of them begins, commits or opens anything.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import cache, lru_cache
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from holdfast.domain.errors import BadInput
 
 Row = tuple[Any, ...]
+Statement = tuple[str, tuple[Any, ...]]  # its text and its values, without any I/O
 R = TypeVar("R")
 
 SQLITE, POSTGRES = "sqlite", "postgres"
@@ -23,55 +25,59 @@ _MARKS = {"qmark": QMARK, "format": FORMAT, "pyformat": FORMAT, "numeric_dollar"
 _PLAIN = {"no_parameters": True}  # to SQLAlchemy: where there are no values, a % in the text is only a %
 
 
-class Statement(NamedTuple):
-    """A statement and its values, without any I/O."""
-
-    sql: str
-    params: tuple[Any, ...] = ()
-
-
 class Driver(NamedTuple, Generic[R]):
-    """How one connection is spoken to. `rows` gives the rows of a statement, or an awaitable of them."""
+    """How connections of one kind are spoken to. `rows` gives the rows of a statement, or an awaitable of them."""
 
     dialect: str
     marks: str
-    rows: Callable[[Statement], R]
+    rows: Callable[[Any, str, tuple[Any, ...]], R]
 
 
-Sync = Driver[list[Row]]
-Async = Driver[Awaitable[list[Row]]]
+Sync = Driver[Sequence[Row]]
+Async = Driver[Awaitable[Sequence[Row]]]
 
 
-def sync_driver(connection: Any) -> Sync:
-    """The driver of a connection that blocks."""
-    make = _find(connection, _SYNC)
-    if make is None:
-        raise _refuse(connection, "publish()", "publish_async()", _ASYNC, _SYNC)
-    return make(connection)
+def sync_driver(connection: Any) -> tuple[Sync, Any]:
+    """The driver of a connection that blocks, and what it speaks to: of a session or a cursor, its connection."""
+    kind: Any = type(connection)
+    reach = _reach(kind)
+    if reach is None:
+        raise _refuse(kind, "publish()", "publish_async()", _ASYNC, _SYNC)
+    return reach(connection)
 
 
-async def async_driver(connection: Any) -> Async:
-    """The driver of a connection that is awaited."""
-    make = _find(connection, _ASYNC)
-    if make is None:
-        raise _refuse(connection, "publish_async()", "publish()", _SYNC, _ASYNC)
-    return await make(connection)
+async def async_driver(connection: Any) -> tuple[Async, Any]:
+    """The same for a connection that is awaited."""
+    kind: Any = type(connection)
+    reach = _reach_async(kind)
+    if reach is None:
+        raise _refuse(kind, "publish_async()", "publish()", _SYNC, _ASYNC)
+    return await reach(connection)
 
 
-def _find(connection: Any, known: Mapping[str, R]) -> R | None:
-    for kind in type(connection).__mro__:
-        found = known.get(f"{kind.__module__.partition('.')[0]}.{kind.__name__}")
+@lru_cache(maxsize=64)
+def _reach(kind: Any) -> Callable[[Any], tuple[Sync, Any]] | None:
+    return _find(kind, _SYNC)
+
+
+@lru_cache(maxsize=64)
+def _reach_async(kind: Any) -> Callable[[Any], Awaitable[tuple[Async, Any]]] | None:
+    return _find(kind, _ASYNC)
+
+
+def _find(kind: type, known: Mapping[str, R]) -> R | None:
+    for base in kind.__mro__:
+        found = known.get(f"{base.__module__.partition('.')[0]}.{base.__name__}")
         if found is not None:
             return found
     return None
 
 
-def _refuse(connection: Any, verb: str, other: str, others: Mapping[str, Any], known: Mapping[str, Any]) -> BadInput:
-    kind = type(connection)
+def _refuse(kind: type, verb: str, other: str, others: Mapping[str, Any], known: Mapping[str, Any]) -> BadInput:
     name = f"{kind.__module__}.{kind.__qualname__}"
-    if _find(connection, others) is not None:
+    if _find(kind, others) is not None:
         return BadInput(f"{verb} cannot use a {name}; call {other} with it")
-    if (instead := _find(connection, _NOT_IN_A_TRANSACTION)) is not None:
+    if (instead := _find(kind, _NOT_IN_A_TRANSACTION)) is not None:
         return BadInput(f"a {name} runs no transaction; pass {verb} {instead}")
     return BadInput(
         f"{verb} takes the connection your transaction runs on; {name} is not one it knows: "
@@ -79,108 +85,106 @@ def _refuse(connection: Any, verb: str, other: str, others: Mapping[str, Any], k
     )
 
 
-def _sqlite3(connection: Any) -> Sync:
-    def rows(statement: Statement) -> list[Row]:
-        cursor = connection.cursor()
-        cursor.row_factory = None  # whatever the application made of its rows, ours are tuples
-        try:
-            return list(cursor.execute(*statement))
-        finally:
-            cursor.close()
-
-    return Driver(SQLITE, QMARK, rows)
+def _sqlite3_rows(connection: Any, sql: str, params: tuple[Any, ...]) -> list[Row]:
+    cursor = connection.cursor()
+    cursor.row_factory = None  # whatever the application made of its rows, ours are tuples
+    try:
+        return list(cursor.execute(sql, params))
+    finally:
+        cursor.close()
 
 
-def _apsw(connection: Any) -> Sync:
-    def rows(statement: Statement) -> list[Row]:
-        cursor = connection.cursor()
-        cursor.row_trace = lambda _, row: row
-        return list(cursor.execute(*statement))
-
-    return Driver(SQLITE, QMARK, rows)
+def _apsw_rows(connection: Any, sql: str, params: tuple[Any, ...]) -> list[Row]:
+    cursor = connection.cursor()
+    cursor.row_trace = lambda _, row: row
+    return list(cursor.execute(sql, params))
 
 
-def _psycopg(connection: Any) -> Sync:
+@cache
+def _tuple_row() -> Any:
     from psycopg.rows import tuple_row
 
-    def rows(statement: Statement) -> list[Row]:
-        with connection.cursor(row_factory=tuple_row) as cursor:
-            cursor.execute(statement.sql, statement.params or None)
-            return cursor.fetchall() if cursor.description else []
-
-    return Driver(POSTGRES, FORMAT, rows)
+    return tuple_row
 
 
-def _of_cursor(make: Callable[[Any], R]) -> Callable[[Any], R]:
-    return lambda cursor: make(cursor.connection)
+# A cursor's `rownumber` tells whether there are rows to fetch; its `description` would first describe each column.
+def _psycopg_rows(connection: Any, sql: str, params: tuple[Any, ...]) -> list[Row]:
+    cursor = connection.cursor(row_factory=_tuple_row()).execute(sql, params or None)
+    return [] if cursor.rownumber is None else cursor.fetchall()
 
 
-def _sqlalchemy(connection: Any) -> Sync:
-    def rows(statement: Statement) -> list[Row]:
-        result = connection.exec_driver_sql(statement.sql, statement.params or None, _PLAIN)
-        return result.fetchall() if result.returns_rows else []
-
-    return Driver(*_speech_of(connection.dialect), rows)
+def _sqlalchemy_rows(connection: Any, sql: str, params: tuple[Any, ...]) -> Sequence[Row]:
+    result = connection.exec_driver_sql(sql, params or None, _PLAIN)
+    return result.fetchall() if result.returns_rows else []
 
 
-def _sqlalchemy_session(session: Any) -> Sync:
+def _django_rows(connection: Any, sql: str, params: tuple[Any, ...]) -> list[Row]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql, params or None)
+        return cursor.fetchall() if cursor.description else []
+
+
+async def _aiosqlite_rows(connection: Any, sql: str, params: tuple[Any, ...]) -> list[Row]:
+    async with connection.cursor() as cursor:
+        cursor.row_factory = None
+        await cursor.execute(sql, params)
+        return list(await cursor.fetchall())
+
+
+async def _psycopg_async_rows(connection: Any, sql: str, params: tuple[Any, ...]) -> list[Row]:
+    cursor = await connection.cursor(row_factory=_tuple_row()).execute(sql, params or None)
+    return [] if cursor.rownumber is None else await cursor.fetchall()
+
+
+def _asyncpg_rows(connection: Any, sql: str, params: tuple[Any, ...]) -> Awaitable[Sequence[Row]]:
+    return connection.fetch(sql, *params)  # type: ignore[no-any-return]
+
+
+async def _sqlalchemy_async_rows(connection: Any, sql: str, params: tuple[Any, ...]) -> Sequence[Row]:
+    result = await connection.exec_driver_sql(sql, params or None, _PLAIN)
+    return result.fetchall() if result.returns_rows else []
+
+
+def _itself(driver: Sync) -> Callable[[Any], tuple[Sync, Any]]:
+    return lambda connection: (driver, connection)
+
+
+def _of_cursor(driver: Sync) -> Callable[[Any], tuple[Sync, Any]]:
+    return lambda cursor: (driver, cursor.connection)
+
+
+def _sqlalchemy(connection: Any) -> tuple[Sync, Any]:
+    return Driver(*_speech_of(connection.dialect), _sqlalchemy_rows), connection
+
+
+def _sqlalchemy_session(session: Any) -> tuple[Sync, Any]:
     return _sqlalchemy(session.connection())
 
 
-def _django(connection: Any) -> Sync:
-    def rows(statement: Statement) -> list[Row]:
-        with connection.cursor() as cursor:
-            cursor.execute(statement.sql, statement.params or None)
-            return cursor.fetchall() if cursor.description else []
-
-    return Driver(dialect_named(connection.vendor), FORMAT, rows)
+def _django(connection: Any) -> tuple[Sync, Any]:
+    return Driver(dialect_named(connection.vendor), FORMAT, _django_rows), connection
 
 
-def _django_cursor(cursor: Any) -> Sync:
+def _django_cursor(cursor: Any) -> tuple[Sync, Any]:
     return _django(cursor.db)
 
 
-async def _aiosqlite(connection: Any) -> Async:
-    async def rows(statement: Statement) -> list[Row]:
-        async with connection.cursor() as cursor:
-            cursor.row_factory = None
-            await cursor.execute(*statement)
-            return list(await cursor.fetchall())
+def _itself_async(driver: Async) -> Callable[[Any], Awaitable[tuple[Async, Any]]]:
+    async def reach(connection: Any) -> tuple[Async, Any]:
+        return driver, connection
 
-    return Driver(SQLITE, QMARK, rows)
+    return reach
 
 
-async def _psycopg_async(connection: Any) -> Async:
-    from psycopg.rows import tuple_row
-
-    async def rows(statement: Statement) -> list[Row]:
-        async with connection.cursor(row_factory=tuple_row) as cursor:
-            await cursor.execute(statement.sql, statement.params or None)
-            return await cursor.fetchall() if cursor.description else []
-
-    return Driver(POSTGRES, FORMAT, rows)
+async def _psycopg_async_cursor(cursor: Any) -> tuple[Async, Any]:
+    return _PSYCOPG_ASYNC, cursor.connection
 
 
-async def _psycopg_async_cursor(cursor: Any) -> Async:
-    return await _psycopg_async(cursor.connection)
+async def _sqlalchemy_async(connection: Any) -> tuple[Async, Any]:
+    return Driver(*_speech_of(connection.dialect), _sqlalchemy_async_rows), connection
 
 
-async def _asyncpg(connection: Any) -> Async:
-    async def rows(statement: Statement) -> list[Row]:
-        return [tuple(row) for row in await connection.fetch(statement.sql, *statement.params)]
-
-    return Driver(POSTGRES, DOLLAR, rows)
-
-
-async def _sqlalchemy_async(connection: Any) -> Async:
-    async def rows(statement: Statement) -> list[Row]:
-        result = await connection.exec_driver_sql(statement.sql, statement.params or None, _PLAIN)
-        return result.fetchall() if result.returns_rows else []
-
-    return Driver(*_speech_of(connection.dialect), rows)
-
-
-async def _sqlalchemy_async_session(session: Any) -> Async:
+async def _sqlalchemy_async_session(session: Any) -> tuple[Async, Any]:
     return await _sqlalchemy_async(await session.connection())
 
 
@@ -198,13 +202,20 @@ def dialect_named(name: str) -> str:
     return _DIALECTS[name]
 
 
-_SYNC: Mapping[str, Callable[[Any], Sync]] = {
-    "sqlite3.Connection": _sqlite3,
-    "sqlite3.Cursor": _of_cursor(_sqlite3),
-    "apsw.Connection": _apsw,
-    "apsw.Cursor": _of_cursor(_apsw),
-    "psycopg.Connection": _psycopg,
-    "psycopg.Cursor": _of_cursor(_psycopg),
+_SQLITE3: Sync = Driver(SQLITE, QMARK, _sqlite3_rows)
+_APSW: Sync = Driver(SQLITE, QMARK, _apsw_rows)
+_PSYCOPG: Sync = Driver(POSTGRES, FORMAT, _psycopg_rows)
+_AIOSQLITE: Async = Driver(SQLITE, QMARK, _aiosqlite_rows)
+_ASYNCPG: Async = Driver(POSTGRES, DOLLAR, _asyncpg_rows)
+_PSYCOPG_ASYNC: Async = Driver(POSTGRES, FORMAT, _psycopg_async_rows)
+
+_SYNC: Mapping[str, Callable[[Any], tuple[Sync, Any]]] = {
+    "sqlite3.Connection": _itself(_SQLITE3),
+    "sqlite3.Cursor": _of_cursor(_SQLITE3),
+    "apsw.Connection": _itself(_APSW),
+    "apsw.Cursor": _of_cursor(_APSW),
+    "psycopg.Connection": _itself(_PSYCOPG),
+    "psycopg.Cursor": _of_cursor(_PSYCOPG),
     "sqlalchemy.Connection": _sqlalchemy,
     "sqlalchemy.Session": _sqlalchemy_session,
     "sqlalchemy.scoped_session": _sqlalchemy_session,
@@ -212,11 +223,11 @@ _SYNC: Mapping[str, Callable[[Any], Sync]] = {
     "django.ConnectionProxy": _django,
     "django.CursorWrapper": _django_cursor,
 }
-_ASYNC: Mapping[str, Callable[[Any], Awaitable[Async]]] = {
-    "aiosqlite.Connection": _aiosqlite,
-    "asyncpg.Connection": _asyncpg,
-    "asyncpg.PoolConnectionProxy": _asyncpg,
-    "psycopg.AsyncConnection": _psycopg_async,
+_ASYNC: Mapping[str, Callable[[Any], Awaitable[tuple[Async, Any]]]] = {
+    "aiosqlite.Connection": _itself_async(_AIOSQLITE),
+    "asyncpg.Connection": _itself_async(_ASYNCPG),
+    "asyncpg.PoolConnectionProxy": _itself_async(_ASYNCPG),
+    "psycopg.AsyncConnection": _itself_async(_PSYCOPG_ASYNC),
     "psycopg.AsyncCursor": _psycopg_async_cursor,
     "sqlalchemy.AsyncConnection": _sqlalchemy_async,
     "sqlalchemy.AsyncSession": _sqlalchemy_async_session,

@@ -12,19 +12,6 @@ _ABSENT = frozenset({"3F000", "42P01", "42883"})  # no such schema, table, funct
 _MISSING = "this database holds no Holdfast tables yet; run outbox.migrate() once, or: holdfast db migrate"
 
 
-class our_errors:  # noqa: N801 - read as a word of a `with`, and cheaper than a generator around every statement
-    """Around one statement: what the driver raises becomes ours where we know better what it means."""
-
-    __slots__ = ()
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, Exception) and (known := translated(error)) is not None:
-            raise known from error
-
-
 def translated(error: BaseException) -> HoldfastError | None:
     """Our error for a driver's, or None where the driver's own says it best."""
     for cause in _causes(error):

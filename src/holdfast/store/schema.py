@@ -9,7 +9,7 @@ from importlib.resources import files
 from holdfast import __version__
 from holdfast.domain.errors import StoreTooNew
 from holdfast.store.door import Door, Steps
-from holdfast.store.drivers import SQLITE, Statement
+from holdfast.store.drivers import SQLITE
 from holdfast.store.postgres.place import in_schema
 from holdfast.store.sqlite.migrate import scripts as sqlite_scripts
 from holdfast.store.sqlite.migrate import split as sqlite_split
@@ -22,16 +22,17 @@ def version_known(dialect: str) -> int:
 def version_found(door: Door) -> Steps[int]:
     """The version of the schema in the caller's database; 0 where there is none."""
     if door.dialect == SQLITE:
-        there = yield Statement("SELECT name FROM sqlite_master WHERE name = 'holdfast_meta'")
+        there = yield "SELECT name FROM sqlite_master WHERE name = 'holdfast_meta'", ()
         meta = "holdfast_meta"
     else:
-        there = yield Statement(
-            f"SELECT tablename FROM pg_tables WHERE schemaname = '{door.schema}' AND tablename = 'meta'"  # noqa: S608
+        there = yield (
+            f"SELECT tablename FROM pg_tables WHERE schemaname = '{door.schema}' AND tablename = 'meta'",  # noqa: S608
+            (),
         )
         meta = f"{door.schema}.meta"
     if not there:
         return 0
-    rows = yield Statement(f"SELECT value FROM {meta} WHERE key = 'schema_version'")  # noqa: S608
+    rows = yield f"SELECT value FROM {meta} WHERE key = 'schema_version'", ()  # noqa: S608
     return int(rows[0][0]) if rows else 0
 
 
@@ -44,14 +45,14 @@ def upgrade(door: Door) -> Steps[tuple[int, int]]:
             f"this store has schema {found}; this program knows schemas up to {known}: install that version"
         )
     for text in upgrade_texts(door.dialect, door.schema, found):
-        yield Statement(text)
+        yield text, ()
     return found, known
 
 
 def downgrade(door: Door) -> Steps[None]:
     """Remove the tables and everything in them, in the caller's transaction."""
     for text in downgrade_texts(door.dialect, door.schema):
-        yield Statement(text)
+        yield text, ()
 
 
 def upgrade_texts(dialect: str, schema: str, found: int) -> Iterator[str]:

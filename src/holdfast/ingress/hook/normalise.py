@@ -6,7 +6,6 @@ import hashlib
 import json
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from typing import Any
 
 from holdfast.domain.agent_events import error_event
@@ -117,7 +116,7 @@ def _unreadable(header: Mapping[str, Any], id: str, agent: str, body: bytes, cod
         "raw": clean_text(body[:RAW_KEPT].decode("utf-8", "replace")), "cwd": _text(header.get("cwd")),
     }  # fmt: skip
     event = error_event(payload, error_source="hook", error_code=code, stream=f"agent:{agent}")
-    return replace(event, id=id, timestamp=_time(header.get("received_at")))
+    return event._replace(id=id, timestamp=_time(header.get("received_at")))
 
 
 def _event_id(header: Mapping[str, Any]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -38,7 +37,7 @@ class Reimporting:
 
 
 def _renamed(event: NewEvent) -> NewEvent:
-    return replace(event, id=None, dedup_key=None)
+    return event._replace(id=None, dedup_key=None)
 
 
 def link_no_dead(connection: Any, chain: str, at_ms: int, actor: str, transitions: Sequence[Leaf]) -> None:
@@ -78,7 +77,7 @@ class Hasty(_Intake):
     async def append(self, events: Sequence[NewEvent]) -> list[Appended]:
         now_ms, store = 0, self._store
         named = [
-            replace(event, id=make_id("evt", now_ms, store.events._chance.entropy(ENTROPY_BYTES))) for event in events
+            event._replace(id=make_id("evt", now_ms, store.events._chance.entropy(ENTROPY_BYTES))) for event in events
         ]
         answers = []
         for offset, event in enumerate(named):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import replace
 from typing import Any
 
 from holdfast.domain.agent_events import agent_output
@@ -29,7 +28,7 @@ def output_of(session: Session, entry: Entry, place: str) -> tuple[str, NewEvent
     where = None if entry.id and entry.at else [place, entry.offset]
     key = f"{session.id}:{digest(json.dumps([entry.kind, payload, more, entry.part, where], sort_keys=True))}"
     event = agent_output(entry.kind, session.id, payload, dedup_key=key, **more)
-    return key, replace(event, timestamp=entry.at)
+    return key, event._replace(timestamp=entry.at)
 
 
 def digest(*parts: str) -> str:
