@@ -364,6 +364,9 @@ NEVER = {
     "an event that is both unmatched and on its way": """
         SELECT event FROM holdfast.unmatched
         WHERE event IN (SELECT event FROM holdfast.unrouted UNION ALL SELECT event FROM holdfast.deliveries)""",
+    "an event that is delayed in a stream, or counted without one": """
+        SELECT n FROM holdfast.events
+        WHERE CASE WHEN stream IS NULL THEN seq <> 1 ELSE seq < 1 OR not_before IS NOT NULL END""",
     "a stream whose head is behind its events": """
         SELECT s.id FROM holdfast.streams s
         WHERE s.head < (SELECT max(seq) FROM holdfast.events e WHERE e.stream = s.id)""",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from holdfast.domain.lane import lane_key
-from holdfast.domain.states import Reason, State
+from holdfast.domain.states import REASONS_OF, Reason, State
 from holdfast.store.base import AttemptRow, DeliveryFilter, DeliveryRow, Owner, Page
 from holdfast.store.postgres.clock import ServerClock
 from holdfast.store.postgres.lanes import join_lanes
@@ -20,6 +20,7 @@ from holdfast.store.rows import to_attempt_row, to_delivery_row
 SPAN = 2000
 SCAN_MAX = 50_000
 _NEWEST = 1 << 62
+_DEAD_REASONS = ", ".join(f"'{reason}'" for reason in sorted(REASONS_OF[State.DEAD]))
 
 
 class PostgresOperator:
@@ -187,4 +188,6 @@ def _where(wanted: DeliveryFilter) -> tuple[str, list[str]]:
     where = [f"AND {text.format(number)}" for number, (text, _) in enumerate(given, start=4)]
     if wanted.state is not None:  # written out, since a partial index is not seen through a parameter
         where.append(f"AND d.state = '{State(wanted.state)}'")
+    if wanted.state == State.DEAD:  # says nothing new, except to the index
+        where.append(f"AND d.reason IN ({_DEAD_REASONS})")
     return " ".join(where), [value for _, value in given]

@@ -1,7 +1,8 @@
 -- A thin door: a publish costs as little as can be in somebody else's transaction.
 
 -- Every statement reads the constraints of its table anew from their text. Rows come in only through the door's functions
--- and the statement for plain events, and neither can write what these refused.
+-- and the statement for plain events, and neither can write what these refused; the invariants of the test suite look for
+-- it.
 DO $$
 DECLARE
   v_name name;

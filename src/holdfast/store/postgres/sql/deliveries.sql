@@ -24,7 +24,7 @@ SELECT * FROM holdfast.lease($1, $2, $3, $4, $5, $6, $7, $8);
 -- The head of a paused lane may come back while it is held: failed, released, reclaimed, or its confirmation due.
 DELETE FROM holdfast.ready WHERE token IS NULL AND delivery IN (
   SELECT (SELECT d.id FROM holdfast.deliveries d
-          WHERE d.lane = l.id AND d.state = 'pending' AND d.lane IS NOT NULL ORDER BY d.pos LIMIT 1)
+          WHERE d.lane = l.id AND d.pos > 0 ORDER BY d.pos LIMIT 1)
   FROM holdfast.pauses p JOIN holdfast.lanes l ON l.key = p.name WHERE p.scope = 'lane');
 
 -- name: suspect_queues
@@ -91,7 +91,7 @@ SELECT holdfast.settle_delivered($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
 -- Only what has not ended meanwhile by another hand.
 UPDATE holdfast.deliveries d
 SET state = w.state, reason = w.reason, attempts = coalesce(w.attempts, d.attempts), settled_at = $6,
-    survivor = w.survivor, handed_until = NULL,
+    survivor = w.survivor, handed_until = NULL, pos = -abs(d.pos),
     last_error = CASE WHEN w.state = 'dropped' THEN coalesce(w.error, d.last_error) ELSE w.error END
 FROM unnest($1::bigint[], $2::text[], $3::text[], $4::integer[], $5::text[], $7::bigint[])
   w(id, state, reason, attempts, error, survivor)
@@ -115,7 +115,7 @@ INSERT INTO holdfast.ready (delivery, queue, due_at)
 SELECT head.id, head.queue, $2 FROM unnest($1::bigint[]) w(lane)
 CROSS JOIN LATERAL (
   SELECT d.id, d.queue, d.handed_until FROM holdfast.deliveries d
-  WHERE d.lane = w.lane AND d.state = 'pending' AND d.lane IS NOT NULL ORDER BY d.pos LIMIT 1) head
+  WHERE d.lane = w.lane AND d.pos > 0 ORDER BY d.pos LIMIT 1) head
 WHERE head.handed_until IS NULL
 ON CONFLICT DO NOTHING;
 
@@ -145,7 +145,7 @@ WHERE d.id IN (
   SELECT delivery FROM holdfast.ready WHERE token IS NULL AND queue = $1
   UNION
   SELECT behind.id FROM holdfast.ready r JOIN holdfast.deliveries head ON head.id = r.delivery
-  JOIN holdfast.deliveries behind ON behind.lane = head.lane AND behind.state = 'pending' AND behind.lane IS NOT NULL
+  JOIN holdfast.deliveries behind ON behind.lane = head.lane AND behind.pos > 0
   WHERE r.token IS NULL AND r.queue = $1 AND behind.queue = $1
   LIMIT $2)
 ORDER BY d.id;
@@ -168,6 +168,6 @@ WHERE d.id IN (
   SELECT id FROM waiting
   UNION
   SELECT behind.id FROM waiting JOIN holdfast.deliveries behind
-    ON behind.lane = waiting.lane AND behind.lane IS NOT NULL AND behind.state = 'pending' AND behind.created_at <= $1
+    ON behind.lane = waiting.lane AND behind.pos > 0 AND behind.created_at <= $1
   LIMIT $2)
 ORDER BY d.id;

@@ -24,12 +24,12 @@ FROM holdfast.attempts WHERE delivery = $1 ORDER BY id;
 -- name: dead_count
 SELECT coalesce(nullif(q.contract, ''), q.address), count(*)
 FROM holdfast.deliveries d JOIN holdfast.queues q ON q.id = d.queue
-WHERE d.state = 'dead' GROUP BY 1;
+WHERE d.reason IN ('rejected', 'exhausted', 'crash_loop', 'no_handler') GROUP BY 1;
 
 -- name: dead_count_filtered
 SELECT coalesce(nullif(q.contract, ''), q.address), count(*)
 FROM holdfast.deliveries d JOIN holdfast.queues q ON q.id = d.queue JOIN holdfast.events e ON e.n = d.event
-WHERE d.state = 'dead'
+WHERE d.reason IN ('rejected', 'exhausted', 'crash_loop', 'no_handler')
   AND ($1::text IS NULL OR d.reason = $1) AND ($2::text IS NULL OR q.contract = $2)
   AND ($3::text IS NULL OR q.address = $3) AND ($4::text IS NULL OR coalesce(e.stream, e.id) = $4)
   AND ($5::text IS NULL OR e.id = $5)
@@ -62,7 +62,7 @@ UPDATE holdfast.lanes SET paused = $2 WHERE key = $1 RETURNING id;
 
 -- name: lane_unready
 DELETE FROM holdfast.ready WHERE token IS NULL AND delivery IN (
-  SELECT id FROM holdfast.deliveries WHERE lane = $1 AND state = 'pending');
+  SELECT id FROM holdfast.deliveries WHERE lane = $1 AND pos > 0);
 
 -- name: figures_ready
 SELECT count(*), count(token), min(CASE WHEN token IS NULL THEN due_at END) FROM holdfast.ready;
@@ -71,13 +71,13 @@ SELECT count(*), count(token), min(CASE WHEN token IS NULL THEN due_at END) FROM
 SELECT count(*), coalesce(sum(open), 0)::bigint FROM holdfast.lanes WHERE open > 0;
 
 -- name: figures_behind
-SELECT (SELECT count(*) FROM holdfast.deliveries WHERE state = 'pending' AND lane IS NOT NULL)
+SELECT (SELECT count(*) FROM holdfast.deliveries WHERE pos > 0)
      - (SELECT count(*) FROM holdfast.ready r JOIN holdfast.deliveries d ON d.id = r.delivery WHERE d.lane IS NOT NULL)
      + (SELECT count(*) FROM holdfast.deliveries d WHERE handed_until IS NOT NULL AND lane IS NULL
         AND NOT EXISTS (SELECT FROM holdfast.ready r WHERE r.delivery = d.id));
 
 -- name: figures_dead
-SELECT count(*) FROM holdfast.deliveries WHERE state = 'dead';
+SELECT count(*) FROM holdfast.deliveries WHERE reason IN ('rejected', 'exhausted', 'crash_loop', 'no_handler');
 
 -- name: figures_events
 SELECT (SELECT coalesce(max(n), 0) FROM holdfast.events), (SELECT count(*) FROM holdfast.unmatched),

@@ -47,7 +47,7 @@ DELETE FROM holdfast.inbox WHERE (consumer, event_id) IN (
 -- name: prune_lanes
 DELETE FROM holdfast.lanes WHERE id IN (
   SELECT l.id FROM holdfast.lanes l WHERE l.open = 0 AND NOT l.paused
-    AND NOT EXISTS (SELECT FROM holdfast.deliveries d WHERE d.lane = l.id AND d.state = 'pending')
+    AND NOT EXISTS (SELECT FROM holdfast.deliveries d WHERE d.lane = l.id AND d.pos > 0)
   LIMIT $1 FOR UPDATE OF l SKIP LOCKED);
 
 -- name: check_settings

@@ -70,11 +70,11 @@ ORDER BY lane, pos;
 -- name: burst_behind
 -- What waits just before a place in a lane, nearest first.
 SELECT d.id, d.burst, e.id FROM holdfast.deliveries d JOIN holdfast.events e ON e.n = d.event
-WHERE d.lane = $1 AND d.pos < $2 AND d.state = 'pending' ORDER BY d.pos DESC LIMIT $3;
+WHERE d.lane = $1 AND d.pos > 0 AND d.pos < $2 ORDER BY d.pos DESC LIMIT $3;
 
 -- name: burst_oldest
 SELECT d.id, e.id FROM holdfast.deliveries d JOIN holdfast.events e ON e.n = d.event
-WHERE d.lane = $1 AND d.state = 'pending' AND d.burst IS NOT NULL ORDER BY d.pos LIMIT $2;
+WHERE d.lane = $1 AND d.pos > 0 AND d.burst IS NOT NULL ORDER BY d.pos LIMIT $2;
 
 -- name: burst_ready
 SELECT delivery FROM holdfast.ready WHERE delivery = ANY ($1::bigint[]);
