@@ -10,6 +10,7 @@ from holdfast.ports import Chance, Clock
 from holdfast.store.base import PAGE_BYTES_MAX, EventFilter, Page, StreamRow
 from holdfast.store.rows import event_bytes, is_wanted, pages_by_seq
 from holdfast.store.sqlite.connection import Connection, Row
+from holdfast.store.sqlite.inserts import insert
 from holdfast.store.sqlite.reader import Reader
 from holdfast.store.sqlite.statements import sql
 from holdfast.store.sqlite.writer import Writer
@@ -88,7 +89,7 @@ def with_ids(events: Sequence[NewEvent], now_ms: int, chance: Chance) -> list[tu
 def append(connection: Connection, prepared: Sequence[tuple[NewEvent, str]], now_ms: int) -> list[Appended]:
     """Append inside a transaction that is already open: the one way events come into the table."""
     if all(map(_is_plain, prepared)):
-        connection.many(sql.event_append_plain, [_plain_row(event, id, now_ms) for event, id in prepared])
+        insert(connection, sql.event_append_plain, [_plain_row(event, id, now_ms) for event, id in prepared])
         return [Appended(id, id, 1) for _, id in prepared]
     connection.many(sql.event_append, [door_row(event, id, now_ms) for event, id in prepared])
     return [_appended(connection, event, id) for event, id in prepared]

@@ -11,6 +11,7 @@ from holdfast.ports import Clock
 from holdfast.store.base import Owner, Plan, Target
 from holdfast.store.sqlite.bursts import Joined, thin_out
 from holdfast.store.sqlite.connection import Connection, Row
+from holdfast.store.sqlite.inserts import insert
 from holdfast.store.sqlite.reader import Reader
 from holdfast.store.sqlite.statements import sql
 from holdfast.store.sqlite.writer import Writer
@@ -97,8 +98,8 @@ def route(
             next_id += 1
         if not plan.targets:
             connection.run(sql.unmatched_add, (plan.n,))
-    connection.many(sql.delivery_add, deliveries)
-    connection.many(sql.ready_add, ready)
+    insert(connection, sql.delivery_add, deliveries)
+    insert(connection, sql.ready_add, ready)
     if owner is not None:
         for joined in bursts:
             thin_out(connection, owner, joined, now_ms)
