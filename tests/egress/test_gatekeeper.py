@@ -178,7 +178,7 @@ async def test_moments_are_taken_in_turn(bench: Gated) -> None:
         patch.setattr("holdfast.egress.gatekeeper.asyncio.sleep", sleep)
         for _ in range(3):
             await bench.gatekeeper.turn(GOOD, 100_000)
-    assert waits == [0, 0.11, 0.11]
+    assert waits == [0, 0.1, 0.1]
 
 
 async def test_who_missed_his_moment_takes_another(bench: Gated) -> None:

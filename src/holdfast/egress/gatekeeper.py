@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from holdfast.domain.address import without_tokens
-from holdfast.domain.breaker import FAILURES_MAX, RAMP_MAX, cooldown_ms, spaced_us
+from holdfast.domain.breaker import FAILURES_MAX, RAMP_MAX, cooldown_ms
 from holdfast.domain.delivery import Outcome, Retry
 from holdfast.ports import Clock
 from holdfast.store.base import PAGE_MAX, Gate, Gates
@@ -130,7 +130,7 @@ class Gatekeeper:
             await self._ready()
         while True:
             asked_ms = self._clock.boot_ms()
-            wait_us = await self._gates.reserve(address, spaced_us(interval_us))
+            wait_us = await self._gates.reserve(address, interval_us)
             told_ms = self._clock.boot_ms()
             # The store counted from a moment between the question and its answer; how long that took is not known.
             spent_us = (told_ms - asked_ms) * 500
