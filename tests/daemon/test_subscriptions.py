@@ -40,6 +40,9 @@ hooks:
         ("{id: a, target: {handler: h}, contract: {type: {regex: x}}}", r"entry 1 \(a\).*unknown key 'regex'"),
         ("{id: a, target: {handler: h}}, {id: a, target: {handler: h}}", r"entry 2 \(a\): the id is used twice"),
         ("just text", "entry 1: a subscription is a mapping"),
+        ("{id: a, target: {session: s}}", r"entry 1 \(a\): targets of kind session are not delivered"),
+        ("{id: a, target: {url: 'http://169.254.169.254/x'}}", r"entry 1 \(a\): .*a cloud metadata service"),
+        ("{id: a, target: {url: 'https://[fe80::1]/x'}}", r"entry 1 \(a\): .*a link-local address"),
     ],
 )
 def test_a_mistake_stops_the_start_and_names_its_place(tmp_path: Path, entry: str, told: str) -> None:
@@ -47,6 +50,15 @@ def test_a_mistake_stops_the_start_and_names_its_place(tmp_path: Path, entry: st
     path.write_text(f"hooks: {{subscriptions: [{entry}]}}")
     with pytest.raises(BadConfig, match=told):
         load_config(path)
+
+
+def test_the_files_own_targets_are_allowed_and_those_that_are_listed_exactly(tmp_path: Path) -> None:
+    path = tmp_path / "holdfast.yml"
+    entries = [
+        f"{{id: c{n}, target: {{url: 'http://{host}/x'}}}}" for n, host in enumerate(("10.0.0.1", "169.254.169.254"))
+    ]
+    path.write_text(f"hooks: {{subscriptions: [{', '.join(entries)}]}}\negress: {{allow: [169.254.169.254/32]}}\n")
+    assert len(load_config(path).subscriptions) == 2
 
 
 def test_the_file_is_the_truth_about_its_own_contracts(tmp_path: Path) -> None:

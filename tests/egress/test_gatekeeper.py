@@ -90,6 +90,20 @@ async def test_a_receiver_that_came_back_is_given_more_and_more(bench: Gated) ->
     assert await bench.store.gates.open() == []
 
 
+async def test_however_many_breakers_are_open_none_is_taken_for_closed(bench: Gated) -> None:
+    addresses = {f"https://{number}.example/" for number in range(5)}
+    for address in addresses:
+        await bench.store.gates.trip(address, 60_000)
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("holdfast.egress.gatekeeper", "holdfast.store.sqlite.gates"):
+            patch.setattr(f"{module}.PAGE_MAX", 2)
+        await bench.gatekeeper.tick()
+        assert bench.gatekeeper.shut() == addresses
+        await bench.store.gates.close("https://3.example/")  # as another process would
+        await bench.gatekeeper.tick()
+        assert bench.gatekeeper.shut() == addresses - {"https://3.example/"}
+
+
 async def test_a_receiver_that_refuses_is_alive(bench: Gated) -> None:
     await bench.contract("bad", BAD)
     bench.script.answer = lambda claim: Dead(Reason.REJECTED, "400")
@@ -164,7 +178,7 @@ async def test_moments_are_taken_in_turn(bench: Gated) -> None:
         patch.setattr("holdfast.egress.gatekeeper.asyncio.sleep", sleep)
         for _ in range(3):
             await bench.gatekeeper.turn(GOOD, 100_000)
-    assert waits == [0, 0.11, 0.11]
+    assert waits == [0, 0.1, 0.1]
 
 
 async def test_who_missed_his_moment_takes_another(bench: Gated) -> None:

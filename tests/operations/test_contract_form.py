@@ -34,7 +34,7 @@ def test_every_option_is_read() -> None:
     assert contract.retry_on == (404, 409)
     assert contract.active is False
     terms = contract.terms(POLICIES)
-    assert (terms.policy.name, terms.policy.attempts, terms.interval_us) == ("patient", 3, 100_000)
+    assert (terms.policy.name, terms.policy.attempts, terms.interval_us) == ("patient", 3, 120_000)
 
 
 def test_an_end_may_be_a_moment() -> None:

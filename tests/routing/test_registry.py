@@ -226,6 +226,6 @@ async def test_a_url_without_a_rate_of_its_own_has_the_houses(bench: Bench) -> N
     paced = Registry(bench.store.contracts, POLICIES, interval_us=100_000)
     await paced.refresh()
     found = {id: paced.terms_of(id, kind).interval_us for id, kind in (("own", "https"), ("none", "https"))}
-    assert found == {"own": 200_000, "none": 100_000}
+    assert found == {"own": 240_000, "none": 100_000}
     assert paced.terms_of(None, "https").interval_us == 100_000  # a direct address
     assert paced.terms_of("c01", "handler").interval_us == paced.terms_of(None, "handler").interval_us == 0

@@ -20,6 +20,7 @@ from holdfast.domain.errors import BadConfig, BadInput
 from holdfast.domain.event import show
 from holdfast.domain.hook import EVENT_TYPES
 from holdfast.domain.retry import POLICIES, Policy
+from holdfast.egress.guard import Guard
 from holdfast.ingress.webhook import InboundSource
 from holdfast.store.base import Retention
 
@@ -233,7 +234,7 @@ def _build(settings: Mapping[str, Any]) -> Config:
             raise BadConfig(f"sessions.events names {_show(item)}; known are {', '.join(EVENT_TYPES)}")
     policies = {**POLICIES, **{name: _policy(name, value) for name, value in settings["policies"].items()}}
     subscriptions = settings["hooks"]["subscriptions"]
-    read_subscriptions(subscriptions, policies, now_ms=0)
+    read_subscriptions(subscriptions, policies, now_ms=0, guard=Guard(settings["egress"]["allow"]))
     return Config(
         store=settings["store"],
         host=server["host"],

@@ -9,18 +9,26 @@ from typing import Any
 
 from holdfast.domain.errors import BadConfig, BadInput
 from holdfast.domain.retry import Policy
+from holdfast.egress.guard import Guard
 from holdfast.operations.contract_form import read_subscription
 from holdfast.store.base import Contracts, Registered
 
 
-def read_subscriptions(values: Sequence[Any], policies: Mapping[str, Policy], now_ms: int) -> list[Registered]:
-    """Every entry, or the first mistake with its place. Nothing is skipped in silence."""
+def read_subscriptions(
+    values: Sequence[Any], policies: Mapping[str, Policy], now_ms: int, guard: Guard | None = None
+) -> list[Registered]:
+    """Every entry, or the first mistake with its place. Nothing is skipped in silence.
+
+    `guard` says which targets not even the operator's own file opens; names are looked up when something is sent.
+    """
     found: dict[str, Registered] = {}
     for number, value in enumerate(values, start=1):
         name = value.get("id") if isinstance(value, Mapping) else None
         where = f"hooks.subscriptions: entry {number}" + (f" ({name})" if isinstance(name, str) else "")
         try:
             registered = read_subscription(value, policies, now_ms)
+            if guard is not None and registered.contract.address.kind == "https":
+                guard.check_url(registered.contract.address.text, trusted=True)
         except BadInput as error:
             raise BadConfig(f"{where}: {error.message}") from None
         if registered.contract.id in found:

@@ -44,6 +44,7 @@ from holdfast.store.base import Owner, Private, Store
 
 SETTLE_S = 1.0  # the engine gives up a little after the deliverer would, so that the reason is the deliverer's own
 SENDINGS_MAX = 10_000
+SECRETS_MAX = 10  # that sign one request: who rotates more often than they end gives up the oldest
 
 
 class House:
@@ -245,7 +246,8 @@ class House:
 
 
 def _sending_of(private: Private, contract: Contract | None) -> Sending:
+    secrets = private.secrets[:SECRETS_MAX]
     if contract is None:
-        return Sending(private.secrets, private.headers)
+        return Sending(secrets, private.headers)
     retry_on = frozenset(contract.retry_on)
-    return Sending(private.secrets, private.headers, contract.format, contract.template, retry_on)
+    return Sending(secrets, private.headers, contract.format, contract.template, retry_on)

@@ -15,13 +15,3 @@ def cooldown_ms(trips: int) -> int:
     [2000, 4000, 8000, 30000]
     """
     return int(min(COOLDOWN_MAX_MS, COOLDOWN_MS * 2 ** (min(trips, 30) - 1)))
-
-
-def spaced_us(interval_us: int) -> int:
-    """The time to leave between two requests, so that a receiver who sees one late and the next in time still counts
-    no more than the rate.
-
-    >>> spaced_us(100_000)
-    110000
-    """
-    return interval_us * 11 // 10

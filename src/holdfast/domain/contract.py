@@ -25,6 +25,7 @@ SECRET_MAX = 1024
 ID_PATTERN = r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}"
 
 RATE_MAX = 1_000_000
+RATE_LATE_US = 200_000  # what a request may be late, and its rate still kept
 HEADERS_MAX = 20
 HEADER_VALUE_MAX = 4096
 HEADERS_OWNED = frozenset(
@@ -206,14 +207,17 @@ def parse_criterion(value: object, what: str) -> Criterion:
 def parse_rate(value: object) -> int:
     """The microseconds between two requests at a rate such as `10/s`, `90/m` or `1000/h`.
 
+    A little more than an even share: a receiver that sees one request late and the tenth after it in time must still
+    count no more than ten in any second.
+
     >>> parse_rate("10/s")
-    100000
+    120000
     """
     match = _RATE.fullmatch(value) if isinstance(value, str) else None
     count = int(match[1]) if match else 0
     if match is None or not 1 <= count <= RATE_MAX:
         raise BadInput(f"rate must be a number of requests per s, m or h, such as 10/s, not {show(value)}")
-    return max(1, _PER_US[match[2]] // count)
+    return max(1, (_PER_US[match[2]] + RATE_LATE_US) // count)
 
 
 def check_headers(value: object) -> dict[str, str]:

@@ -14,10 +14,10 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from holdfast.domain.address import without_tokens
-from holdfast.domain.breaker import FAILURES_MAX, RAMP_MAX, cooldown_ms, spaced_us
+from holdfast.domain.breaker import FAILURES_MAX, RAMP_MAX, cooldown_ms
 from holdfast.domain.delivery import Outcome, Retry
 from holdfast.ports import Clock
-from holdfast.store.base import Gate, Gates
+from holdfast.store.base import PAGE_MAX, Gate, Gates
 
 POLL_S = 1.0
 PROBE_MS = 60_000
@@ -73,7 +73,7 @@ class Gatekeeper:
         for address in list(self._close):
             await self._close_one(address)
             self._close.discard(address)
-        found = {gate.address: gate for gate in await self._gates.open()}
+        found = await self._all_open()
         for address in self._open.keys() - found.keys():  # closed by another process
             self._recover(address)
         self._open = found
@@ -84,6 +84,17 @@ class Gatekeeper:
                 self._probing.add(address)
                 self.freed()
         return POLL_S
+
+    async def _all_open(self) -> dict[str, Gate]:
+        """Every breaker that is open: one that were left off would pass for closed."""
+        found: dict[str, Gate] = {}
+        after = ""
+        while page := await self._gates.open(after):
+            found.update((gate.address, gate) for gate in page)
+            if len(page) < PAGE_MAX:
+                break
+            after = page[-1].address
+        return found
 
     def shut(self) -> frozenset[str]:
         """Addresses of which nothing is to be claimed now."""
@@ -119,7 +130,7 @@ class Gatekeeper:
             await self._ready()
         while True:
             asked_ms = self._clock.boot_ms()
-            wait_us = await self._gates.reserve(address, spaced_us(interval_us))
+            wait_us = await self._gates.reserve(address, interval_us)
             told_ms = self._clock.boot_ms()
             # The store counted from a moment between the question and its answer; how long that took is not known.
             spent_us = (told_ms - asked_ms) * 500

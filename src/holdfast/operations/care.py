@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast import __version__
-from holdfast.domain.address import parse_address
+from holdfast.domain.address import parse_address, without_tokens
 from holdfast.domain.errors import BadInput, NotFound
 from holdfast.domain.event import check_name, show
 from holdfast.domain.ids import ENTROPY_BYTES, make_id
@@ -55,6 +55,7 @@ class CareVerbs:
             "oldest_pending_seconds": None if oldest is None else max(0, (now_ms - oldest) // 1000),
             "next_due_at": when(next_due),
             "paused": [{"scope": scope, "name": name} for scope, name, _ in paused[:PAGE_MAX]],
+            "breakers": [without_tokens(gate.address) for gate in await self._store.gates.open()],
             "duties": duties,
             "notes": [*self._warnings(), *self._store.care.notes(), *hidden],
         }

@@ -47,6 +47,8 @@ def read_contract(body: object, policies: Mapping[str, Policy], now_ms: int, sou
         if body.get(name) is None:
             raise BadInput(f"the contract has no {name}")
     address, secret = parse_target(body["target"])
+    if address.kind == "session":
+        raise BadInput("targets of kind session are not delivered by this version; use url or handler")
     if secret is not None:
         check_signing(secret)
     headers = None if body.get("headers") is None else check_headers(body["headers"])

@@ -170,8 +170,6 @@ class ContractVerbs:
 
     async def _check_address(self, contract: Contract) -> None:
         """The same rule for one that is made and one that is tried."""
-        if contract.address.kind == "session":
-            raise BadInput("targets of kind session are not delivered by this version; use url or handler")
         if contract.address.kind == "https":
             await self._guard.check_target(contract.address.text)
 

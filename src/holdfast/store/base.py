@@ -314,8 +314,8 @@ class Gates(Protocol):
     async def reserve(self, address: str, interval_us: int) -> int:
         """Take the next free moment for one request to this address; the microseconds until it comes."""
 
-    async def open(self) -> list[Gate]:
-        """Every address whose breaker is open."""
+    async def open(self, after: str = "") -> list[Gate]:
+        """Addresses whose breaker is open, by their text, behind this one: at most `PAGE_MAX` of them."""
 
     async def trip(self, address: str, cooldown_ms: int) -> Gate:
         """Open a breaker, or keep it open for longer."""

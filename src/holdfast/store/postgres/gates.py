@@ -19,8 +19,8 @@ class PostgresGates:
         values = (self._now_ms(), address, interval_us)
         return int(await self._pool.run(lambda session: session.value(sql.gate_reserve, *values), durable=False))
 
-    async def open(self) -> list[Gate]:
-        return [Gate(*row) for row in await self._pool.rows(sql.gate_open, PAGE_MAX)]
+    async def open(self, after: str = "") -> list[Gate]:
+        return [Gate(*row) for row in await self._pool.rows(sql.gate_open, after, PAGE_MAX)]
 
     async def trip(self, address: str, cooldown_ms: int) -> Gate:
         values = (self._now_ms(), address, cooldown_ms)

@@ -17,8 +17,8 @@ class SqliteGates:
         values = (address, self._clock.now_ms() * 1000, interval_us)
         return int((await self._writer.run(lambda c: c.rows(sql.gate_reserve, values), durable=False))[0][0])
 
-    async def open(self) -> list[Gate]:
-        return [Gate(*row) for row in await self._reader.run(lambda c: c.rows(sql.gate_open, (PAGE_MAX,)))]
+    async def open(self, after: str = "") -> list[Gate]:
+        return [Gate(*row) for row in await self._reader.run(lambda c: c.rows(sql.gate_open, (after, PAGE_MAX)))]
 
     async def trip(self, address: str, cooldown_ms: int) -> Gate:
         values = (address, self._clock.now_ms(), cooldown_ms)

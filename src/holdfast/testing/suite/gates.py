@@ -39,6 +39,22 @@ class GatesSuite(StoreSuite):
         assert await (await bench.another()).gates.open() == [again]
         assert again == (URL, began, bench.clock.now_ms() + 30_000, 2)
 
+    async def test_open_breakers_are_listed_by_address_behind_one_that_is_named(self, bench: Bench) -> None:
+        addresses = [f"https://{name}.example/" for name in "bac"]
+        for address in addresses:
+            await bench.store.gates.trip(address, 10_000)
+        assert [gate.address for gate in await bench.store.gates.open()] == sorted(addresses)
+        assert [gate.address for gate in await bench.store.gates.open("https://a.example/")] == sorted(addresses)[1:]
+
+    async def test_what_waits_for_an_open_breaker_says_so(self, bench: Bench) -> None:
+        await bench.contract("c", URL)
+        id = await bench.send()
+        assert (await bench.row(id)).waits_for is None
+        await bench.store.gates.trip(URL, 10_000)
+        assert (await bench.row(id)).waits_for == "breaker open"
+        await bench.store.gates.close(URL)
+        assert (await bench.row(id)).waits_for is None
+
     async def test_one_alone_may_probe_and_only_when_the_time_has_come(self, bench: Bench) -> None:
         other = await bench.another()
         await bench.store.gates.trip(URL, 10_000)

@@ -7,8 +7,8 @@ ON CONFLICT (address) DO UPDATE SET next_at_us = greatest(g.next_at_us, excluded
 RETURNING next_at_us - $3::bigint - (SELECT us FROM now);
 
 -- name: gate_open
-SELECT address, failing_since, open_until, trips FROM holdfast.gates WHERE open_until IS NOT NULL
-ORDER BY address LIMIT $1;
+SELECT address, failing_since, open_until, trips FROM holdfast.gates
+WHERE open_until IS NOT NULL AND address > $1 ORDER BY address LIMIT $2;
 
 -- name: gate_trip
 WITH now AS (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS ms)

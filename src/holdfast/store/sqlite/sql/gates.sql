@@ -4,8 +4,8 @@ ON CONFLICT (address) DO UPDATE SET next_at_us = max(next_at_us, ?2) + ?3
 RETURNING next_at_us - ?3 - ?2;
 
 -- name: gate_open
-SELECT address, failing_since, open_until, trips FROM holdfast_gates WHERE open_until IS NOT NULL
-ORDER BY address LIMIT ?;
+SELECT address, failing_since, open_until, trips FROM holdfast_gates
+WHERE open_until IS NOT NULL AND address > ? ORDER BY address LIMIT ?;
 
 -- name: gate_trip
 INSERT INTO holdfast_gates (address, failing_since, open_until, trips) VALUES (?1, ?2, ?2 + ?3, 1)

@@ -7,6 +7,8 @@ SELECT d.id, e.id, e.type, e.stream, e.seq, q.address, q.contract, d.state, d.re
             WHEN d.handed_until IS NOT NULL THEN 'confirmation'
             WHEN r.delivery IS NULL THEN 'head of lane'
             WHEN r.token IS NOT NULL THEN NULL
+            WHEN EXISTS (SELECT 1 FROM holdfast_gates g WHERE g.address = q.address AND g.open_until IS NOT NULL)
+              THEN 'breaker open'
             WHEN d.attempts > 0 THEN 'next attempt' END
 FROM holdfast_deliveries d
 JOIN holdfast_events e ON e.n = d.event
