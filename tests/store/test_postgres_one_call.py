@@ -7,6 +7,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from holdfast.domain.errors import BadInput
 from holdfast.domain.event import NewEvent, new_event
 from holdfast.store.base import EventFilter
 from holdfast.store.open import migrate_store
@@ -65,6 +66,37 @@ async def test_texts_of_several_lines_stay_what_they_are(server: Server, schema:
         assert [event.payload_json for event in reversed(found)] == ['{"b":2}', '{"a":\n1}', "null"]
         assert [event.properties for event in reversed(found)] == [{}, {"p": "q"}, {"x": "y"}]
         assert [event.source for event in reversed(found)] == ["app", "a\nb", "app"]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("same", [True, False])
+async def test_each_event_keeps_its_own_words_whether_others_say_the_same(
+    server: Server, schema: str, same: bool, count: int
+) -> None:
+    def said(place: int) -> NewEvent:
+        i, moment = 0 if same else place, f"2026-01-0{1 if same else place + 1}T00:00:00Z"
+        return new_event(f"t{i}", place, source=f"s{i}", timestamp=moment, properties={"p": f"{i}"})
+
+    given = [said(place) for place in range(count)]
+    async with opened(server, schema) as store:
+        await store.events.append(given)
+        found = list(reversed((await store.events.find(EventFilter(), None, 10)).items))
+        kept = [
+            NewEvent(e.type, e.payload_json.encode(), e.source, None, e.timestamp, e.properties_json.encode())
+            for e in found
+        ]
+        assert kept == given
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("bad", [NewEvent("t", b"{bad"), NewEvent("t", b"1", properties=b"{bad")])
+async def test_what_is_no_json_is_refused_alone_and_in_company(
+    server: Server, schema: str, bad: NewEvent, count: int
+) -> None:
+    async with opened(server, schema) as store:
+        with pytest.raises(BadInput, match="not JSON"):
+            await store.events.append([bad] * count)
+        assert await store.routing.backlog() == 0
 
 
 @pytest.mark.parametrize("text", ["[" * 1500 + "]" * 1499, "[" * 200_000, '{"a":01}', ""])

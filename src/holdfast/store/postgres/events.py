@@ -122,6 +122,9 @@ async def append(
     """
     if not prepared:
         return []
+    if len(prepared) == 1 and not door and _is_plain(prepared[0][0]):
+        await session.rows(sql.event_append_one, *_plain_row(*prepared[0], now_ms), now_ms, ring)
+        return [Appended(prepared[0][1], prepared[0][1], 1)]
     columns = None if door else _plain_columns(prepared, now_ms)
     if columns is not None:
         await session.rows(sql.event_append_plain, *columns, now_ms, ring)
@@ -139,6 +142,12 @@ async def append(
     ]
 
 
+def _plain_row(event: NewEvent, id: str, now_ms: int) -> tuple[str, ...]:
+    """The values of `event_append_one`, in its order."""
+    timestamp = event.timestamp or iso_time(now_ms)
+    return id, event.type, event.payload.decode(), event.source, timestamp, event.properties.decode()
+
+
 def _plain_columns(prepared: Prepared, now_ms: int) -> tuple[str | list[str], ...] | None:
     """The values of `event_append_plain`, in its order; None where the door has something to look for.
 
@@ -147,16 +156,22 @@ def _plain_columns(prepared: Prepared, now_ms: int) -> tuple[str | list[str], ..
     events = [event for event, _ in prepared]
     if not all(map(_is_plain, events)):
         return None
-    now, lines = iso_time(now_ms), len(events) - 1
-    ids = "\n".join([id for _, id in prepared])
-    types = "\n".join([event.type for event in events])
-    sources = "\n".join([event.source for event in events])
-    times = "\n".join([event.timestamp or now for event in events])
-    properties = b"\n".join([event.properties for event in events]).decode()
-    for text in (types, sources, times, properties):
-        if not text or text.count("\n") != lines:
-            return None
-    return ids, types, [event.payload.decode() for event in events], sources, times, properties
+    now = iso_time(now_ms)
+    types = _lines([event.type for event in events])
+    sources = _lines([event.source for event in events])
+    times = _lines([event.timestamp or now for event in events])
+    properties = _lines([event.properties.decode() for event in events])
+    if types is None or sources is None or times is None or properties is None:
+        return None
+    ids, payloads = "\n".join([id for _, id in prepared]), [event.payload.decode() for event in events]
+    return ids, types, payloads, sources, times, properties
+
+
+def _lines(values: list[str]) -> str | None:
+    """Each a line, or one line where they are all the same; None where one of them is no line."""
+    same = len(set(values)) == 1
+    text = values[0] if same else "\n".join(values)
+    return text if text and text.count("\n") == (0 if same else len(values) - 1) else None
 
 
 def _is_plain(event: NewEvent) -> bool:

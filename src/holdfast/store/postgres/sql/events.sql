@@ -11,19 +11,37 @@ FROM set_config('synchronous_commit', 'on', true),
 
 -- name: event_append_plain
 -- As the door would write them: events of this process, which has checked their names, and for which the door has nothing
--- to look for. Payloads come one by one; what is short comes as lines of one text, which costs the driver far less.
+-- to look for. Payloads come one by one; what is short comes as lines of one text, which costs the driver far less, and
+-- what is the same for all as one line.
 WITH added AS (
   INSERT INTO holdfast.events (id, type, payload, source, timestamp, properties, accepted_at)
-  SELECT f.id, f.type, f.payload, f.source, f.timestamp, f.properties, $7
-  FROM unnest(string_to_array($1, E'\n'), string_to_array($2, E'\n'), holdfast.checked_json($3::text[]),
-              string_to_array($4, E'\n'), string_to_array($5, E'\n'),
-              holdfast.checked_json(string_to_array($6, E'\n'))) WITH ORDINALITY
+  SELECT f.id, coalesce(f.type, $2), f.payload, coalesce(f.source, $4), coalesce(f.timestamp, $5),
+         coalesce(f.properties, $6), $7
+  FROM unnest(string_to_array($1, E'\n'), CASE WHEN strpos($2, E'\n') > 0 THEN string_to_array($2, E'\n') END,
+              holdfast.checked_json($3::text[]), CASE WHEN strpos($4, E'\n') > 0 THEN string_to_array($4, E'\n') END,
+              CASE WHEN strpos($5, E'\n') > 0 THEN string_to_array($5, E'\n') END,
+              holdfast.checked_json(CASE WHEN $6 <> '{}' THEN string_to_array($6, E'\n') END)) WITH ORDINALITY
     f(id, type, payload, source, timestamp, properties, ord) ORDER BY f.ord
   RETURNING n
 ), waiting AS (
   INSERT INTO holdfast.unrouted (event) SELECT n FROM added RETURNING event
 )
 SELECT CASE WHEN $8 THEN holdfast.ring(min(event)) END FROM set_config('synchronous_commit', 'on', true), waiting;
+
+-- name: event_append_one
+-- The same for one alone: nothing to split, to sort or to count.
+WITH added AS (
+  INSERT INTO holdfast.events (id, type, payload, source, timestamp, properties, accepted_at)
+  SELECT $1::text, $2::text, CASE WHEN holdfast.is_json($3) THEN $3 ELSE holdfast.checked_json($3) END, $4::text, $5::text,
+         CASE WHEN $6 = '{}' OR holdfast.is_json($6) THEN $6 ELSE holdfast.checked_json($6) END, $7::bigint
+  RETURNING n
+), waiting AS (
+  INSERT INTO holdfast.unrouted AS w (event) SELECT n FROM added
+  RETURNING CASE WHEN $8 AND (SELECT u.event FROM holdfast.unrouted u WHERE u.event < w.event AND u.event >= w.event - 200
+                              ORDER BY u.event DESC LIMIT 1) IS NULL
+            THEN pg_notify('holdfast_events', '') END
+)
+SELECT FROM set_config('synchronous_commit', 'on', true), waiting;
 
 -- name: event_get
 SELECT n, id, stream, seq, source, type, timestamp, accepted_at, properties, payload, address
