@@ -125,7 +125,7 @@ def test_check_names_what_weakens_the_promise(outbox: Outbox, tmp_path: Path) ->
 
 def test_an_application_database_gets_no_views_of_the_source_systems(connection: sqlite3.Connection) -> None:
     names = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'view'")}
-    assert names == {"holdfast_publish"}
+    assert names == {"holdfast_publish", "holdfast_unrouted"}
 
 
 def test_publishing_loads_no_server_code(tmp_path: Path) -> None:

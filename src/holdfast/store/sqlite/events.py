@@ -82,8 +82,10 @@ def with_ids(events: Sequence[NewEvent], now_ms: int, chance: Chance) -> list[tu
     """Each event with the id it came with, or a fresh one. Chance is asked once: it is a system call."""
     entropy = chance.entropy(ENTROPY_BYTES * len(events))
     starts = range(0, len(entropy), ENTROPY_BYTES)
-    fresh = (make_id("evt", now_ms, entropy[at : at + ENTROPY_BYTES]) for at in starts)
-    return [(event, event.id or id) for event, id in zip(events, fresh, strict=True)]
+    return [
+        (event, event.id or make_id("evt", now_ms, entropy[at : at + ENTROPY_BYTES]))
+        for event, at in zip(events, starts, strict=True)
+    ]
 
 
 def append(connection: Connection, prepared: Sequence[tuple[NewEvent, str]], now_ms: int) -> list[Appended]:
