@@ -37,6 +37,26 @@ async def test_a_receiver_has_all_the_time_its_contract_gives_it(tmp_path: Path)
             assert await asyncio.to_thread(ends, "too-late") == ("dead", "no complete answer within 1.2 s")
 
 
+async def test_waiting_for_a_turn_at_a_host_is_nobodys_failure(tmp_path: Path) -> None:
+    async def slowly(request: web.Request) -> web.Response:
+        await asyncio.sleep(0.7)
+        return web.Response()
+
+    async with Sink(slowly) as sink:
+        with Daemon(tmp_path / "home", config="egress: {allow: [127.0.0.0/8], concurrency: 1}\n") as daemon:
+
+            def attempts() -> list[tuple[str, int]]:
+                wish = {"id": "c", "target": {"url": sink.url}, "type_criterion": "t.x", "timeout": 1.5}
+                assert daemon.request("POST", "/hooks/contracts", wish)[0] == 201
+                for _ in range(8):
+                    assert daemon.request("POST", "/api/events", {"type": "t.x"})[0] == 201
+                path = "/api/deliveries?contract=c"
+                found = daemon.wait_for(path, lambda page: all(one["state"] != "pending" for one in page["items"]))
+                return [(one["state"], one["attempts"]) for one in found["items"]]
+
+            assert await asyncio.to_thread(attempts) == [("delivered", 1)] * 8
+
+
 async def test_silence_ends_an_attempt_before_the_whole_time_does(tmp_path: Path) -> None:
     store = open_store(f"sqlite:///{tmp_path}/house.db", keep=True)
     house = House(store, load_config(None), None)

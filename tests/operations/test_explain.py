@@ -46,6 +46,15 @@ async def publish(bench: Bench, event: NewEvent) -> str:
     return appended[0].id
 
 
+async def test_who_would_want_it_but_for_being_disabled_comes_first(bench: Bench, ops: Operations) -> None:
+    for number in range(5):
+        await want(bench, f"a{number}", type=Criterion("other"))
+    await want(bench, "off", type=Criterion("order.placed"), active=False)
+    id = await publish(bench, new_event("order.placed"))
+    (nearest,) = (await ops.events.explain(id, limit=1))["missed"]
+    assert nearest == {"contract_id": "off", "failed": 1, "why": ["the contract is disabled"]}
+
+
 async def test_every_miss_says_the_value_and_what_was_wanted_the_nearest_first(bench: Bench, ops: Operations) -> None:
     await want(bench, "far", source=Criterion("github"), type=Criterion("push"), branch=Criterion(("main", "next")))
     await want(bench, "near", type=Criterion(pattern="order.*"), country=Criterion("NZ"))
@@ -58,8 +67,8 @@ async def test_every_miss_says_the_value_and_what_was_wanted_the_nearest_first(b
     assert told["verdict"] == "it has 1 delivery"
     assert [row["contract_id"] for row in told["deliveries"]] == told["wanted_now"] == ["yes"]
     assert told["missed"] == [
-        {"contract_id": "near", "failed": 1, "why": ["property 'country' is 'FR', not 'NZ'"]},
         {"contract_id": "off", "failed": 1, "why": ["the contract is disabled"]},
+        {"contract_id": "near", "failed": 1, "why": ["property 'country' is 'FR', not 'NZ'"]},
         {
             "contract_id": "far",
             "failed": 3,

@@ -42,7 +42,9 @@ from holdfast.routing.registry import Refreshing, Registry
 from holdfast.routing.router import Router
 from holdfast.store.base import Owner, Private, Store
 
-SETTLE_S = 1.0  # the engine gives up a little after the deliverer would, so that the reason is the deliverer's own
+TURNS_S = (
+    600.0  # a receiver's time begins with its turn at its host; until then only a deliverer that hangs is at fault
+)
 SENDINGS_MAX = 10_000
 SECRETS_MAX = 10  # that sign one request: who rotates more often than they end gives up the oldest
 
@@ -207,7 +209,7 @@ class House:
     def _terms_of(self, contract_id: str | None, kind: str) -> Terms:
         """A contract's terms as the engine keeps to them: a receiver's time is its deliverer's to count."""
         terms = self._registry.terms_of(contract_id, kind)
-        return terms._replace(timeout_s=terms.timeout_s + SETTLE_S) if kind == "https" else terms
+        return terms._replace(timeout_s=terms.timeout_s + TURNS_S) if kind == "https" else terms
 
     async def _sending(self, contract_id: str) -> Sending:
         """How a contract's requests look, as of the version in force."""

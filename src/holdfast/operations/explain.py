@@ -19,8 +19,10 @@ AT_ONCE = 500  # contracts asked between two breaths of the loop
 
 
 class Missed(NamedTuple):
-    """A contract that did not want an event. They are ordered by how near it came."""
+    """A contract that did not want an event. They are ordered by how near it came: first those that would want it,
+    were they not disabled or past their time."""
 
+    unmet: int
     failed: int
     id: str
     why: tuple[str, ...]
@@ -46,7 +48,8 @@ async def ask_all(contracts: Iterable[Contract], event: Event, limit: int) -> Op
         why = why_not(contract, event)
         if why:
             missing += 1
-            nearest.append(Missed(len(why), contract.id, tuple(why[:WHY_MAX])))
+            unmet = len(why) - (not contract.active) - contract.is_over(event.accepted_at_ms)
+            nearest.append(Missed(unmet, len(why), contract.id, tuple(why[:WHY_MAX])))
         else:
             wanting.append(contract.id)
         if number % AT_ONCE == 0:
