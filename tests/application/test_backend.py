@@ -14,7 +14,7 @@ import pytest
 from holdfast import BadInput, NativeSqlOutbox, OutboxBackend
 from holdfast.domain.errors import Conflict, NotFound
 from holdfast.store.open import keep_closed, migrate_store, open_store
-from postgres import fresh_schema, newest, start
+from postgres import fresh_schema, sqlite_and_postgres, start
 
 
 @pytest.fixture
@@ -24,17 +24,15 @@ def sqlite_url(tmp_path: Path) -> str:
     return url
 
 
-@pytest.fixture
-def postgres_url() -> Iterator[str]:
-    server, schema = start(newest()), fresh_schema()
+@pytest.fixture(params=sqlite_and_postgres())
+def url(request: pytest.FixtureRequest) -> Iterator[str]:
+    if request.param == "sqlite":
+        yield request.getfixturevalue("sqlite_url")
+        return
+    server, schema = start(str(request.param)), fresh_schema()
     migrate_store(server.url(schema), own=False)
     yield server.url(schema)
     server.psql(f"DROP SCHEMA {schema} CASCADE;")
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def url(request: pytest.FixtureRequest) -> str:
-    return str(request.getfixturevalue(f"{request.param}_url"))
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from alembic.operations import Operations
 import holdfast.alembic
 from holdfast import Outbox
 from holdfast.store.open import open_store
-from postgres import fresh_schema, newest, start
+from postgres import fresh_schema, sqlite_and_postgres, start
 
 
 class Place:
@@ -37,19 +37,16 @@ def sqlite_place(tmp_path: Path) -> Iterator[Place]:
     engine.dispose()
 
 
-@pytest.fixture
-def postgres_place() -> Iterator[Place]:
-    server, schema = start(newest()), fresh_schema()
+@pytest.fixture(params=sqlite_and_postgres())
+def place(request: pytest.FixtureRequest) -> Iterator[Place]:
+    if request.param == "sqlite":
+        yield request.getfixturevalue("sqlite_place")
+        return
+    server, schema = start(str(request.param)), fresh_schema()
     engine = sa.create_engine(f"postgresql+psycopg://postgres@/postgres?host={server.folder}")
     yield Place(server.url(schema), engine)
     engine.dispose()
     server.psql(f"DROP SCHEMA IF EXISTS {schema} CASCADE;")
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def place(request: pytest.FixtureRequest) -> Place:
-    found: Place = request.getfixturevalue(f"{request.param}_place")
-    return found
 
 
 async def test_alembic_makes_a_store_that_works_and_removes_it(place: Place) -> None:

@@ -106,9 +106,15 @@ def _psycopg(connection: Any) -> Sync:
     def rows(statement: Statement) -> list[Row]:
         with connection.cursor(row_factory=tuple_row) as cursor:
             cursor.execute(statement.sql, statement.params or None)
-            return cursor.fetchall() if cursor.description else []
+            found: list[Row] = cursor.fetchall()  # in a pipeline this is what waits for the answer
+            return found
 
-    return Driver(POSTGRES, FORMAT, rows)
+    return Driver(POSTGRES, _psycopg_marks(connection), rows)
+
+
+def _psycopg_marks(connection: Any) -> str:
+    raw = any(kind.__name__.endswith("RawCursor") for kind in connection.cursor_factory.__mro__)
+    return DOLLAR if raw else FORMAT
 
 
 def _of_cursor(make: Callable[[Any], R]) -> Callable[[Any], R]:
@@ -156,9 +162,10 @@ async def _psycopg_async(connection: Any) -> Async:
     async def rows(statement: Statement) -> list[Row]:
         async with connection.cursor(row_factory=tuple_row) as cursor:
             await cursor.execute(statement.sql, statement.params or None)
-            return await cursor.fetchall() if cursor.description else []
+            found: list[Row] = await cursor.fetchall()
+            return found
 
-    return Driver(POSTGRES, FORMAT, rows)
+    return Driver(POSTGRES, _psycopg_marks(connection), rows)
 
 
 async def _psycopg_async_cursor(cursor: Any) -> Async:
@@ -166,8 +173,10 @@ async def _psycopg_async_cursor(cursor: Any) -> Async:
 
 
 async def _asyncpg(connection: Any) -> Async:
+    from asyncpg import Record
+
     async def rows(statement: Statement) -> list[Row]:
-        return [tuple(row) for row in await connection.fetch(statement.sql, *statement.params)]
+        return [tuple(row) for row in await connection.fetch(statement.sql, *statement.params, record_class=Record)]
 
     return Driver(POSTGRES, DOLLAR, rows)
 
