@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 from holdfast.domain.event import SOURCE_DEFAULT, NewEvent, iso_time
-from holdfast.store.drivers import DOLLAR, FORMAT, POSTGRES, SQLITE, Row, Statement, async_driver, sync_driver
+from holdfast.store.drivers import DOLLAR, FORMAT, POSTGRES, SQLITE, Calls, Row, Statement, async_driver, sync_driver
 from holdfast.store.faults import our_errors
 from holdfast.store.postgres.place import SCHEMA_DEFAULT, SCHEMES, in_schema, parse_place
 from holdfast.store.sqlite.statements import sql as sqlite
@@ -20,6 +20,7 @@ from holdfast.store.statements import Statements
 T = TypeVar("T")
 Steps = Generator[Statement, list[Row], T]
 
+PUBLISH = Calls()
 _own = Statements("holdfast.store")
 _TEXTS = {
     SQLITE: {
@@ -91,9 +92,11 @@ class Door:
         return Statement(_text(self.dialect, verb, self._marks, self.schema), params)
 
 
-def through(connection: Any, work: Callable[[Door], Steps[T]], schema: str = SCHEMA_DEFAULT) -> T:
+def through(
+    connection: Any, work: Callable[[Door], Steps[T]], schema: str = SCHEMA_DEFAULT, calls: Calls = PUBLISH
+) -> T:
     """Carry out a verb in the transaction this connection is in."""
-    driver = sync_driver(connection)
+    driver = sync_driver(connection, calls)
     steps = work(Door(driver.dialect, driver.marks, schema))
     rows: Any = None  # what starts a generator
     while True:
@@ -105,9 +108,11 @@ def through(connection: Any, work: Callable[[Door], Steps[T]], schema: str = SCH
             rows = driver.rows(statement)
 
 
-async def through_async(connection: Any, work: Callable[[Door], Steps[T]], schema: str = SCHEMA_DEFAULT) -> T:
+async def through_async(
+    connection: Any, work: Callable[[Door], Steps[T]], schema: str = SCHEMA_DEFAULT, calls: Calls = PUBLISH
+) -> T:
     """Carry out a verb in the transaction this awaited connection is in."""
-    driver = await async_driver(connection)
+    driver = await async_driver(connection, calls)
     steps = work(Door(driver.dialect, driver.marks, schema))
     rows: Any = None  # what starts a generator
     while True:

@@ -42,19 +42,26 @@ Sync = Driver[list[Row]]
 Async = Driver[Awaitable[list[Row]]]
 
 
-def sync_driver(connection: Any) -> Sync:
+class Calls(NamedTuple):
+    """What the user called, or should have: on a connection that blocks, and on one that is awaited."""
+
+    sync: str = "publish()"
+    awaited: str = "publish_async()"
+
+
+def sync_driver(connection: Any, calls: Calls) -> Sync:
     """The driver of a connection that blocks."""
     make = _find(connection, _SYNC)
     if make is None:
-        raise _refuse(connection, "publish()", "publish_async()", _ASYNC, _SYNC)
+        raise _refuse(connection, calls.sync, calls.awaited, _ASYNC, _SYNC)
     return make(connection)
 
 
-async def async_driver(connection: Any) -> Async:
+async def async_driver(connection: Any, calls: Calls) -> Async:
     """The driver of a connection that is awaited."""
     make = _find(connection, _ASYNC)
     if make is None:
-        raise _refuse(connection, "publish_async()", "publish()", _SYNC, _ASYNC)
+        raise _refuse(connection, calls.awaited, calls.sync, _SYNC, _ASYNC)
     return await make(connection)
 
 
@@ -70,7 +77,7 @@ def _refuse(connection: Any, verb: str, other: str, others: Mapping[str, Any], k
     kind = type(connection)
     name = f"{kind.__module__}.{kind.__qualname__}"
     if _find(connection, others) is not None:
-        return BadInput(f"{verb} cannot use a {name}; call {other} with it")
+        return BadInput(f"{verb} cannot use a {name}; use {other} with it")
     if (instead := _find(connection, _NOT_IN_A_TRANSACTION)) is not None:
         return BadInput(f"a {name} runs no transaction; pass {verb} {instead}")
     return BadInput(
@@ -84,11 +91,18 @@ def _sqlite3(connection: Any) -> Sync:
         cursor = connection.cursor()
         cursor.row_factory = None  # whatever the application made of its rows, ours are tuples
         try:
-            return list(cursor.execute(*statement))
+            return _texts(connection, list(cursor.execute(*statement)))
         finally:
             cursor.close()
 
     return Driver(SQLITE, QMARK, rows)
+
+
+def _texts(connection: Any, rows: list[Row]) -> list[Row]:
+    """Whatever the application made of its texts, ours are strings."""
+    if connection.text_factory is str:
+        return rows
+    return [tuple(value.decode() if isinstance(value, bytes) else value for value in row) for row in rows]
 
 
 def _apsw(connection: Any) -> Sync:
@@ -151,7 +165,7 @@ async def _aiosqlite(connection: Any) -> Async:
         async with connection.cursor() as cursor:
             cursor.row_factory = None
             await cursor.execute(*statement)
-            return list(await cursor.fetchall())
+            return _texts(connection, list(await cursor.fetchall()))
 
     return Driver(SQLITE, QMARK, rows)
 

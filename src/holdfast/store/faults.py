@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from holdfast.domain.errors import BadInput, DedupConflict, HoldfastError, StoreMissing, StreamClosed
+from holdfast.domain.errors import BadInput, DedupConflict, HoldfastError, StoreBusy, StoreMissing, StreamClosed
 
 _BAD_INPUT, _DEDUP_CONFLICT, _STREAM_CLOSED = "HF001", "HF002", "HF003"
 _ABSENT = frozenset({"3F000", "42P01", "42883"})  # no such schema, table, function
 _MISSING = "this database holds no Holdfast tables yet; run outbox.migrate() once, or: holdfast db migrate"
+
+_LOCKED = "the database is locked by another writer; wait longer (PRAGMA busy_timeout) or run your transaction again"
 
 
 class our_errors:  # noqa: N801 - read as a word of a `with`, and cheaper than a generator around every statement
@@ -54,6 +56,8 @@ def _from_sqlite(error: BaseException) -> HoldfastError | None:
     from holdfast.store.sqlite.connection import translate
 
     known = translate(code, str(error))
+    if isinstance(known, StoreBusy):
+        return StoreBusy(_LOCKED)
     return StoreMissing(_MISSING) if isinstance(known, StoreMissing) else known
 
 

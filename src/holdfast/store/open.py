@@ -34,6 +34,10 @@ def sqlite_path(url: str) -> Path:
         raise BadConfig(
             f"{named} is not a store: use sqlite:///relative/path.db, sqlite:////absolute/path.db or postgresql://…"
         )
+    if ":memory:" in rest or rest.startswith("/file:"):
+        raise BadConfig(f"{shown_url(url)!r} names no file: a store is a file of its own, such as sqlite:///app.db")
+    if "?" in rest:
+        raise BadConfig(f"{shown_url(url)!r}: the URL of a SQLite store takes no options; leave out what begins with ?")
     return Path(os.path.abspath(os.path.expanduser(rest[1:])))
 
 
