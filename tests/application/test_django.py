@@ -164,6 +164,31 @@ def test_the_default_connection_is_known_by_its_proxy(project: None) -> None:
     _remove("default")
 
 
+def test_a_migration_makes_the_tables_only_where_the_events_are(ready: str) -> None:
+    """Django runs every migration on every database."""
+    other = next(alias for alias in connections if alias != ready)
+    state = ProjectState()
+    with connections[other].schema_editor() as editor:
+        holdfast.django.schema().database_forwards("shop", editor, state, state)
+    tables = connections[other].introspection.table_names()
+    assert [name for name in tables if name.startswith("holdfast")] == []
+    if other != "default":
+        with connections[other].cursor() as cursor:
+            cursor.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", [SCHEMA])
+            assert cursor.fetchall() == []
+
+
+def test_the_daemon_reaches_the_database_as_the_project_does(project: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    alias = f"postgres{chosen()[-1]}"
+    monkeypatch.setitem(settings.HOLDFAST, "DATABASE", alias)
+    options = {"sslmode": "require", "sslrootcert": "/etc/my ca.pem", "prepare_threshold": None}
+    monkeypatch.setitem(connections[alias].settings_dict, "OPTIONS", options)
+    url = holdfast.django.outbox().url
+    assert "sslmode=require" in url
+    assert "sslrootcert=/etc/my%20ca.pem" in url
+    assert "prepare_threshold" not in url
+
+
 def test_an_unknown_setting_is_named(project: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(settings.HOLDFAST, "DATABSE", "x")
     with pytest.raises(BadConfig, match="DATABSE"):

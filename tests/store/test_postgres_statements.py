@@ -40,6 +40,8 @@ ONLY_SQLITE = {
     "event_rerouted": "one statement does both here",
     "node_advance": "goes with receipt_add here, to save a round trip",
     "delivery_lane": "here the end itself tells the lane",
+    "lease_holders": "here locks tell who is gone, and owners_missing names them",
+    "lease_reclaim_of": "goes with the other reclaimed leases here",
 }
 USE = re.compile(r"\bsql\.([a-z_]+)")
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from holdfast.domain.address import KINDS, parse_address
+from holdfast.domain.address import KINDS, queue_address
 from holdfast.domain.delivery import STARTS_MAX, Claim, Dead, Outcome, Settlement, settle
 from holdfast.domain.errors import Conflict, KeeperHeld, NotFound
 from holdfast.domain.event import iso_time, show
@@ -39,7 +39,7 @@ class QueueDesk:
 
     async def claim(self, queue: str) -> Claim | None:
         """The next message that is due. One that has killed five processes is buried on the way."""
-        address = _address(queue)
+        address = queue_address(queue)
         await self._route()
         await self._serve(address)
         while True:
@@ -68,22 +68,23 @@ class QueueDesk:
 
     async def stats(self, queue: str) -> dict[str, int]:
         await self._route()
-        rows = await self._rows(DeliveryFilter(state="pending", address=_address(queue)))
+        rows = await self._rows(DeliveryFilter(state="pending", address=queue_address(queue)))
         in_flight = sum(row.leased for row in rows)
         return {"pending": len(rows) - in_flight, "in_flight": in_flight, "dlq": await self.dead_count(queue)}
 
     async def dead_count(self, queue: str) -> int:
-        return sum((await self._store.operator.count_dead(DeliveryFilter(address=_address(queue)))).values())
+        return sum((await self._store.operator.count_dead(DeliveryFilter(address=queue_address(queue)))).values())
 
     async def dead(self, queue: str, limit: int) -> list[dict[str, Any]]:
-        wanted = DeliveryFilter(state="dead", address=_address(queue))
+        wanted = DeliveryFilter(state="dead", address=queue_address(queue))
         page = await self._store.operator.deliveries(wanted, None, limit)
         return [await self._letter(queue, row) for row in page.items]
 
     async def reprocess(self, queue: str, ids: Sequence[str]) -> int:
         chosen: list[int] = []
         for id in ids:
-            chosen += [row.id for row in await self._rows(DeliveryFilter("dead", address=_address(queue), event=id))]
+            wanted = DeliveryFilter("dead", address=queue_address(queue), event=id)
+            chosen += [row.id for row in await self._rows(wanted)]
         operator = self._store.operator
         return len(await operator.reprocess(self._owner, chosen, frozenset({"dead"}), "outbox backend"))
 
@@ -154,7 +155,3 @@ class QueueDesk:
             "last_error": row.last_error,
             "updated_at": iso_time(row.settled_at_ms or row.created_at_ms),
         }
-
-
-def _address(queue: str) -> str:
-    return parse_address(f"handler:queue.{queue}").text

@@ -10,7 +10,7 @@ from holdfast import __version__
 from holdfast.domain.errors import StoreTooNew
 from holdfast.store.door import Door, Steps
 from holdfast.store.drivers import SQLITE, Statement
-from holdfast.store.postgres.place import in_schema
+from holdfast.store.postgres.place import in_schema, quoted
 from holdfast.store.sqlite.migrate import scripts as sqlite_scripts
 from holdfast.store.sqlite.migrate import split as sqlite_split
 
@@ -28,7 +28,7 @@ def version_found(door: Door) -> Steps[int]:
         there = yield Statement(
             f"SELECT tablename FROM pg_tables WHERE schemaname = '{door.schema}' AND tablename = 'meta'"  # noqa: S608
         )
-        meta = f"{door.schema}.meta"
+        meta = f"{quoted(door.schema)}.meta"
     if not there:
         return 0
     rows = yield Statement(f"SELECT value FROM {meta} WHERE key = 'schema_version'")  # noqa: S608
@@ -63,7 +63,7 @@ def upgrade_texts(dialect: str, schema: str, found: int) -> Iterator[str]:
     if dialect == SQLITE:
         facts["kind"] = "application"
     elif found == 0:
-        yield f"CREATE SCHEMA IF NOT EXISTS {schema}"
+        yield f"CREATE SCHEMA IF NOT EXISTS {quoted(schema)}"
     split = sqlite_split if dialect == SQLITE else _postgres_split
     for number, script in _scripts(dialect):
         if number > found:
@@ -71,7 +71,7 @@ def upgrade_texts(dialect: str, schema: str, found: int) -> Iterator[str]:
                 yield text if dialect == SQLITE else in_schema(text, schema)
     if dialect != SQLITE:
         yield from _postgres_views(schema)
-    meta = "holdfast_meta" if dialect == SQLITE else f"{schema}.meta"
+    meta = "holdfast_meta" if dialect == SQLITE else f"{quoted(schema)}.meta"
     for key, value in facts.items():
         yield (
             f"INSERT INTO {meta} (key, value) VALUES ('{key}', '{value}') "  # noqa: S608
@@ -81,7 +81,7 @@ def upgrade_texts(dialect: str, schema: str, found: int) -> Iterator[str]:
 
 def downgrade_texts(dialect: str, schema: str) -> Iterator[str]:
     if dialect != SQLITE:
-        yield f"DROP SCHEMA IF EXISTS {schema} CASCADE"
+        yield f"DROP SCHEMA IF EXISTS {quoted(schema)} CASCADE"
         return
     for kind, name in _sqlite_names():
         yield f"DROP {kind} IF EXISTS {name}"
