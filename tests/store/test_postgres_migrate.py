@@ -142,5 +142,7 @@ async def test_a_server_that_is_not_there_is_a_clear_and_retryable_error(tmp_pat
     with pytest.raises(StoreBusy, match="cannot be reached"):
         await store.contracts.version()
     await store.close()
+    with pytest.raises(StoreBusy, match=r"cannot be reached .*; run this again"):
+        migrate_store(f"postgresql://postgres@/none?host={tmp_path}", own=True)
     with pytest.raises(StoreError, match="closed"):
         await store.contracts.version()

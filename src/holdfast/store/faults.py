@@ -64,6 +64,8 @@ def _from_sqlite(error: BaseException) -> HoldfastError | None:
 def _from_postgres(error: BaseException) -> HoldfastError | None:
     """What the door refused, by its code. Deadlocks and lost connections stay the driver's: callers know those."""
     code, text = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None), str(error)
+    if code is None and error.args and isinstance(told := error.args[0], dict):  # pg8000 hands on what the server said
+        code, text = told.get("C"), str(told.get("M"))
     if code == _DEDUP_CONFLICT:
         return DedupConflict("this dedup_key was used before with another body; use a new key for a new fact")
     if code == _STREAM_CLOSED:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from holdfast.domain.errors import BadConfig
+from holdfast.domain.errors import BadConfig, StoreBusy
 from holdfast.domain.event import iso_time
 from holdfast.home import shown_url
 from holdfast.ports import SystemClock
@@ -87,7 +87,10 @@ def migrate_store(url: str, *, own: bool, driver: str = "apsw") -> tuple[int, in
         from holdfast.store.postgres import migrate
         from holdfast.store.postgres.store import prepare_database
 
-        return _run(prepare_database(url)), migrate.version_known()
+        try:
+            return _run(prepare_database(url)), migrate.version_known()
+        except StoreBusy as error:  # here nobody tries again by himself
+            raise StoreBusy(f"{error.message.partition('; it is')[0]}; run this again when it can be") from error
     from holdfast.store.sqlite.migrate import version_known
     from holdfast.store.sqlite.store import prepare_file
 
