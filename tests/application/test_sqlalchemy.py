@@ -100,6 +100,23 @@ def test_the_table_has_every_column_there_is(place: Place) -> None:
     assert [column["name"] for column in real] == [column.name for column in table.columns]
 
 
+def test_downgrading_never_takes_an_applications_own_tables_along(place: Place) -> None:
+    outbox = Outbox(place.url)
+    outbox.migrate()
+    own = "own" if "sqlite" in place.url else f"{outbox._schema}.own"
+    with place.engine.begin() as connection:
+        connection.execute(sa.text(f"CREATE TABLE {own} (id int)"))
+        outbox.publish(connection, "kept")
+    if "sqlite" in place.url:
+        with place.op() as op:
+            holdfast.alembic.downgrade(op, url=place.url)
+    else:
+        with pytest.raises(sa.exc.DBAPIError, match=r"holds what is not Holdfast's: own;"), place.op() as op:
+            holdfast.alembic.downgrade(op, url=place.url)
+    with place.engine.begin() as connection:
+        assert connection.execute(sa.text(f"SELECT count(*) FROM {own}")).scalar() == 0
+
+
 def test_asked_twice_the_table_is_the_same(place: Place) -> None:
     metadata = sa.MetaData()
     assert Outbox(place.url).table(metadata) is Outbox(place.url).table(metadata)
