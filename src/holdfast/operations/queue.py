@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -68,9 +68,11 @@ class QueueDesk:
 
     async def stats(self, queue: str) -> dict[str, int]:
         await self._route()
-        rows = await self._rows(DeliveryFilter(state="pending", address=queue_address(queue)))
-        in_flight = sum(row.leased for row in rows)
-        return {"pending": len(rows) - in_flight, "in_flight": in_flight, "dlq": await self.dead_count(queue)}
+        pending = in_flight = 0
+        async for row in self._rows(DeliveryFilter(state="pending", address=queue_address(queue))):
+            pending += not row.leased
+            in_flight += row.leased
+        return {"pending": pending, "in_flight": in_flight, "dlq": await self.dead_count(queue)}
 
     async def dead_count(self, queue: str) -> int:
         return sum((await self._store.operator.count_dead(DeliveryFilter(address=queue_address(queue)))).values())
@@ -84,7 +86,7 @@ class QueueDesk:
         chosen: list[int] = []
         for id in ids:
             wanted = DeliveryFilter("dead", address=queue_address(queue), event=id)
-            chosen += [row.id for row in await self._rows(wanted)]
+            chosen += [row.id async for row in self._rows(wanted)]
         operator = self._store.operator
         return len(await operator.reprocess(self._owner, chosen, frozenset({"dead"}), "outbox backend"))
 
@@ -136,14 +138,15 @@ class QueueDesk:
             room_default=dict.fromkeys(KINDS, 1),
         )
 
-    async def _rows(self, wanted: DeliveryFilter) -> list[DeliveryRow]:
-        rows: list[DeliveryRow] = []
-        page = await self._store.operator.deliveries(wanted, None, PAGE_MAX)
-        rows += page.items
-        while page.next is not None:
-            page = await self._store.operator.deliveries(wanted, page.next, PAGE_MAX)
-            rows += page.items
-        return rows
+    async def _rows(self, wanted: DeliveryFilter) -> AsyncIterator[DeliveryRow]:
+        """Page by page: a queue may be long."""
+        after: str | None = None
+        while True:
+            page = await self._store.operator.deliveries(wanted, after, PAGE_MAX)
+            for row in page.items:
+                yield row
+            if (after := page.next) is None:
+                return
 
     async def _letter(self, queue: str, row: DeliveryRow) -> dict[str, Any]:
         event = await self._store.events.get(row.event_id)
