@@ -3,6 +3,7 @@
 PYTHON ?= python3
 # Of `make test`. More than a small machine has cores: most tests wait most of the time.
 WORKERS ?= 3
+export POSTGRES_VERSIONS  # of the servers to test on; the oldest and the newest there are, if it is empty
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q

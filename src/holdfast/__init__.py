@@ -18,21 +18,39 @@ __all__ = [
     "NativeSqlOutbox",
     "Outbox",
     "OutboxBackend",
+    "OutboxRow",
+    "Published",
     "Reject",
     "RetryAfter",
+    "StoreBusy",
+    "StoreError",
+    "StoreFull",
+    "StoreMissing",
     "StreamClosed",
     "__version__",
     "parse_address",
 ]
 
 if TYPE_CHECKING:
-    from holdfast.backend import NativeSqlOutbox, OutboxBackend
+    from holdfast.backend import NativeSqlOutbox, OutboxBackend, OutboxRow
     from holdfast.domain.address import parse_address
     from holdfast.domain.contract import Contract, Criterion
     from holdfast.domain.delivery import Delivery
-    from holdfast.domain.errors import BadInput, DedupConflict, HoldfastError, Reject, RetryAfter, StreamClosed
+    from holdfast.domain.errors import (
+        BadInput,
+        DedupConflict,
+        HoldfastError,
+        Reject,
+        RetryAfter,
+        StoreBusy,
+        StoreError,
+        StoreFull,
+        StoreMissing,
+        StreamClosed,
+    )
     from holdfast.domain.event import Event
     from holdfast.domain.hook_event import HookEvent
+    from holdfast.ingress.publish import Published
     from holdfast.outbox import Outbox
 
 _HOMES = {
@@ -47,8 +65,14 @@ _HOMES = {
     "NativeSqlOutbox": "holdfast.backend",
     "Outbox": "holdfast.outbox",
     "OutboxBackend": "holdfast.backend",
+    "OutboxRow": "holdfast.backend",
+    "Published": "holdfast.ingress.publish",
     "Reject": "holdfast.domain.errors",
     "RetryAfter": "holdfast.domain.errors",
+    "StoreBusy": "holdfast.domain.errors",
+    "StoreError": "holdfast.domain.errors",
+    "StoreFull": "holdfast.domain.errors",
+    "StoreMissing": "holdfast.domain.errors",
     "StreamClosed": "holdfast.domain.errors",
     "parse_address": "holdfast.domain.address",
 }

@@ -13,11 +13,13 @@ Write such a revision again after installing a Holdfast with a newer schema; wha
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from holdfast.store.door import schema_of, through
 from holdfast.store.drivers import dialect_named
 from holdfast.store.schema import downgrade_texts, upgrade_texts, version_found
+from holdfast.store.table import OURS
 
 
 def upgrade(op: Any, *, url: str = "", since: int = 0) -> None:
@@ -36,6 +38,29 @@ def downgrade(op: Any, *, url: str = "") -> None:
     """Remove the tables, and with them every event, delivery and receipt."""
     for text in downgrade_texts(dialect_named(op.get_context().dialect.name), schema_of(url)):
         op.execute(_text(text))
+
+
+def include_object(url: str = "") -> Callable[..., bool]:
+    """For `context.configure(include_object=…)`: a revision that Alembic writes by itself leaves our tables alone.
+
+        context.configure(…, include_object=holdfast.alembic.include_object())
+
+    Without it, `alembic revision --autogenerate` finds tables that no model of yours describes, and drops them.
+    `url` is the outbox's, where it names a PostgreSQL schema.
+    """
+    schema = schema_of(url)
+
+    def include(item: Any, name: str | None, kind: str, reflected: bool, compare_to: Any) -> bool:
+        table = item if kind == "table" else getattr(item, "table", None)
+        if table is None:
+            return True
+        if table.info == OURS:
+            return False
+        if table.schema is None:
+            return not table.name.startswith("holdfast_")
+        return not (reflected and table.schema == schema)
+
+    return include
 
 
 def _text(sql: str) -> Any:

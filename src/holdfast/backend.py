@@ -18,8 +18,10 @@ from collections.abc import Coroutine, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar
 
+from holdfast.domain.address import queue_address
 from holdfast.domain.delivery import Dead, Delivered, Retry
 from holdfast.domain.errors import BadInput
+from holdfast.domain.event import show
 from holdfast.domain.states import Reason
 from holdfast.ingress.publish import draft, publish, schema_of
 
@@ -30,6 +32,7 @@ T = TypeVar("T")
 
 QUEUE = "inkwell-receipts"
 ATTEMPTS = 24
+ATTEMPTS_MAX = 10_000
 INSPECT_MAX = 100
 
 
@@ -74,13 +77,13 @@ class NativeSqlOutbox:
 
     def enqueue(self, connection: Any, payload: Any, *, queue: str = QUEUE, max_attempts: int = ATTEMPTS) -> str:
         """Append a message in the caller's transaction; the caller commits. Its id, which stays the same throughout."""
-        if max_attempts < 1:
-            raise BadInput(f"max_attempts is at least 1, not {max_attempts}")
+        if type(max_attempts) is not int or not 1 <= max_attempts <= ATTEMPTS_MAX:
+            raise BadInput(f"max_attempts is a number from 1 to {ATTEMPTS_MAX}, not {show(max_attempts)}")
         fields = {
             "type": "queue.message",
             "source": "queue",
             "payload": payload,
-            "to": f"handler:queue.{queue}",
+            "to": queue_address(queue),
             "properties": {"queue": queue, "max_attempts": max_attempts},
         }
         return publish(connection, draft(fields), schema_of(self.url)).id
@@ -120,6 +123,8 @@ class NativeSqlOutbox:
 
     def dlq_reprocess(self, ids: Sequence[str], queue: str = QUEUE) -> int:
         """Give dead letters a new life. How many were dead and now wait again."""
+        if isinstance(ids, str):
+            raise BadInput(f"dlq_reprocess takes a list of ids, not the text {show(ids)}")
         return self._run(self._desk.reprocess(queue, ids))
 
     def reclaim_stuck_in_flight(self) -> int:

@@ -196,10 +196,6 @@ class Outbox:
 
         return events_table(metadata, self.url, self._schema)
 
-    @property
-    def _on_sqlite(self) -> bool:
-        return self.url.startswith("sqlite:")
-
     @cached_property
     def _schema(self) -> str:
         from holdfast.ingress.publish import schema_of
@@ -209,26 +205,26 @@ class Outbox:
     def prepare(self, connection: Any) -> None:
         """Set what the promise needs on your own SQLite connection: the log, full syncs, no checkpoints of its own.
 
-        On PostgreSQL there is nothing to set.
+        Call it before a transaction begins. On PostgreSQL there is nothing to set.
         """
-        if not self._on_sqlite:
-            return
-        connection.execute("PRAGMA busy_timeout = 5000")
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA wal_autocheckpoint = 0")
+        from holdfast.ingress.caller import prepare
+
+        prepare(connection)
+
+    async def prepare_async(self, connection: Any) -> None:
+        """The same on a connection that is awaited."""
+        from holdfast.ingress.caller import prepare_async
+
+        await prepare_async(connection)
 
     def check(self, connection: Any) -> list[str]:
         """What on your SQLite connection weakens the promise; empty when nothing does."""
-        faults: list[str] = []
-        if not self._on_sqlite:
-            return faults
-        if connection.execute("PRAGMA journal_mode").fetchone()[0].lower() != "wal":
-            faults.append("journal_mode is not WAL: the daemon and your application will wait for each other")
-        if connection.execute("PRAGMA synchronous").fetchone()[0] < 2:
-            faults.append("synchronous is below FULL: a power cut may lose what you committed last")
-        if connection.execute("PRAGMA wal_autocheckpoint").fetchone()[0] != 0:
-            faults.append(
-                "wal_autocheckpoint is on: leave checkpoints to the daemon (SQLite before 3.51.3 can lose commits)"
-            )
-        return faults
+        from holdfast.ingress.caller import check
+
+        return check(connection)
+
+    async def check_async(self, connection: Any) -> list[str]:
+        """The same on a connection that is awaited."""
+        from holdfast.ingress.caller import check_async
+
+        return await check_async(connection)

@@ -16,7 +16,7 @@ from alembic.config import Config
 
 from holdfast import Outbox
 from holdfast.store.open import open_store
-from postgres import Server, fresh_schema, newest, start
+from postgres import Server, fresh_schema, oldest_and_newest, sqlite_and_postgres, start
 
 ENV = """
 from alembic import context
@@ -91,9 +91,9 @@ class Project(NamedTuple):
         return {name.removeprefix("holdfast_") for name in found}
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=sqlite_and_postgres())
 def project(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Project]:
-    server, schema = (start(newest()), fresh_schema()) if request.param == "postgres" else (None, "shop")
+    server, schema = (None, "shop") if request.param == "sqlite" else (start(str(request.param)), fresh_schema())
     outbox_url = f"sqlite:///{tmp_path}/app.db" if server is None else server.url(schema)
     url = outbox_url if server is None else f"postgresql+psycopg://postgres@/postgres?host={server.folder}"
     (tmp_path / "revisions" / "versions").mkdir(parents=True)
@@ -134,7 +134,7 @@ async def test_up_and_down_and_up_again(project: Project) -> None:
     assert await works(project)
 
 
-@pytest.mark.parametrize("project", ["postgres"], indirect=True)  # SQLite's own driver commits before each table
+@pytest.mark.parametrize("project", oldest_and_newest(), indirect=True)  # SQLite's own driver commits before each table
 async def test_a_revision_that_fails_leaves_nothing(project: Project, tmp_path: Path) -> None:
     last = tmp_path / "revisions" / "versions" / "0003.py"
     whole = last.read_text()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +17,7 @@ import pytest
 from holdfast import BadInput, NativeSqlOutbox, OutboxBackend
 from holdfast.domain.errors import Conflict, NotFound
 from holdfast.store.open import keep_closed, migrate_store, open_store
-from postgres import fresh_schema, newest, start
+from postgres import fresh_schema, sqlite_and_postgres, start
 
 
 @pytest.fixture
@@ -24,17 +27,15 @@ def sqlite_url(tmp_path: Path) -> str:
     return url
 
 
-@pytest.fixture
-def postgres_url() -> Iterator[str]:
-    server, schema = start(newest()), fresh_schema()
+@pytest.fixture(params=sqlite_and_postgres())
+def url(request: pytest.FixtureRequest) -> Iterator[str]:
+    if request.param == "sqlite":
+        yield request.getfixturevalue("sqlite_url")
+        return
+    server, schema = start(str(request.param)), fresh_schema()
     migrate_store(server.url(schema), own=False)
     yield server.url(schema)
     server.psql(f"DROP SCHEMA {schema} CASCADE;")
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def url(request: pytest.FixtureRequest) -> str:
-    return str(request.getfixturevalue(f"{request.param}_url"))
 
 
 @pytest.fixture
@@ -137,6 +138,45 @@ def test_an_end_that_comes_too_late_is_refused(url: str, connection: Any) -> Non
             slow.confirm(late.id)
         other.confirm(late.id)
         assert other.stats() == {"pending": 0, "in_flight": 0, "dlq": 0}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere SQLite's leases have to end first")
+def test_what_a_killed_process_held_is_given_back_at_once(url: str, outbox: NativeSqlOutbox, connection: Any) -> None:
+    (id,) = enqueue(outbox, connection, "x")
+    claim = f"print(holdfast.NativeSqlOutbox({url!r}).claim().id, flush=True)"
+    program = f"import os, holdfast; {claim}; os.kill(os.getpid(), 9)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.stdout.strip(), done.returncode) == (id, -9)
+    assert outbox.reclaim_stuck_in_flight() == 1
+    assert outbox.claim().id == id
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"queue": ""}, "queue must be a non-empty string, not ''"),
+        ({"queue": None}, "queue must be a non-empty string, not None"),
+        ({"queue": "a b"}, "queue 'a b' is not a name for a queue"),
+        ({"max_attempts": 0}, "max_attempts is a number from 1 to"),
+        ({"max_attempts": "3"}, "max_attempts is a number from 1 to"),
+        ({"max_attempts": True}, "max_attempts is a number from 1 to"),
+        ({"max_attempts": 10**9}, "max_attempts is a number from 1 to"),
+    ],
+)
+def test_what_is_no_message_is_named_and_the_transaction_lives_on(
+    outbox: NativeSqlOutbox, connection: Any, wrong: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(BadInput, match=re.escape(told)):
+        outbox.enqueue(connection, "x", **wrong)
+    assert enqueue(outbox, connection, "y") == [outbox.claim().id]
+
+
+def test_what_is_no_queue_is_named(outbox: NativeSqlOutbox) -> None:
+    for ask in (outbox.claim, outbox.stats, outbox.dlq_count):
+        with pytest.raises(BadInput, match="queue must be a non-empty string"):
+            ask("")
+    with pytest.raises(BadInput, match="a list of ids, not the text 'evt_1'"):
+        outbox.dlq_reprocess("evt_1")
 
 
 def test_only_what_is_in_your_hands_can_be_ended(outbox: NativeSqlOutbox) -> None:

@@ -20,33 +20,34 @@ from django.db.migrations.state import ProjectState
 import holdfast.django
 from holdfast import DedupConflict, StreamClosed
 from holdfast.domain.errors import BadConfig, StoreMissing
-from postgres import Server, newest, start
+from postgres import chosen, start
 
 SCHEMA = "django_events"
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One project with two databases. Django takes its settings once for a whole process."""
-    server = start(newest())
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """One project with several databases. Django takes its settings once for a whole process."""
+    servers = {f"postgres{version}": start(version) for version in chosen()}
     postgres = {"ENGINE": "django.db.backends.postgresql", "NAME": "postgres", "USER": "postgres"}
     settings.configure(
         DATABASES={
             "default": {"ENGINE": "django.db.backends.sqlite3", "NAME": tmp_path_factory.mktemp("django") / "app.db"},
-            "postgres": {**postgres, "HOST": str(server.folder)},
+            **{alias: {**postgres, "HOST": str(server.folder)} for alias, server in servers.items()},
         },
         INSTALLED_APPS=["holdfast.django"],
         USE_TZ=True,
         HOLDFAST={"DATABASE": "default", "SCHEMA": SCHEMA},
     )
     django.setup()
-    yield server
+    yield
     connections.close_all()
-    server.psql(f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE;")
+    for server in servers.values():
+        server.psql(f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE;")
 
 
-@pytest.fixture(params=["default", "postgres"])
-def database(request: pytest.FixtureRequest, project: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+@pytest.fixture(params=["default", *(f"postgres{version}" for version in chosen())])
+def database(request: pytest.FixtureRequest, project: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The database that HOLDFAST names, without Holdfast's tables."""
     monkeypatch.setitem(settings.HOLDFAST, "DATABASE", request.param)
     yield request.param
@@ -152,7 +153,7 @@ def test_the_outbox_is_the_projects_database(ready: str) -> None:
     assert events(ready) == [("order.placed", 1)]
 
 
-def test_the_default_connection_is_known_by_its_proxy(project: Server) -> None:
+def test_the_default_connection_is_known_by_its_proxy(project: None) -> None:
     from django.db import connection
 
     holdfast.django.migrate("default")
@@ -163,7 +164,32 @@ def test_the_default_connection_is_known_by_its_proxy(project: Server) -> None:
     _remove("default")
 
 
-def test_an_unknown_setting_is_named(project: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_migration_makes_the_tables_only_where_the_events_are(ready: str) -> None:
+    """Django runs every migration on every database."""
+    other = next(alias for alias in connections if alias != ready)
+    state = ProjectState()
+    with connections[other].schema_editor() as editor:
+        holdfast.django.schema().database_forwards("shop", editor, state, state)
+    tables = connections[other].introspection.table_names()
+    assert [name for name in tables if name.startswith("holdfast")] == []
+    if other != "default":
+        with connections[other].cursor() as cursor:
+            cursor.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", [SCHEMA])
+            assert cursor.fetchall() == []
+
+
+def test_the_daemon_reaches_the_database_as_the_project_does(project: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    alias = f"postgres{chosen()[-1]}"
+    monkeypatch.setitem(settings.HOLDFAST, "DATABASE", alias)
+    options = {"sslmode": "require", "sslrootcert": "/etc/my ca.pem", "prepare_threshold": None}
+    monkeypatch.setitem(connections[alias].settings_dict, "OPTIONS", options)
+    url = holdfast.django.outbox().url
+    assert "sslmode=require" in url
+    assert "sslrootcert=/etc/my%20ca.pem" in url
+    assert "prepare_threshold" not in url
+
+
+def test_an_unknown_setting_is_named(project: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(settings.HOLDFAST, "DATABSE", "x")
     with pytest.raises(BadConfig, match="DATABSE"):
         holdfast.django.outbox()

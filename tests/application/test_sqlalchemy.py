@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from alembic.migration import MigrationContext
+from alembic.autogenerate import compare_metadata
 from alembic.operations import Operations
+from alembic.runtime.migration import MigrationContext
 
 import holdfast.alembic
-from holdfast import Outbox
+from holdfast import Outbox, StoreMissing
 from holdfast.store.open import open_store
-from postgres import fresh_schema, newest, start
+from postgres import fresh_schema, sqlite_and_postgres, start
 
 
 class Place:
@@ -37,19 +38,16 @@ def sqlite_place(tmp_path: Path) -> Iterator[Place]:
     engine.dispose()
 
 
-@pytest.fixture
-def postgres_place() -> Iterator[Place]:
-    server, schema = start(newest()), fresh_schema()
+@pytest.fixture(params=sqlite_and_postgres())
+def place(request: pytest.FixtureRequest) -> Iterator[Place]:
+    if request.param == "sqlite":
+        yield request.getfixturevalue("sqlite_place")
+        return
+    server, schema = start(str(request.param)), fresh_schema()
     engine = sa.create_engine(f"postgresql+psycopg://postgres@/postgres?host={server.folder}")
     yield Place(server.url(schema), engine)
     engine.dispose()
     server.psql(f"DROP SCHEMA IF EXISTS {schema} CASCADE;")
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def place(request: pytest.FixtureRequest) -> Place:
-    found: Place = request.getfixturevalue(f"{request.param}_place")
-    return found
 
 
 async def test_alembic_makes_a_store_that_works_and_removes_it(place: Place) -> None:
@@ -100,6 +98,52 @@ def test_the_table_has_every_column_there_is(place: Place) -> None:
     table = outbox.table(sa.MetaData())
     real = sa.inspect(place.engine).get_columns(table.name, schema=table.schema)
     assert [column["name"] for column in real] == [column.name for column in table.columns]
+
+
+def test_downgrading_never_takes_an_applications_own_tables_along(place: Place) -> None:
+    outbox = Outbox(place.url)
+    outbox.migrate()
+    own = "own" if "sqlite" in place.url else f"{outbox._schema}.own"
+    with place.engine.begin() as connection:
+        connection.execute(sa.text(f"CREATE TABLE {own} (id int)"))
+        outbox.publish(connection, "kept")
+    if "sqlite" in place.url:
+        with place.op() as op:
+            holdfast.alembic.downgrade(op, url=place.url)
+    else:
+        with pytest.raises(sa.exc.DBAPIError, match=r"holds what is not Holdfast's: own;"), place.op() as op:
+            holdfast.alembic.downgrade(op, url=place.url)
+    with place.engine.begin() as connection:
+        assert connection.execute(sa.text(f"SELECT count(*) FROM {own}")).scalar() == 0
+
+
+def test_asked_twice_the_table_is_the_same(place: Place) -> None:
+    metadata = sa.MetaData()
+    assert Outbox(place.url).table(metadata) is Outbox(place.url).table(metadata)
+
+
+def test_the_table_is_never_created_by_the_application(place: Place) -> None:
+    metadata = sa.MetaData()
+    outbox = Outbox(place.url)
+    outbox.table(metadata)
+    with pytest.raises(StoreMissing, match="migrate"), place.engine.begin() as connection:
+        metadata.create_all(connection)
+    outbox.migrate()
+    metadata.create_all(place.engine)
+
+
+def test_a_revision_written_by_comparison_leaves_our_tables_alone(place: Place) -> None:
+    outbox = Outbox(place.url)
+    outbox.migrate()
+    metadata, schema = sa.MetaData(), None if "sqlite" in place.url else outbox._schema
+    outbox.table(metadata)
+    sa.Table("shop_orders", metadata, sa.Column("id", sa.Integer, primary_key=True), schema=schema)
+    mine = holdfast.alembic.include_object(outbox.url)
+    with place.engine.connect() as connection:
+        options = {"include_object": mine, "include_schemas": schema is not None}
+        context = MigrationContext.configure(connection, opts=options)
+        ours = [change for change in compare_metadata(context, metadata) if schema in (None, change[1].schema)]
+    assert [(verb, table.name) for verb, table in ours] == [("add_table", "shop_orders")]
 
 
 def script(since: int = 0) -> str:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import aiosqlite
 import pytest
 
-from holdfast import Outbox
-from holdfast.domain.errors import BadInput, DedupConflict, StoreMissing
+from holdfast import BadInput, DedupConflict, Outbox, StoreBusy, StoreMissing
+from holdfast.domain.errors import BadConfig
 
 
 @pytest.fixture
@@ -121,6 +123,87 @@ def test_check_names_what_weakens_the_promise(outbox: Outbox, tmp_path: Path) ->
     outbox.prepare(plain)
     assert outbox.check(plain) == []
     plain.close()
+
+
+def test_prepare_and_check_take_every_connection_to_sqlite(outbox: Outbox, tmp_path: Path) -> None:
+    import apsw
+    import sqlalchemy as sa
+    from sqlalchemy.orm import Session
+
+    rows = sqlite3.connect(tmp_path / "app.db")
+    rows.row_factory = lambda cursor, row: {column[0]: value for column, value in zip(cursor.description, row)}  # noqa: B905
+    rows.text_factory = bytes
+    engine = sa.create_engine(outbox.url)
+    session, other = Session(engine), engine.connect()
+    for connection in (rows, rows.cursor(), apsw.Connection(str(tmp_path / "another.db")), session, other):
+        outbox.prepare(connection)
+        assert outbox.check(connection) == []
+    rows.close()
+    session.close()
+    other.close()
+    engine.dispose()
+
+
+async def test_a_connection_that_is_awaited_is_prepared_with_await(outbox: Outbox, tmp_path: Path) -> None:
+    async with aiosqlite.connect(tmp_path / "app.db") as connection:
+        with pytest.raises(BadInput, match=r"prepare\(\) cannot use a aiosqlite.*; use prepare_async\(\) with it"):
+            outbox.prepare(connection)
+        with pytest.raises(BadInput, match=r"check_async\(\)"):
+            outbox.check(connection)
+        assert await outbox.check_async(connection) != []
+        await outbox.prepare_async(connection)
+        assert await outbox.check_async(connection) == []
+
+
+def test_what_cannot_be_set_inside_a_transaction_is_said(outbox: Outbox, tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / "app.db", isolation_level=None)
+    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute("BEGIN")
+    with pytest.raises(BadInput, match="before a transaction begins"):
+        outbox.prepare(connection)
+    connection.execute("ROLLBACK")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("BEGIN")
+    outbox.prepare(connection)  # nothing is missing that would need the transaction to end
+    assert outbox.check(connection) == []
+    assert connection.in_transaction
+    connection.close()
+
+
+def test_an_application_that_reads_bytes_gets_the_same_answer(outbox: Outbox, connection: sqlite3.Connection) -> None:
+    connection.text_factory = bytes
+    with connection:
+        first = outbox.publish(connection, "order.placed", {"id": 42}, dedup="k")
+        again = outbox.publish(connection, "order.placed", {"id": 42}, dedup="k")
+    assert (type(first.id), first.duplicate, again) == (str, False, (first.id, True))
+
+
+def test_a_locked_database_is_said_to_be_so_and_the_transaction_may_be_run_again(
+    outbox: Outbox, connection: sqlite3.Connection, tmp_path: Path
+) -> None:
+    other = sqlite3.connect(tmp_path / "app.db", timeout=0)
+    outbox.publish(connection, "first")
+    with pytest.raises(StoreBusy, match=r"locked by another writer; .* run your transaction again"):
+        outbox.publish(other, "second")
+    connection.commit()
+    with other:
+        outbox.publish(other, "second")
+    assert count(other) == 2
+    other.close()
+
+
+@pytest.mark.parametrize("at", ["tomorrow", 5, datetime(2030, 1, 1), date(2030, 1, 1)])  # noqa: DTZ001
+def test_a_delay_that_is_no_time_is_named(outbox: Outbox, connection: sqlite3.Connection, at: Any) -> None:
+    with pytest.raises(BadInput, match=r"at must be a datetime|has no time zone"):
+        outbox.publish(connection, "reminder", at=at)
+
+
+@pytest.mark.parametrize("url", ["sqlite:///:memory:", "sqlite:///app.db?timeout=5", "sqlite:///file:app.db"])
+def test_a_store_that_is_no_plain_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BadConfig, match=r"a store is a file of its own|takes no options"):
+        Outbox(url).migrate()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_application_database_gets_no_views_of_the_source_systems(connection: sqlite3.Connection) -> None:

@@ -22,7 +22,7 @@ import pytest
 from clients import POSTGRES, SQLITE, Client
 from deaf import swallowing_commits
 from holdfast import Outbox
-from postgres import Server, fresh_schema, newest, start
+from postgres import Server, fresh_schema, oldest_and_newest, start
 from publisher import (
     COMMITTED,
     KILLED,
@@ -68,10 +68,10 @@ class Place:
         return self.url.rpartition("schema=")[2]
 
 
-@pytest.fixture(scope="module")
-def prepared() -> Iterator[tuple[Server, str]]:
+@pytest.fixture(scope="module", params=oldest_and_newest())
+def prepared(request: pytest.FixtureRequest) -> Iterator[tuple[Server, str]]:
     """One schema for all of these tests; each leaves it empty."""
-    server, schema = start(newest()), fresh_schema()
+    server, schema = start(str(request.param)), fresh_schema()
     Outbox(server.url(schema)).migrate()
     server.psql(f"CREATE TABLE {schema}.orders (id int PRIMARY KEY);")
     yield server, schema

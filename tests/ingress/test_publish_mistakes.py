@@ -11,11 +11,12 @@ import aiosqlite
 import asyncpg
 import pytest
 import sqlalchemy as sa
+from pydantic import BaseModel
 from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
 from sqlalchemy.orm import sessionmaker
 
-from holdfast import BadInput, Outbox
-from holdfast.domain.errors import StoreError
+from holdfast import BadInput, DedupConflict, Outbox, StoreError
+from holdfast.store.faults import translated
 from postgres import newest, start
 
 ENGINE = sa.create_engine("sqlite://")
@@ -36,6 +37,19 @@ MISTAKES: list[tuple[Callable[[], Any], str]] = [
 def test_what_runs_no_transaction_is_named_with_what_does(made: Callable[[], Any], told: str) -> None:
     with pytest.raises(BadInput, match=told):
         Outbox("sqlite:///nowhere.db").publish(made(), "x")
+
+
+def test_a_model_that_is_no_payload_yet_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="payload is not a JSON value"):
+        Outbox("sqlite:///nowhere.db").publish(None, "x", BaseModel)
+
+
+def test_what_the_server_said_is_read_from_an_error_that_only_repeats_it() -> None:
+    """As pg8000 does below SQLAlchemy."""
+    told = {"S": "ERROR", "C": "HF001", "M": "holdfast: type is missing"}
+    assert str(translated(RuntimeError(told))) == "type is missing"
+    assert isinstance(translated(RuntimeError({**told, "C": "HF002"})), DedupConflict)
+    assert translated(RuntimeError({"C": "40P01", "M": "deadlock detected"})) is None
 
 
 async def test_a_pool_is_told_to_give_a_connection() -> None:

@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from holdfast import DedupConflict, Outbox, StreamClosed
 from holdfast.domain.errors import StoreMissing
-from postgres import Server, fresh_schema, newest, start
+from postgres import Server, fresh_schema, oldest_and_newest, start
 
 
 class Psycopg:
@@ -58,12 +58,18 @@ class Psycopg:
             return outbox.publish_many(self.handle, events)
         return await outbox.publish_many_async(self.handle, events)
 
-    async def once(self, outbox: Outbox, event_id: str) -> bool:
+    async def once(self, outbox: Outbox, event_id: str, error: Exception | None = None) -> bool:
         if self.blocks:
             with outbox.once(self.handle, event_id, consumer="billing") as first:
-                return first
+                return _or_raise(first, error)
         async with outbox.once(self.handle, event_id, consumer="billing") as first:
-            return first
+            return _or_raise(first, error)
+
+
+def _or_raise(first: bool, error: Exception | None) -> bool:
+    if error is not None:
+        raise error
+    return first
 
 
 class PsycopgDictRows(Psycopg):
@@ -76,6 +82,29 @@ class PsycopgCursor(Psycopg):
     async def open(self, server: Server) -> None:
         await super().open(server)
         self.handle = self.raw.cursor()
+
+
+class PsycopgRawCursors(Psycopg):
+    """Its cursors write parameters as $1."""
+
+    async def open(self, server: Server) -> None:
+        await super().open(server)
+        self.raw.cursor_factory = psycopg.RawCursor
+
+
+class PsycopgPipeline(Psycopg):
+    """In pipeline mode a statement has no answer until one asks for it."""
+
+    async def open(self, server: Server) -> None:
+        await super().open(server)
+        self.pipeline = self.raw.pipeline()
+        self.pipeline.__enter__()
+
+    async def close(self) -> None:
+        if not self.raw.closed:
+            self.raw.rollback()
+            self.pipeline.__exit__(None, None, None)
+        await super().close()
 
 
 class AlchemyConnection(Psycopg):
@@ -119,6 +148,20 @@ class PsycopgAsync(Psycopg):
         await self.raw.close()
 
 
+class PsycopgAsyncRawPipeline(PsycopgAsync):
+    async def open(self, server: Server) -> None:
+        await super().open(server)
+        self.raw.cursor_factory = psycopg.AsyncRawCursor
+        self.pipeline = self.raw.pipeline()
+        await self.pipeline.__aenter__()
+
+    async def close(self) -> None:
+        if not self.raw.closed:
+            await self.raw.rollback()
+            await self.pipeline.__aexit__(None, None, None)
+        await super().close()
+
+
 class Asyncpg(PsycopgAsync):
     async def open(self, server: Server) -> None:
         self.handle = self.raw = await server.connect()
@@ -140,6 +183,18 @@ class AsyncpgPool(Asyncpg):
 
     async def close(self) -> None:
         self.pool.terminate()
+
+
+class AsyncpgRecords(Asyncpg):
+    """The application's own rows, which are like their keys."""
+
+    async def open(self, server: Server) -> None:
+        self.handle = self.raw = await asyncpg.connect(server.address, record_class=Keys, statement_cache_size=0)
+
+
+class Keys(asyncpg.Record):
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
 
 
 class AlchemyAsyncpg(PsycopgAsync):
@@ -170,14 +225,15 @@ class AlchemyPsycopgAsync(AlchemyAsyncpg):
 
 
 KINDS = [
-    Psycopg, PsycopgDictRows, PsycopgCursor, AlchemyConnection, AlchemySession,
-    PsycopgAsync, Asyncpg, AsyncpgPool, AlchemyAsyncpg, AlchemyAsyncSession, AlchemyPsycopgAsync,
+    Psycopg, PsycopgDictRows, PsycopgCursor, PsycopgRawCursors, PsycopgPipeline, AlchemyConnection, AlchemySession,
+    PsycopgAsync, PsycopgAsyncRawPipeline, Asyncpg, AsyncpgPool, AsyncpgRecords,
+    AlchemyAsyncpg, AlchemyAsyncSession, AlchemyPsycopgAsync,
 ]  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def server() -> Server:
-    return start(newest())
+@pytest.fixture(scope="module", params=oldest_and_newest())
+def server(request: pytest.FixtureRequest) -> Server:
+    return start(str(request.param))
 
 
 @pytest.fixture(scope="module")
@@ -321,6 +377,17 @@ async def test_an_event_is_handled_once(outbox: Outbox, client: Psycopg, book: B
             raise ZeroDivisionError
     assert seen == [True, False]
     assert book.rows("SELECT event_id FROM {schema}.inbox;") == ["evt_1"]
+
+
+async def test_a_block_that_raises_takes_its_note_back_and_nothing_else(
+    outbox: Outbox, client: Psycopg, book: Book
+) -> None:
+    async with client.transaction():
+        await client.execute(f"INSERT INTO {book.schema}.orders VALUES (42)")
+        with pytest.raises(ZeroDivisionError) as raised:
+            await client.once(outbox, "evt_1", ZeroDivisionError())
+        assert not hasattr(raised.value, "__notes__")
+    assert (book.orders(), book.rows("SELECT event_id FROM {schema}.inbox;")) == (1, [])
 
 
 async def test_two_that_publish_many_to_the_same_streams_never_lock_each_other_out(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import asyncpg
 import pytest
 
+from holdfast import Outbox
 from holdfast.domain.errors import BadConfig, BadInput, StoreBusy, StoreError, StoreMissing, StoreTooNew
 from holdfast.domain.event import new_event
-from holdfast.store.base import Feature
+from holdfast.store.base import EventFilter, Feature
 from holdfast.store.open import migrate_store, open_store, print_schema
 from holdfast.store.postgres.migrate import version_known, view_names
 from holdfast.store.postgres.place import parse_place
@@ -102,6 +104,32 @@ def test_a_schema_has_a_plain_name(name: str) -> None:
         parse_place(f"postgresql://db/app?schema={name}")
 
 
+@pytest.mark.parametrize("name", ["user", "order", "public"])
+async def test_a_schema_may_be_named_by_a_word_of_sql(server: Server, name: str) -> None:
+    await _database(server, "CREATE")
+    url = f"postgresql://postgres@/words?host={server.folder}&schema={name}"
+    migrate_store(url, own=True)
+    store = PostgresStore.open(url)
+    owner = await store.owners.enlist()
+    connection = await asyncpg.connect(url.partition("&schema")[0])
+    async with connection.transaction():
+        await Outbox(url).publish_async(connection, "order.placed", stream="s", dedup="k")
+        async with Outbox(url).once(connection, "evt_1", consumer="c") as first:
+            assert first
+    await connection.close()
+    assert [event.type for event in (await store.events.find(EventFilter(), None, 10)).items] == ["order.placed"]
+    assert await store.deliveries.reclaim() == 0
+    await store.owners.retire(owner)
+    await store.close()
+    await _database(server, "DROP")
+
+
+async def _database(server: Server, verb: str) -> None:
+    connection = await server.connect()
+    await connection.execute(f"{verb} DATABASE words")
+    await connection.close()
+
+
 def test_a_url_is_shown_without_its_password() -> None:
     for url in ("postgresql://ann:canary@db:5432/app?sslmode=require", "postgresql://db/app?password=canary&schema=x"):
         assert "canary" not in parse_place(url).shown
@@ -114,5 +142,7 @@ async def test_a_server_that_is_not_there_is_a_clear_and_retryable_error(tmp_pat
     with pytest.raises(StoreBusy, match="cannot be reached"):
         await store.contracts.version()
     await store.close()
+    with pytest.raises(StoreBusy, match=r"cannot be reached .*; run this again"):
+        migrate_store(f"postgresql://postgres@/none?host={tmp_path}", own=True)
     with pytest.raises(StoreError, match="closed"):
         await store.contracts.version()

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.store.postgres import neighbours
-from holdfast.store.postgres.neighbours import BACK_S, Mark, Neighbours, own_mark, read_mark, runs
+from holdfast.store import marks
+from holdfast.store.marks import Mark, own_mark, read_mark, runs
+from holdfast.store.postgres.neighbours import BACK_S, Neighbours
 from holdfast.store.postgres.store import PostgresStore
 from pg_work import claim, end, send
 from postgres import Server, opened
@@ -31,7 +32,7 @@ def child() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def mark_of(pid: int) -> Mark:
-    return Mark(own_mark().machine, neighbours._began(pid) or "")
+    return Mark(own_mark().machine, marks._began(pid) or "")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only there does the system say when a process began")

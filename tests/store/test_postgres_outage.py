@@ -57,7 +57,7 @@ async def test_a_house_outlives_its_server(mortal: Server, caplog: pytest.LogCap
         failing = {name: told for name, told in house.loop.health().items() if told != "ok"}
         assert "engine" in failing
         assert all("StoreBusy: the database cannot be reached" in told for told in failing.values()), failing
-        await asyncio.to_thread(mortal.run)
+        await asyncio.to_thread(mortal.start)
         while True:
             try:
                 await store.events.append([new_event("t", 50, dedup_key="k50")])
@@ -87,7 +87,7 @@ def test_a_daemon_that_starts_before_its_server_waits_for_it_and_can_be_stopped(
         assert daemon.stop() == 0
     with daemon.launch():
         wait_until(lambda: daemon.log.count("Waiting for the store") == 2, 60, lambda: daemon.log)
-        mortal.run()
+        mortal.start()
         daemon.wait_ready()
         assert daemon.request("POST", "/api/events", {"type": "t"})[0] == 201
         assert daemon.stop() == 0

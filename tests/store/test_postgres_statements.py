@@ -48,6 +48,8 @@ ONLY_SQLITE = {
     "router_advance": "as router_place",
     "again_take": "as router_place",
     "again_done": "as router_place",
+    "lease_holders": "here locks tell who is gone, and owners_missing names them",
+    "lease_reclaim_of": "goes with the other reclaimed leases here",
 }
 USE = re.compile(r"\bsql\.([a-z_]+)")
 

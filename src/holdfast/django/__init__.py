@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from holdfast.ingress.publish import Published
 
 KEYS = {"DATABASE": "default", "SCHEMA": "holdfast"}
+SHARED = ("sslmode", "sslrootcert", "sslcert", "sslkey", "sslcrl", "passfile", "service")
+"""OPTIONS of a database that the daemon's driver knows by the same names."""
 
 
 def outbox() -> Outbox:
@@ -65,10 +67,12 @@ def schema() -> Any:
     from holdfast.store.schema import downgrade, upgrade
 
     def forwards(apps: Any, editor: Any) -> None:
-        through(editor.connection, upgrade, schema_of(_url()))
+        if editor.connection.alias == _settings()["DATABASE"]:  # Django runs a migration on every database
+            through(editor.connection, upgrade, schema_of(_url()))
 
     def backwards(apps: Any, editor: Any) -> None:
-        through(editor.connection, downgrade, schema_of(_url()))
+        if editor.connection.alias == _settings()["DATABASE"]:
+            through(editor.connection, downgrade, schema_of(_url()))
 
     return RunPython(forwards, backwards)
 
@@ -102,5 +106,6 @@ def _url() -> str:
     if host.startswith("/"):  # a socket's folder cannot stand where a host does
         query.append(f"host={quote(host, safe='/')}")
         host = ""
+    query += [f"{name}={quote(str(facts['OPTIONS'][name]), safe='/')}" for name in SHARED if name in facts["OPTIONS"]]
     port = f":{facts['PORT']}" if facts["PORT"] else ""
     return f"postgresql://{user + '@' if user else ''}{host}{port}/{quote(facts['NAME'])}?{'&'.join(query)}"

@@ -59,6 +59,21 @@ def without_tokens(address: str) -> str:
     return scheme + mark + "/".join((host, *kept))
 
 
+def queue_address(queue: object) -> str:
+    """The address of a bare queue, which nobody but its own worker serves.
+
+    >>> queue_address("receipts")
+    'handler:queue.receipts'
+    """
+    if not isinstance(queue, str) or not queue:
+        raise BadInput(f"queue must be a non-empty string, not {ascii(queue)[:100]}")
+    try:
+        return parse_address(f"handler:queue.{queue}").text
+    except BadInput:
+        name = ascii(queue)[:100]
+        raise BadInput(f"queue {name} is not a name for a queue: use letters, digits and _ . : -") from None
+
+
 def _check_url(url: str) -> str:
     if not url.isascii() or not url.isprintable() or " " in url or "\\" in url:
         raise BadInput("the URL holds spaces, backslashes or characters outside ASCII; percent-encode them")

@@ -173,7 +173,7 @@ def new_event(
         properties=b"{}" if properties is None else check_properties(properties),
         dedup_key=None if dedup_key is None else check_name(dedup_key, "dedup_key"),
         to=to,
-        not_before_ms=None if at is None else _epoch_ms(at),
+        not_before_ms=None if at is None else _epoch_ms(_moment(at)),
         id=id,
     )
 
@@ -277,6 +277,12 @@ def _shown(text: str) -> Any:
     else:
         return value
     return {"unreadable": told, "raw": ascii(text[:RAW_MAX])[1:-1]}
+
+
+def _moment(at: object) -> datetime:
+    if not isinstance(at, datetime):
+        raise BadInput(f"at must be a datetime with a time zone, not {show(at)}")
+    return at
 
 
 def _epoch_ms(moment: datetime) -> int:

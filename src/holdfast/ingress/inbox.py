@@ -13,6 +13,9 @@ from typing import Any
 
 from holdfast.domain.event import check_name
 from holdfast.store.door import Door, Steps, through, through_async
+from holdfast.store.drivers import Calls
+
+CALLS = Calls("`with outbox.once(…)`", "`async with outbox.once(…)`")
 
 
 class Once:
@@ -32,7 +35,7 @@ class Once:
         self._first = False
 
     def __enter__(self) -> bool:
-        self._first = through(self._connection, self._receive(), self._schema)
+        self._first = through(self._connection, self._receive(), self._schema, CALLS)
         return self._first
 
     def __exit__(
@@ -45,7 +48,7 @@ class Once:
                 _mention(error, second)
 
     async def __aenter__(self) -> bool:
-        self._first = await through_async(self._connection, self._receive(), self._schema)
+        self._first = await through_async(self._connection, self._receive(), self._schema, CALLS)
         return self._first
 
     async def __aexit__(

@@ -70,7 +70,7 @@ def fact(type: str, payload: Any, fields: Mapping[str, Any]) -> NewEvent:
 def plain(payload: Any) -> Any:
     """A payload as JSON sees it. A pydantic model is asked for its own."""
     dump = getattr(payload, "model_dump", None)
-    return payload if dump is None else dump(mode="json")
+    return payload if dump is None or isinstance(payload, type) else dump(mode="json")
 
 
 def _one(event: NewEvent) -> Callable[[Door], Steps[Published]]:

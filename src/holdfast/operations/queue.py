@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from holdfast.domain.address import KINDS, parse_address
+from holdfast.domain.address import KINDS, queue_address
 from holdfast.domain.delivery import STARTS_MAX, Claim, Dead, Outcome, Settlement, settle
 from holdfast.domain.errors import Conflict, KeeperHeld, NotFound
 from holdfast.domain.event import iso_time, show
@@ -39,7 +39,7 @@ class QueueDesk:
 
     async def claim(self, queue: str) -> Claim | None:
         """The next message that is due. One that has killed five processes is buried on the way."""
-        address = _address(queue)
+        address = queue_address(queue)
         await self._route()
         await self._serve(address)
         while True:
@@ -68,22 +68,25 @@ class QueueDesk:
 
     async def stats(self, queue: str) -> dict[str, int]:
         await self._route()
-        rows = await self._rows(DeliveryFilter(state="pending", address=_address(queue)))
-        in_flight = sum(row.leased for row in rows)
-        return {"pending": len(rows) - in_flight, "in_flight": in_flight, "dlq": await self.dead_count(queue)}
+        pending = in_flight = 0
+        async for row in self._rows(DeliveryFilter(state="pending", address=queue_address(queue))):
+            pending += not row.leased
+            in_flight += row.leased
+        return {"pending": pending, "in_flight": in_flight, "dlq": await self.dead_count(queue)}
 
     async def dead_count(self, queue: str) -> int:
-        return sum((await self._store.operator.count_dead(DeliveryFilter(address=_address(queue)))).values())
+        return sum((await self._store.operator.count_dead(DeliveryFilter(address=queue_address(queue)))).values())
 
     async def dead(self, queue: str, limit: int) -> list[dict[str, Any]]:
-        wanted = DeliveryFilter(state="dead", address=_address(queue))
+        wanted = DeliveryFilter(state="dead", address=queue_address(queue))
         page = await self._store.operator.deliveries(wanted, None, limit)
         return [await self._letter(queue, row) for row in page.items]
 
     async def reprocess(self, queue: str, ids: Sequence[str]) -> int:
         chosen: list[int] = []
         for id in ids:
-            chosen += [row.id for row in await self._rows(DeliveryFilter("dead", address=_address(queue), event=id))]
+            wanted = DeliveryFilter("dead", address=queue_address(queue), event=id)
+            chosen += [row.id async for row in self._rows(wanted)]
         operator = self._store.operator
         return len(await operator.reprocess(self._owner, chosen, frozenset({"dead"}), "outbox backend"))
 
@@ -135,14 +138,15 @@ class QueueDesk:
             room_default=dict.fromkeys(KINDS, 1),
         )
 
-    async def _rows(self, wanted: DeliveryFilter) -> list[DeliveryRow]:
-        rows: list[DeliveryRow] = []
-        page = await self._store.operator.deliveries(wanted, None, PAGE_MAX)
-        rows += page.items
-        while page.next is not None:
-            page = await self._store.operator.deliveries(wanted, page.next, PAGE_MAX)
-            rows += page.items
-        return rows
+    async def _rows(self, wanted: DeliveryFilter) -> AsyncIterator[DeliveryRow]:
+        """Page by page: a queue may be long."""
+        after: str | None = None
+        while True:
+            page = await self._store.operator.deliveries(wanted, after, PAGE_MAX)
+            for row in page.items:
+                yield row
+            if (after := page.next) is None:
+                return
 
     async def _letter(self, queue: str, row: DeliveryRow) -> dict[str, Any]:
         event = await self._store.events.get(row.event_id)
@@ -154,7 +158,3 @@ class QueueDesk:
             "last_error": row.last_error,
             "updated_at": iso_time(row.settled_at_ms or row.created_at_ms),
         }
-
-
-def _address(queue: str) -> str:
-    return parse_address(f"handler:queue.{queue}").text

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from holdfast.domain.event import SOURCE_DEFAULT, NewEvent, iso_time
 from holdfast.domain.ids import ENTROPY_BYTES, make_id
-from holdfast.store.drivers import DOLLAR, FORMAT, POSTGRES, SQLITE, Row, Statement, async_driver, sync_driver
+from holdfast.store.drivers import DOLLAR, FORMAT, POSTGRES, SQLITE, Calls, Row, Statement, async_driver, sync_driver
 from holdfast.store.faults import translated
 from holdfast.store.postgres.place import SCHEMA_DEFAULT, SCHEMES, in_schema, parse_place
 from holdfast.store.sqlite.statements import sql as sqlite
@@ -23,6 +23,7 @@ Steps = Generator[Statement, Sequence[Row], T]
 Clock = Callable[[], int]
 Entropy = Callable[[int], bytes]
 
+PUBLISH = Calls()
 _own = Statements("holdfast.store")
 _TEXTS = {
     SQLITE: {
@@ -103,9 +104,11 @@ def _door(dialect: str, marks: str, schema: str) -> Door:
     return Door(dialect, marks, schema)
 
 
-def through(connection: Any, work: Callable[[Door], Steps[T]], schema: str = SCHEMA_DEFAULT) -> T:
+def through(
+    connection: Any, work: Callable[[Door], Steps[T]], schema: str = SCHEMA_DEFAULT, calls: Calls = PUBLISH
+) -> T:
     """Carry out a verb in the transaction this connection is in."""
-    driver, connection = sync_driver(connection)
+    driver, connection = sync_driver(connection, calls)
     steps = work(_door(driver.dialect, driver.marks, schema))
     rows: Any = None  # what starts a generator
     while True:
@@ -121,9 +124,11 @@ def through(connection: Any, work: Callable[[Door], Steps[T]], schema: str = SCH
             raise
 
 
-async def through_async(connection: Any, work: Callable[[Door], Steps[T]], schema: str = SCHEMA_DEFAULT) -> T:
+async def through_async(
+    connection: Any, work: Callable[[Door], Steps[T]], schema: str = SCHEMA_DEFAULT, calls: Calls = PUBLISH
+) -> T:
     """Carry out a verb in the transaction this awaited connection is in."""
-    driver, connection = await async_driver(connection)
+    driver, connection = await async_driver(connection, calls)
     steps = work(_door(driver.dialect, driver.marks, schema))
     rows: Any = None  # what starts a generator
     while True:

@@ -37,21 +37,28 @@ Sync = Driver[Sequence[Row]]
 Async = Driver[Awaitable[Sequence[Row]]]
 
 
-def sync_driver(connection: Any) -> tuple[Sync, Any]:
+class Calls(NamedTuple):
+    """What the user called, or should have: on a connection that blocks, and on one that is awaited."""
+
+    sync: str = "publish()"
+    awaited: str = "publish_async()"
+
+
+def sync_driver(connection: Any, calls: Calls) -> tuple[Sync, Any]:
     """The driver of a connection that blocks, and what it speaks to: of a session or a cursor, its connection."""
     kind: Any = type(connection)
     reach = _reach(kind)
     if reach is None:
-        raise _refuse(kind, "publish()", "publish_async()", _ASYNC, _SYNC)
+        raise _refuse(kind, calls.sync, calls.awaited, _ASYNC, _SYNC)
     return reach(connection)
 
 
-async def async_driver(connection: Any) -> tuple[Async, Any]:
+async def async_driver(connection: Any, calls: Calls) -> tuple[Async, Any]:
     """The same for a connection that is awaited."""
     kind: Any = type(connection)
     reach = _reach_async(kind)
     if reach is None:
-        raise _refuse(kind, "publish_async()", "publish()", _SYNC, _ASYNC)
+        raise _refuse(kind, calls.awaited, calls.sync, _SYNC, _ASYNC)
     return await reach(connection)
 
 
@@ -76,7 +83,7 @@ def _find(kind: type, known: Mapping[str, R]) -> R | None:
 def _refuse(kind: type, verb: str, other: str, others: Mapping[str, Any], known: Mapping[str, Any]) -> BadInput:
     name = f"{kind.__module__}.{kind.__qualname__}"
     if _find(kind, others) is not None:
-        return BadInput(f"{verb} cannot use a {name}; call {other} with it")
+        return BadInput(f"{verb} cannot use a {name}; use {other} with it")
     if (instead := _find(kind, _NOT_IN_A_TRANSACTION)) is not None:
         return BadInput(f"a {name} runs no transaction; pass {verb} {instead}")
     return BadInput(
@@ -89,9 +96,16 @@ def _sqlite3_rows(connection: Any, sql: str, params: tuple[Any, ...]) -> list[Ro
     cursor = connection.cursor()
     cursor.row_factory = None  # whatever the application made of its rows, ours are tuples
     try:
-        return list(cursor.execute(sql, params))
+        return _texts(connection, list(cursor.execute(sql, params)))
     finally:
         cursor.close()
+
+
+def _texts(connection: Any, rows: list[Row]) -> list[Row]:
+    """Whatever the application made of its texts, ours are strings."""
+    if connection.text_factory is str:
+        return rows
+    return [tuple(value.decode() if isinstance(value, bytes) else value for value in row) for row in rows]
 
 
 def _apsw_rows(connection: Any, sql: str, params: tuple[Any, ...]) -> list[Row]:
@@ -107,10 +121,9 @@ def _tuple_row() -> Any:
     return tuple_row
 
 
-# A cursor's `rownumber` tells whether there are rows to fetch; its `description` would first describe each column.
 def _psycopg_rows(connection: Any, sql: str, params: tuple[Any, ...]) -> list[Row]:
     cursor = connection.cursor(row_factory=_tuple_row()).execute(sql, params or None)
-    return [] if cursor.rownumber is None else cursor.fetchall()
+    return cursor.fetchall()  # type: ignore[no-any-return]  # in a pipeline this is what waits for the answer
 
 
 def _sqlalchemy_rows(connection: Any, sql: str, params: tuple[Any, ...]) -> Sequence[Row]:
@@ -128,16 +141,23 @@ async def _aiosqlite_rows(connection: Any, sql: str, params: tuple[Any, ...]) ->
     async with connection.cursor() as cursor:
         cursor.row_factory = None
         await cursor.execute(sql, params)
-        return list(await cursor.fetchall())
+        return _texts(connection, list(await cursor.fetchall()))
 
 
 async def _psycopg_async_rows(connection: Any, sql: str, params: tuple[Any, ...]) -> list[Row]:
     cursor = await connection.cursor(row_factory=_tuple_row()).execute(sql, params or None)
-    return [] if cursor.rownumber is None else await cursor.fetchall()
+    return await cursor.fetchall()  # type: ignore[no-any-return]
+
+
+@cache
+def _record() -> Any:
+    from asyncpg import Record
+
+    return Record
 
 
 def _asyncpg_rows(connection: Any, sql: str, params: tuple[Any, ...]) -> Awaitable[Sequence[Row]]:
-    return connection.fetch(sql, *params)  # type: ignore[no-any-return]
+    return connection.fetch(sql, *params, record_class=_record())  # type: ignore[no-any-return]
 
 
 async def _sqlalchemy_async_rows(connection: Any, sql: str, params: tuple[Any, ...]) -> Sequence[Row]:
@@ -151,6 +171,20 @@ def _itself(driver: Sync) -> Callable[[Any], tuple[Sync, Any]]:
 
 def _of_cursor(driver: Sync) -> Callable[[Any], tuple[Sync, Any]]:
     return lambda cursor: (driver, cursor.connection)
+
+
+def _psycopg(connection: Any) -> tuple[Sync, Any]:
+    return _PSYCOPG_RAW if _is_raw(connection.cursor_factory) else _PSYCOPG, connection
+
+
+def _psycopg_cursor(cursor: Any) -> tuple[Sync, Any]:
+    return _psycopg(cursor.connection)
+
+
+@lru_cache(maxsize=64)
+def _is_raw(cursor_kind: Any) -> bool:
+    """Whether cursors of this kind leave the parameters to the server, and write them as it does."""
+    return any(base.__name__.endswith("RawCursor") for base in cursor_kind.__mro__)
 
 
 def _sqlalchemy(connection: Any) -> tuple[Sync, Any]:
@@ -176,8 +210,12 @@ def _itself_async(driver: Async) -> Callable[[Any], Awaitable[tuple[Async, Any]]
     return reach
 
 
+async def _psycopg_async(connection: Any) -> tuple[Async, Any]:
+    return _PSYCOPG_ASYNC_RAW if _is_raw(connection.cursor_factory) else _PSYCOPG_ASYNC, connection
+
+
 async def _psycopg_async_cursor(cursor: Any) -> tuple[Async, Any]:
-    return _PSYCOPG_ASYNC, cursor.connection
+    return await _psycopg_async(cursor.connection)
 
 
 async def _sqlalchemy_async(connection: Any) -> tuple[Async, Any]:
@@ -205,17 +243,19 @@ def dialect_named(name: str) -> str:
 _SQLITE3: Sync = Driver(SQLITE, QMARK, _sqlite3_rows)
 _APSW: Sync = Driver(SQLITE, QMARK, _apsw_rows)
 _PSYCOPG: Sync = Driver(POSTGRES, FORMAT, _psycopg_rows)
+_PSYCOPG_RAW: Sync = Driver(POSTGRES, DOLLAR, _psycopg_rows)
 _AIOSQLITE: Async = Driver(SQLITE, QMARK, _aiosqlite_rows)
 _ASYNCPG: Async = Driver(POSTGRES, DOLLAR, _asyncpg_rows)
 _PSYCOPG_ASYNC: Async = Driver(POSTGRES, FORMAT, _psycopg_async_rows)
+_PSYCOPG_ASYNC_RAW: Async = Driver(POSTGRES, DOLLAR, _psycopg_async_rows)
 
 _SYNC: Mapping[str, Callable[[Any], tuple[Sync, Any]]] = {
     "sqlite3.Connection": _itself(_SQLITE3),
     "sqlite3.Cursor": _of_cursor(_SQLITE3),
     "apsw.Connection": _itself(_APSW),
     "apsw.Cursor": _of_cursor(_APSW),
-    "psycopg.Connection": _itself(_PSYCOPG),
-    "psycopg.Cursor": _of_cursor(_PSYCOPG),
+    "psycopg.Connection": _psycopg,
+    "psycopg.Cursor": _psycopg_cursor,
     "sqlalchemy.Connection": _sqlalchemy,
     "sqlalchemy.Session": _sqlalchemy_session,
     "sqlalchemy.scoped_session": _sqlalchemy_session,
@@ -227,7 +267,7 @@ _ASYNC: Mapping[str, Callable[[Any], Awaitable[tuple[Async, Any]]]] = {
     "aiosqlite.Connection": _itself_async(_AIOSQLITE),
     "asyncpg.Connection": _itself_async(_ASYNCPG),
     "asyncpg.PoolConnectionProxy": _itself_async(_ASYNCPG),
-    "psycopg.AsyncConnection": _itself_async(_PSYCOPG_ASYNC),
+    "psycopg.AsyncConnection": _psycopg_async,
     "psycopg.AsyncCursor": _psycopg_async_cursor,
     "sqlalchemy.AsyncConnection": _sqlalchemy_async,
     "sqlalchemy.AsyncSession": _sqlalchemy_async_session,

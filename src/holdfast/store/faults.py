@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from holdfast.domain.errors import BadInput, DedupConflict, HoldfastError, StoreMissing, StreamClosed
+from holdfast.domain.errors import BadInput, DedupConflict, HoldfastError, StoreBusy, StoreMissing, StreamClosed
 
 _BAD_INPUT, _DEDUP_CONFLICT, _STREAM_CLOSED = "HF001", "HF002", "HF003"
 _ABSENT = frozenset({"3F000", "42P01", "42883"})  # no such schema, table, function
 _MISSING = "this database holds no Holdfast tables yet; run outbox.migrate() once, or: holdfast db migrate"
+
+_LOCKED = "the database is locked by another writer; wait longer (PRAGMA busy_timeout) or run your transaction again"
 
 
 def translated(error: BaseException) -> HoldfastError | None:
@@ -41,12 +43,16 @@ def _from_sqlite(error: BaseException) -> HoldfastError | None:
     from holdfast.store.sqlite.connection import translate
 
     known = translate(code, str(error))
+    if isinstance(known, StoreBusy):
+        return StoreBusy(_LOCKED)
     return StoreMissing(_MISSING) if isinstance(known, StoreMissing) else known
 
 
 def _from_postgres(error: BaseException) -> HoldfastError | None:
     """What the door refused, by its code. Deadlocks and lost connections stay the driver's: callers know those."""
     code, text = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None), str(error)
+    if code is None and error.args and isinstance(told := error.args[0], dict):  # pg8000 hands on what the server said
+        code, text = told.get("C"), str(told.get("M"))
     if code == _DEDUP_CONFLICT:
         return DedupConflict("this dedup_key was used before with another body; use a new key for a new fact")
     if code == _STREAM_CLOSED:

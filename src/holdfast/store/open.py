@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from holdfast.domain.errors import BadConfig
+from holdfast.domain.errors import BadConfig, StoreBusy
 from holdfast.domain.event import iso_time
 from holdfast.home import shown_url
 from holdfast.ports import SystemClock
@@ -34,6 +34,10 @@ def sqlite_path(url: str) -> Path:
         raise BadConfig(
             f"{named} is not a store: use sqlite:///relative/path.db, sqlite:////absolute/path.db or postgresql://…"
         )
+    if ":memory:" in rest or rest.startswith("/file:"):
+        raise BadConfig(f"{shown_url(url)!r} names no file: a store is a file of its own, such as sqlite:///app.db")
+    if "?" in rest:
+        raise BadConfig(f"{shown_url(url)!r}: the URL of a SQLite store takes no options; leave out what begins with ?")
     return Path(os.path.abspath(os.path.expanduser(rest[1:])))
 
 
@@ -83,7 +87,10 @@ def migrate_store(url: str, *, own: bool, driver: str = "apsw") -> tuple[int, in
         from holdfast.store.postgres import migrate
         from holdfast.store.postgres.store import prepare_database
 
-        return _run(prepare_database(url)), migrate.version_known()
+        try:
+            return _run(prepare_database(url)), migrate.version_known()
+        except StoreBusy as error:  # here nobody tries again by himself
+            raise StoreBusy(f"{error.message.partition('; it is')[0]}; run this again when it can be") from error
     from holdfast.store.sqlite.migrate import version_known
     from holdfast.store.sqlite.store import prepare_file
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterator
 from importlib.resources import files
@@ -10,9 +11,11 @@ from holdfast import __version__
 from holdfast.domain.errors import StoreTooNew
 from holdfast.store.door import Door, Steps
 from holdfast.store.drivers import SQLITE
-from holdfast.store.postgres.place import in_schema
+from holdfast.store.postgres.place import in_schema, quoted
 from holdfast.store.sqlite.migrate import scripts as sqlite_scripts
 from holdfast.store.sqlite.migrate import split as sqlite_split
+
+_POSTGRES_TABLE = re.compile(r"CREATE (?:UNLOGGED )?(?:TABLE|VIEW) (?:IF NOT EXISTS )?holdfast\.(\w+)")
 
 
 def version_known(dialect: str) -> int:
@@ -29,7 +32,7 @@ def version_found(door: Door) -> Steps[int]:
             f"SELECT tablename FROM pg_tables WHERE schemaname = '{door.schema}' AND tablename = 'meta'",  # noqa: S608
             (),
         )
-        meta = f"{door.schema}.meta"
+        meta = f"{quoted(door.schema)}.meta"
     if not there:
         return 0
     rows = yield f"SELECT value FROM {meta} WHERE key = 'schema_version'", ()  # noqa: S608
@@ -64,7 +67,7 @@ def upgrade_texts(dialect: str, schema: str, found: int) -> Iterator[str]:
     if dialect == SQLITE:
         facts["kind"] = "application"
     elif found == 0:
-        yield f"CREATE SCHEMA IF NOT EXISTS {schema}"
+        yield f"CREATE SCHEMA IF NOT EXISTS {quoted(schema)}"
     split = sqlite_split if dialect == SQLITE else _postgres_split
     for number, script in _scripts(dialect):
         if number > found:
@@ -72,7 +75,7 @@ def upgrade_texts(dialect: str, schema: str, found: int) -> Iterator[str]:
                 yield text if dialect == SQLITE else in_schema(text, schema)
     if dialect != SQLITE:
         yield from _postgres_views(schema)
-    meta = "holdfast_meta" if dialect == SQLITE else f"{schema}.meta"
+    meta = "holdfast_meta" if dialect == SQLITE else f"{quoted(schema)}.meta"
     for key, value in facts.items():
         yield (
             f"INSERT INTO {meta} (key, value) VALUES ('{key}', '{value}') "  # noqa: S608
@@ -82,10 +85,26 @@ def upgrade_texts(dialect: str, schema: str, found: int) -> Iterator[str]:
 
 def downgrade_texts(dialect: str, schema: str) -> Iterator[str]:
     if dialect != SQLITE:
-        yield f"DROP SCHEMA IF EXISTS {schema} CASCADE"
+        yield _refuse_strangers(schema)
+        yield f"DROP SCHEMA IF EXISTS {quoted(schema)} CASCADE"
         return
     for kind, name in _sqlite_names():
         yield f"DROP {kind} IF EXISTS {name}"
+
+
+def _refuse_strangers(schema: str) -> str:
+    """A statement that fails where the schema holds tables of somebody else's: they would go with it."""
+    scripts = "".join(text for _, text in _scripts("postgres")) + _views_text()
+    ours = ", ".join(f"'{name}'" for name in sorted(set(_POSTGRES_TABLE.findall(scripts))))
+    return f"""DO $$ DECLARE found text; BEGIN
+  SELECT string_agg(c.relname, ', ') INTO found FROM pg_catalog.pg_class c
+  WHERE c.relnamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = '{schema}')
+    AND c.relkind IN ('r', 'p', 'v', 'm', 'f') AND c.relname NOT IN ({ours});
+  IF found IS NOT NULL THEN
+    RAISE EXCEPTION USING MESSAGE = 'holdfast: the schema {schema} holds what is not Holdfast''s: ' || found
+      || '; move it to another schema first';
+  END IF;
+END $$"""  # noqa: S608 - a schema's name is letters, digits and _
 
 
 def _sqlite_names() -> list[tuple[str, str]]:
@@ -112,12 +131,15 @@ def _scripts(dialect: str) -> list[tuple[int, str]]:
 
 def _postgres_views(schema: str) -> Iterator[str]:
     """The views under the source systems' names are made anew whenever the tables change."""
-    text = files("holdfast.store.postgres").joinpath("migrations", "views.sql").read_text(encoding="utf-8")
-    for statement in _postgres_split(in_schema(text, schema)):
+    for statement in _postgres_split(in_schema(_views_text(), schema)):
         view = statement.partition("CREATE VIEW ")[2].split()[:1]
         if view:
             yield f"DROP VIEW IF EXISTS {view[0]}"
         yield statement
+
+
+def _views_text() -> str:
+    return files("holdfast.store.postgres").joinpath("migrations", "views.sql").read_text(encoding="utf-8")
 
 
 def _postgres_split(script: str) -> Iterator[str]:

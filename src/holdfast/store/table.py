@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from holdfast.domain.errors import StoreMissing
+
+OURS = {"owner": "holdfast"}
+
 
 def events_table(metadata: Any, url: str, schema: str) -> Any:
     """Describe, never create: the table belongs to Holdfast's own migrations."""
     import sqlalchemy as sa
 
     is_sqlite = url.startswith("sqlite:")
-    return sa.Table(
-        "holdfast_events" if is_sqlite else "events",
+    name = "holdfast_events" if is_sqlite else "events"
+    if (found := metadata.tables.get(name if is_sqlite else f"{schema}.{name}")) is not None:
+        return found
+    table = sa.Table(
+        name,
         metadata,
         sa.Column("n", sa.BigInteger, primary_key=True),
         sa.Column("id", sa.Text, nullable=False),
@@ -27,8 +34,14 @@ def events_table(metadata: Any, url: str, schema: str) -> Any:
         sa.Column("address", sa.Text),
         sa.Column("not_before", sa.BigInteger),
         schema=None if is_sqlite else schema,
-        info={"owner": "holdfast"},
+        info=dict(OURS),
     )
+    sa.event.listen(table, "before_create", _refuse)
+    return table
+
+
+def _refuse(table: Any, *_: Any, **__: Any) -> None:
+    raise StoreMissing(f"{table} is made by Holdfast's own migrations: run outbox.migrate() before create_all()")
 
 
 def _json(sa: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 from holdfast.domain.contract import Criterion
 from holdfast.domain.delivery import Claim, Delivered, Outcome
 from holdfast.domain.errors import BadInput, Reject, RetryAfter
-from holdfast.domain.event import Event
+from holdfast.domain.event import Event, show
 from holdfast.domain.retry import POLICIES
 from holdfast.egress.deliverers.handler import HandlerDeliverer, ended_by
 from holdfast.egress.engine import Deliverer, Engine
@@ -60,6 +60,8 @@ class RecordingOutbox(Outbox):
 
     def include(self, outbox: Outbox) -> None:
         """Take over the handlers and contracts that the application registered on its own outbox."""
+        if not isinstance(outbox, Outbox):
+            raise BadInput(f"include() takes the application's Outbox, not {show(outbox)}")
         self.handlers.update(outbox.handlers)
         for contract in outbox.contracts.all():
             self.contracts.register(contract)
@@ -79,12 +81,22 @@ class RecordingOutbox(Outbox):
 
     def fail_next(self, failure: Failure, times: int = 1) -> None:
         """Make the next attempts fail: with an exception a handler would raise, or a status a receiver would answer."""
-        if isinstance(failure, int) and not 300 <= failure <= 599:
-            raise BadInput(f"{failure} is not a status that makes a delivery fail: use 300 to 599")
+        raisable = isinstance(failure, BaseException) or (
+            isinstance(failure, type) and issubclass(failure, BaseException)
+        )
+        if not raisable and not (isinstance(failure, int) and 300 <= failure <= 599):
+            raise BadInput(
+                f"{show(failure)} does not make a delivery fail: give an exception, or a status of 300 to 599"
+            )
+        if times < 1:
+            raise BadInput(f"times is at least 1, not {times}")
         self._failures.extend([failure] * times)
 
     def advance(self, seconds: float) -> None:
         """Let time pass, so that what waits for another attempt is due."""
+        said: Any = seconds
+        if not isinstance(said, int | float) or not said >= 0:
+            raise BadInput(f"time passes by a number of seconds, not by {show(said)}")
         self._clock.ahead_ms += round(seconds * 1000)
 
     def drain(self) -> Any:

@@ -9,7 +9,7 @@ from holdfast.domain.cursor import Cursor
 from holdfast.domain.errors import NotFound
 from holdfast.ports import Clock
 from holdfast.store.base import Owner, TokenRow
-from holdfast.store.postgres.neighbours import own_mark
+from holdfast.store.marks import own_mark
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.session import Session
 from holdfast.store.postgres.statements import sql

