@@ -100,6 +100,31 @@ async def test_two_daemons_together_keep_to_a_contracts_rate_and_use_it(tmp_path
     assert len({id for _, id in arrivals}) == len(arrivals), "nothing came twice"
 
 
+async def test_two_daemons_together_keep_to_a_contracts_concurrency_and_use_it(tmp_path: Path) -> None:
+    under_way = most = 0
+
+    async def count(request: web.Request) -> web.Response:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(0.02)
+        under_way -= 1
+        return web.Response()
+
+    with two_daemons(tmp_path) as daemons:
+        async with Sink(count) as sink:
+            wish = {"id": "few", "target": {"url": sink.url}, "type_criterion": {"match": "a.b"}, "concurrency": 3}
+            assert (await asyncio.to_thread(daemons[0].request, "POST", "/hooks/contracts", wish))[0] == 201
+
+            def publish(daemon: Daemon) -> None:
+                for _ in range(60):
+                    assert daemon.request("POST", "/api/events", {"type": "a.b"})[0] == 201
+
+            await asyncio.gather(*(asyncio.to_thread(publish, daemon) for daemon in daemons))
+            await sink.wait_for(120, timeout=60)
+    assert most == 3
+
+
 async def test_one_receiver_that_hangs_holds_up_none_of_a_hundred(tmp_path: Path) -> None:
     """The others have everything before the one that hangs has answered a single request."""
     events, others = 10, 99

@@ -32,6 +32,8 @@ ONLY_HERE = {
     "burst_new": "deliveries are numbered by the database here, so the new ones are asked for",
     "burst_ready": "who waits behind a head has no row in ready",
     "burst_free": "another process may be claiming; on SQLite nobody is",
+    "queue_hold": "another process may be claiming; on SQLite nobody is",
+    "queue_leased": "as queue_hold",
     "check_settings": "SQLite has its own check",
     "check_indexes": "as check_settings",
 }

@@ -268,6 +268,8 @@ class Engine:
             self._feed(queue)
         if refused:
             await self._deliveries.release(refused)
+        if claimed.held_back and ending:  # the claim may have come before the settle that makes room
+            return 0.0
         if claimed.next_due_ms is None:
             return POLL_S
         return min(POLL_S, max(0.0, (claimed.next_due_ms - self._clock.now_ms()) / 1000))

@@ -164,9 +164,12 @@ class ClaimRequest:
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
+    """`held_back`: more is due, and goes out when something that is under way has ended."""
+
     claims: list[Claim]
     next_due_ms: int | None
     after_queue: int
+    held_back: bool = False
 
 
 class Owner(NamedTuple):

@@ -1,7 +1,8 @@
 """Claiming on PostgreSQL: what is due and served, fair over the queues, without waiting for other claimers.
 
 The short way is a look at the queues and a call of `holdfast.lease`, each a transaction by itself. Where a lane is held
-by name, or something is suspect, all of it is one transaction with the steps that those need.
+by name, something is suspect, or a contract's concurrency is shared with other processes, all of it is one transaction
+with the steps that those need.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ async def _claim_carefully(session: Session, order: Order) -> Claimed:
     if not queues:
         return Claimed([], next_ms, 0)
     taking = Taking(partial(session.rows, sql.ready_lease), order, queues)
+    await taking.share(session)
     if order.request.suspects:
         await taking.suspect(session)
     await taking.lease_all()
@@ -76,6 +78,20 @@ class Taking:
         self._room = {row[0]: request.room.get(row[0], request.room_default[row[3]]) for row in queues}
         self._left, self._last = request.limit, 0
         self._held: Sequence[Row] = []
+        self._held_back = False
+
+    async def share(self, session: Session) -> None:
+        """Leave of a contract's concurrency what others have under way. What is leased counts, begun or not."""
+        most = {row[0]: row[6] for row in self._queues if row[6] is not None}
+        if not most:
+            return
+        await session.run(sql.queue_hold, list(most))
+        leased = dict(await session.rows(sql.queue_leased, list(most)))
+        for queue, bound in most.items():
+            left = max(0, bound - leased.get(queue, 0))
+            self._held_back = self._held_back or left < self._room[queue]
+            self._room[queue] = min(self._room[queue], left)
+        await self._take([], [])  # an earlier try may have leased all there was room for
 
     async def suspect(self, session: Session) -> None:
         """One delivery, of any queue, that was begun twice without an end: it may be what kills processes."""
@@ -124,21 +140,21 @@ class Taking:
     def claimed(self, next_ms: int | None) -> Claimed:
         addresses = {row[0]: (row[2], row[1] or None) for row in self._queues}
         claims = [to_claim(row, self._order.token, addresses) for row in self._held]
-        return Claimed(claims, next_ms, self._last if len(self._queues) > 1 else 0)
+        return Claimed(claims, next_ms, self._last if len(self._queues) > 1 else 0, self._held_back)
 
 
 async def _look(session: Session, order: Order) -> Due:
     request, due, careful = order.request, list[Row](), False
     next_ms: int | None = None
     async for row in _walk(session, request.after_queue):
-        id, _, address, kind, due_at, unusual = row
+        id, _, address, kind, due_at, unusual, shared = row
         if kind not in request.served.kinds and address not in request.served.addresses:
             continue
         if due_at is None or request.room.get(id, 1) <= 0 or address in request.served.shut:
             continue
         if due_at <= order.now_ms:
             due.append(row)
-            careful = careful or unusual
+            careful = careful or unusual or shared is not None
             if len(due) == QUEUES_MAX:
                 break
         elif next_ms is None or due_at < next_ms:

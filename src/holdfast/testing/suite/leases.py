@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from holdfast.domain.contract import Criterion
 from holdfast.domain.delivery import Dead, Delivered, Dropped, Handed, Retry
 from holdfast.domain.states import Reason
 from holdfast.store.base import Feature
@@ -157,3 +158,25 @@ class LeasesSuite(StoreSuite):
         assert await bench.claim(owner=second) == []
         assert await other.deliveries.reclaim() == 0
         assert await bench.settle(claim, Delivered())
+
+    async def test_two_owners_share_a_contracts_concurrency(self, bench: Bench) -> None:
+        bench.needs(Feature.MANY_OWNERS)
+        await bench.contract(concurrency=2)
+        await bench.contract("other", to="handler:o", type_criterion=Criterion(match="u"))
+        for _ in range(5):
+            await bench.send()
+        second = await (await bench.another()).owners.enlist()
+        held = await bench.claim(limit=1)
+        held += await bench.claim(owner=second)
+        assert len(held) == 2
+        told = await bench.ask(100, owner=second)
+        assert (told.claims, told.held_back) == ([], True)
+        assert await bench.settle(held[0], Delivered())
+        assert len(await bench.claim(owner=second)) == 1
+        assert await bench.claim() == []
+
+    async def test_who_is_alone_claims_ahead_of_a_contracts_concurrency(self, bench: Bench) -> None:
+        await bench.contract(concurrency=2)
+        for _ in range(5):
+            await bench.send()
+        assert len(await bench.claim()) == 5

@@ -1,8 +1,9 @@
 -- name: ready_queues
 -- A loose index scan: one step for each queue that has unleased work, however much of it. A bounded page, begun after
 -- the queue served last, so that many queues take turns. Held queues are in it, without a due time: a page that left
--- them out could be empty before the end. The last column says that there is something a short claim does not see to:
--- a lane held by name, or a delivery that is suspect.
+-- them out could be empty before the end. The column before the last says that there is something a short claim does not
+-- see to: a lane held by name, or a delivery that is suspect. The last: how many may be under way, where several processes
+-- share that number.
 WITH RECURSIVE walk (id, steps) AS (
   SELECT (SELECT min(queue) FROM holdfast.ready WHERE token IS NULL AND queue > $1), 1
   UNION ALL
@@ -13,12 +14,21 @@ SELECT q.id, q.contract, q.address, q.kind,
        CASE WHEN NOT q.paused AND NOT q.parked
             THEN (SELECT min(due_at) FROM holdfast.ready WHERE token IS NULL AND queue = q.id) END,
        EXISTS (SELECT FROM holdfast.pauses WHERE scope = 'lane')
-         OR EXISTS (SELECT FROM holdfast.ready WHERE token IS NULL AND starts >= 2 AND queue = q.id)
+         OR EXISTS (SELECT FROM holdfast.ready WHERE token IS NULL AND starts >= 2 AND queue = q.id),
+       CASE WHEN (SELECT count(*) FROM holdfast.owners WHERE ended_at IS NULL) > 1
+            THEN (SELECT c.concurrency FROM holdfast.contracts c WHERE c.id = q.contract) END
 FROM walk JOIN holdfast.queues q ON q.id = walk.id ORDER BY walk.steps;
 
 -- name: ready_lease
 -- What this token holds afterwards: what was leased just now, and what a try before whose answer was lost had leased.
 SELECT * FROM holdfast.lease($1, $2, $3, $4, $5, $6, $7, $8);
+
+-- name: queue_hold
+-- Nobody else counts, or leases, of these queues until our transaction ends.
+SELECT FROM holdfast.queues WHERE id = ANY($1::bigint[]) ORDER BY id FOR NO KEY UPDATE;
+
+-- name: queue_leased
+SELECT queue, count(*) FROM holdfast.ready WHERE token IS NOT NULL AND queue = ANY($1::bigint[]) GROUP BY queue;
 
 -- name: paused_unready
 -- The head of a paused lane may come back while it is held: failed, released, reclaimed, or its confirmation due.
