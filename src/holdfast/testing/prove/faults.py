@@ -13,6 +13,7 @@ FAULTS: dict[str, dict[str, str]] = {
         "lease_reclaim": """
             UPDATE holdfast_ready SET owner = NULL, token = NULL, lease_until = NULL
             WHERE token IS NULL AND ?1 IS NOT NULL AND ?2 IS NOT NULL""",
+        "lease_reclaim_of": "UPDATE holdfast_ready SET owner = NULL WHERE token IS NULL AND owner = ?",
     },
     # The next of a lane is its newest, not its oldest.
     "overtaking": {

@@ -15,7 +15,7 @@ SELECT q.id, q.contract, q.address, q.kind,
             THEN (SELECT min(due_at) FROM holdfast.ready WHERE token IS NULL AND queue = q.id) END,
        EXISTS (SELECT FROM holdfast.pauses WHERE scope = 'lane')
          OR EXISTS (SELECT FROM holdfast.ready WHERE token IS NULL AND starts >= 2 AND queue = q.id),
-       CASE WHEN (SELECT count(*) FROM holdfast.owners WHERE ended_at IS NULL) > 1
+       CASE WHEN (SELECT count(*) FROM (SELECT id FROM holdfast.owners WHERE ended_at IS NULL ORDER BY id LIMIT 2) o) > 1
             THEN (SELECT c.concurrency FROM holdfast.contracts c WHERE c.id = q.contract) END
 FROM walk JOIN holdfast.queues q ON q.id = walk.id ORDER BY walk.steps;
 
