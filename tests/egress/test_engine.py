@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 import holdfast.egress.engine as engine_module
-from holdfast.domain.delivery import Claim, Dead, Delivered, Handed, Retry
+from holdfast.domain.delivery import Claim, Dead, Delivered, Handed, Retry, Settlement
 from holdfast.domain.event import new_event
 from holdfast.domain.states import Reason
 from holdfast.ledger.verifier import verify_receipts
-from holdfast.store.base import Claimed, ClaimRequest, Deliveries
+from holdfast.store.base import Claimed, ClaimRequest, Deliveries, Owner
 from house import Bench
 
 
@@ -217,6 +217,24 @@ async def test_work_that_is_late_and_lost_at_once_ends_and_its_place_is_free_aga
     assert await bench.states() == ["delivered"]
     assert bench.engine.in_flight == 0
     assert [line.held for line in bench.engine._lines.values()] == [0]
+
+
+async def test_a_renewal_that_comes_after_the_settle_takes_nothing_from_it(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await bench.contract()
+    await bench.stream(1)
+    settle = bench.store.deliveries.settle
+
+    async def settle_and_renew(owner: Owner, settlements: Sequence[Settlement]) -> set[int]:
+        lost = await settle(owner, settlements)
+        await bench.engine.renew()  # the lease is gone, and the engine has not heard yet that all went well
+        return lost
+
+    monkeypatch.setattr(bench.store.deliveries, "settle", settle_and_renew)
+    await bench.drain()
+    assert await bench.states() == ["delivered"]
+    assert (bench.engine.delivered, bench.engine.leases_lost) == (1, 0)
 
 
 async def test_a_renewal_that_fails_takes_nothing_from_a_claim_made_meanwhile(

@@ -71,6 +71,7 @@ class Held:
     worker: asyncio.Task[None] | None = None
     late: bool = False
     lost: bool = False
+    ended: bool = False
     gate: Gatekeeper | None = None
 
     def leave_gate(self, outcome: Outcome | None = None) -> None:
@@ -346,6 +347,7 @@ class Engine:
             if self._is_free(held) or await self._may_begin(held):
                 outcome = await self._attempt(held)
                 held.leave_gate(None if held.lost else outcome)
+                held.ended = True
                 self._done.append((held, outcome))
             else:
                 self._returned.append(held)
@@ -403,7 +405,13 @@ class Engine:
             held.lost = held.lost or bool(lost)
 
     def _lose(self, held: Held) -> None:
-        """The lease is not ours any more: stop the work if it has begun, and forget its outcome."""
+        """The lease is not ours any more: stop the work if it has begun, and forget its outcome.
+
+        What has come to its end is left to the settle, which is fenced itself: a renewal that runs beside it finds the
+        lease gone because it was settled.
+        """
+        if held.ended:
+            return
         if held.worker is not None and not held.cut_off:
             held.worker.cancel()
         held.lost = True
