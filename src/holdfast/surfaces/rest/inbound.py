@@ -128,8 +128,9 @@ def describe_inbound(sources: Iterable[InboundSource]) -> dict[str, Any]:
 
 def _describe(source: InboundSource) -> dict[str, Any]:
     anything: dict[str, Any] = {"application/json": {"schema": {}}, "application/x-www-form-urlencoded": {"schema": {}}}
-    accepted = {"description": "stored", "content": {"application/json": {"schema": {}}}}
     silent = platform_of(source.normalizer, source.name).empty == 204
+    answered = {"description": "stored", "content": {"application/json": {"schema": {}}}}
+    accepted = answered if silent else {"description": "stored; empty, or what the platform wants to be told as JSON"}
     refused = {str(status): text for status, text in problems(400, 401, 405, 408, 413, 503).items()}
     post = {
         "tags": ["inbound"],
