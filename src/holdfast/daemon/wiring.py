@@ -42,9 +42,7 @@ from holdfast.routing.registry import Refreshing, Registry
 from holdfast.routing.router import Router
 from holdfast.store.base import Owner, Private, Store
 
-TURNS_S = (
-    600.0  # a receiver's time begins with its turn at its host; until then only a deliverer that hangs is at fault
-)
+TURNS_S = 600.0  # a receiver's time begins with its turn at its host; only a deliverer that hangs takes this long
 SENDINGS_MAX = 10_000
 SECRETS_MAX = 10  # that sign one request: who rotates more often than they end gives up the oldest
 

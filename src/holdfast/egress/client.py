@@ -62,7 +62,7 @@ class Client:
         self._guard, self._tls, self._connect_s = guard, tls, connect_s
         self._patience = Patience()
         self._sessions: dict[Rule, aiohttp.ClientSession] = {}
-        # Silence and the whole have an end of their own, in `Patience`: timers of the client cost as much as the rest.
+        # Silence and the whole have their ends in `Patience`, not in timers of the client's for each request.
         self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect_s)
         self.route = lru_cache(ROUTES_MAX)(self._plan)
 
