@@ -116,7 +116,7 @@ def _agents() -> list[Goal]:
 def outward() -> list[Goal]:
     others = "webhooks.p99 of others, "
     return [
-        Goal("P4", "webhooks out: signed, 1 KB, 64 at a time, to the bare client", 0.6, "×", True,
+        Goal("P4", "webhooks out: signed, 1 KB, 64 at a time, to bare aiohttp", 0.6, "×", True,
              ratio("webhooks.holdfast", "webhooks.bare client")),
         Goal("P4 rate", "webhooks out: the same", 3_000, "/s", True, median("webhooks.holdfast")),
         Goal("hanging", "webhooks out: p99 of 99 receivers while one hangs, to when none does", 1.5, "×", False,

@@ -197,8 +197,8 @@ def _webhooks(book: Book) -> str:
         return ""
     return (
         "## Webhooks\n\nSigned requests of 1 KB. Out: to a local nginx, 64 at a time, from the store until settled, "
-        "beside the HTTP client alone; and from accepted to settled at 99 receivers while the hundredth hangs. In: "
-        "accepted and on disk, beside the same server that keeps nothing.\n\n"
+        "beside aiohttp alone and our own client alone; and from accepted to settled at 99 receivers while the "
+        "hundredth hangs. In: accepted and on disk, beside the same server that keeps nothing.\n\n"
         + table(("what", "figure"), [(name.replace(".", ": ", 1), cell(book, name)) for name in names])
     )
 

@@ -32,6 +32,9 @@ from holdfast.domain.contract import Contract
 from holdfast.domain.event import NewEvent, new_event
 from holdfast.domain.retry import POLICIES
 from holdfast.domain.signature import sign
+from holdfast.egress.client import Client
+from holdfast.egress.exchange import Exchange
+from holdfast.egress.guard import Guard
 from holdfast.routing.registry import Registry
 from holdfast.routing.router import Router
 from holdfast.store.base import DeliveryFilter
@@ -50,7 +53,7 @@ def measure(book: Book, folder: Path, server: Server | None, sizes: Sizes) -> No
     """What is compared takes turns."""
     with nginx.running() as url:
         for _ in range(sizes.times):
-            for name, work in (("bare client", _bare), ("holdfast", _drain)):
+            for name, work in (("bare client", _bare), ("own client, bare", _own), ("holdfast", _drain)):
                 book.add(f"webhooks.{name}", _apart(work, url, sizes.webhooks), "/s")
             for name, hangs in (("all well", False), ("one hangs", True)):
                 book.add(f"webhooks.p99 of others, {name}", _apart(_spread, url, sizes.hanging, hangs), "ms")
@@ -67,18 +70,14 @@ def _run(work: Callable[..., Coroutine[Any, Any, float]], values: tuple[object, 
 
 
 async def _bare(url: str, count: int) -> float:
-    """The client alone: the same bodies, signed, so many at a time, and nothing is kept."""
+    """aiohttp alone: the same bodies, signed, so many at a time, and nothing is kept."""
     left = iter(range(count))
     connector = aiohttp.TCPConnector(limit=IN_FLIGHT)
     async with aiohttp.ClientSession(connector=connector, auto_decompress=False) as session:
 
         async def work() -> None:
             for number in left:
-                body = json.dumps({"id": f"evt_{number}", "type": "bench.sent", "payload": PAYLOAD}).encode()
-                headers = {
-                    "Content-Type": "application/json",
-                    **sign([SECRET], f"evt_{number}", int(time.time()), body),
-                }
+                body, headers = _signed(number)
                 async with session.post(f"{url}/hook", data=body, headers=headers, allow_redirects=False) as answer:
                     assert answer.status == 200
                     await answer.read()
@@ -86,6 +85,35 @@ async def _bare(url: str, count: int) -> float:
         began = time.perf_counter()
         await asyncio.gather(*(work() for _ in range(IN_FLIGHT)))
         return count / (time.perf_counter() - began)
+
+
+async def _own(url: str, count: int) -> float:
+    """The same with the client that the daemon uses."""
+    left = iter(range(count))
+    client = Client(Guard(["127.0.0.0/8"]), None, 5.0)
+    route = client.route(f"{url}/hook", False)
+
+    async def work() -> None:
+        for number in left:
+            body, headers = _signed(number)
+            exchange = Exchange(url, 0, patience_s=30.0, silence_s=15.0)
+            with client.patience(exchange):
+                await client.post(route, headers, body, exchange)
+            assert exchange.status == 200
+
+    began = time.perf_counter()
+    await asyncio.gather(*(work() for _ in range(IN_FLIGHT)))
+    taken_s = time.perf_counter() - began
+    await client.close()
+    return count / taken_s
+
+
+def _signed(number: int) -> tuple[bytes, dict[str, str]]:
+    body = json.dumps({"id": f"evt_{number}", "type": "bench.sent", "payload": PAYLOAD}).encode()
+    return body, {
+        "Content-Type": "application/json",
+        **sign([SECRET], f"evt_{number}", int(time.time()), body),
+    }
 
 
 async def _drain(url: str, count: int) -> float:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 HEAVY = {
-    "aiohttp", "apsw", "asyncio", "asyncpg", "cryptography", "django", "fastapi", "httptools", "opentelemetry",
+    "aiohappyeyeballs", "apsw", "asyncio", "asyncpg", "cryptography", "django", "fastapi", "httptools", "opentelemetry",
     "psycopg", "pydantic", "sqlite3", "starlette", "uvicorn", "yaml",
 }  # fmt: skip
 
@@ -76,22 +76,26 @@ def test_hook_loads_nothing_before_it_hands_over_to_the_receiver(tmp_path: Path)
 def test_a_daemon_is_ready_before_its_dear_routes_are_loaded(tmp_path: Path) -> None:
     loaded = set(json.loads(told(DAEMON, tmp_path).strip()))
     assert {"uvicorn", "starlette", "holdfast.surfaces.rest.app"} <= loaded
-    assert not {"fastapi", "pydantic", "holdfast.surfaces.rest.api", "aiohttp", "asyncpg"} & loaded
+    assert not {"fastapi", "pydantic", "holdfast.surfaces.rest.api", "asyncpg"} & loaded
 
 
-def test_where_webhooks_are_to_be_sent_their_client_is_loaded_before_anybody_is_busy(tmp_path: Path) -> None:
+def test_where_webhooks_are_to_be_sent_certificates_are_read_before_anybody_is_busy(tmp_path: Path) -> None:
     (tmp_path / "holdfast.yml").write_text(
         "hooks: {subscriptions: [{id: a, contract: {type: {match: t}}, target: {url: 'https://example.com/x'}}]}"
     )
     watch = """
-import sys
+import ssl
 import holdfast.daemon.wiring as wiring
 
 class Loop(wiring.Loop):
     def __init__(self, chance):
         super().__init__(chance)
-        loaded.append("aiohttp" in sys.modules)
+        seen.append("duties")
 
-loaded, wiring.Loop = [], Loop
+def read(create=ssl.create_default_context):
+    seen.append("certificates")
+    return create()
+
+seen, wiring.Loop, ssl.create_default_context = [], Loop, read
 """
-    assert told(watch + DAEMON.replace("sorted(sys.modules)", "loaded"), tmp_path) == "[true]"
+    assert told(watch + DAEMON.replace("sorted(sys.modules)", "seen"), tmp_path) == '["certificates", "duties"]'

@@ -7,7 +7,6 @@ import gzip
 import json
 import socket
 import ssl
-import subprocess
 from contextlib import asynccontextmanager
 
 import pytest
@@ -20,7 +19,7 @@ from holdfast.domain.event import Event
 from holdfast.domain.retry import RETRY_AFTER_MAX_S
 from holdfast.domain.signature import hook_signature, verify_hook
 from holdfast.domain.states import Reason
-from holdfast.egress.client import READ_MAX
+from holdfast.egress.connection import READ_MAX
 from holdfast.egress.deliverers.webhook import WebhookDeliverer
 from holdfast.egress.exchange import SHOWN_MAX, Sending, judge, retry_after_s
 from holdfast.egress.guard import Guard
@@ -674,16 +673,6 @@ async def test_a_malformed_secret_sends_nothing_and_is_not_shown():
 
 
 # House rules
-
-
-def test_the_http_client_is_not_loaded_before_it_is_needed():
-    code = (
-        "import sys, holdfast.egress.deliverers.webhook as w; from holdfast.egress.guard import Guard;"
-        "w.WebhookDeliverer(Guard(), None, None, user_agent='x'); assert 'aiohttp' not in sys.modules"
-    )
-    import sys
-
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 async def test_it_serves_every_address_of_its_kind():

@@ -123,7 +123,7 @@ class House:
         digest = await adopt(store.contracts, config.subscriptions, config.policies, clock.now_ms())
         await registry.refresh()
         if any(queue.kind == "https" for queue in await store.contracts.queues()):
-            await self._webhooks.start()  # before anybody is busy: beside a busy loop an import takes far longer
+            await self._webhooks.start()  # before anybody is busy
         self.loop = loop = Loop(self._chance)
         self._add_engine(owner)
         self._add_duties(owner, digest)

@@ -1,38 +1,31 @@
-"""The HTTP client of the webhook deliverer. Importing it takes a third of a second: nobody does before it is needed.
+"""The HTTP client of the webhook deliverer: routes, connections that are kept, and addresses that were vetted.
 
-The receiver is treated as hostile: the address that was vetted is the one that is dialled, redirects are not
-followed, nothing is decompressed, little is read, and every wait has an end.
+The address that was vetted is the one that is dialled. It uses no proxy, keeps no cookies and follows no redirect. What
+it needs of HTTP is so little that a general client would cost several times as much (docs/decisions/0028).
 """
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import ssl
-from contextvars import ContextVar
+from collections import defaultdict
+from collections.abc import Mapping
 from functools import lru_cache
-from io import BytesIO
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import NamedTuple
+from urllib.parse import urlsplit
 
-import aiohttp
-from yarl import URL
+import aiohappyeyeballs
 
+from holdfast.egress.connection import Connection, Fault
 from holdfast.egress.exchange import Exchange
-from holdfast.egress.guard import Guard, read_target
+from holdfast.egress.guard import Guard, Target, read_target
 from holdfast.egress.patience import OutOfPatienceError, Patience, Wait
 
-if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
-    from aiohttp.abc import ResolveResult
-    from aiohttp.connector import Connection
-
-READ_MAX = 16 * 1024
 KEEPALIVE_S = 15.0
-WHOLE_MAX = 64 * 1024
+IDLE_MAX = 1000
 ROUTES_MAX = 1024
-
-# Which exchange a new connection is made for; an exchange that made none uses one that was kept.
-_CURRENT: ContextVar[Exchange | None] = ContextVar("exchange", default=None)
+STAGGER_S = 0.25  # then the next address of a name is tried beside the one that does not answer
 
 
 class Rule(NamedTuple):
@@ -41,14 +34,12 @@ class Rule(NamedTuple):
     plain: bool
     trusted: bool
 
-    def vet(self, guard: Guard, address: str, port: int) -> None:
-        guard.vet([address], port=port, plain=self.plain, trusted=self.trusted)
-
 
 class Route(NamedTuple):
     """A URL, read and judged as far as that needs no DNS; `place` is the host and port that requests take turns at."""
 
-    url: URL
+    start: str
+    target: Target
     place: str
     rule: Rule
 
@@ -56,152 +47,158 @@ class Route(NamedTuple):
 class Client:
     """Makes one POST, and notes what it sees in the exchange as it sees it."""
 
-    lost_connection = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError)
-
     def __init__(self, guard: Guard, tls: ssl.SSLContext | None, connect_s: float) -> None:
         self._guard, self._tls, self._connect_s = guard, tls, connect_s
         self._patience = Patience()
-        self._sessions: dict[Rule, aiohttp.ClientSession] = {}
-        # Silence and the whole have their ends in `Patience`, not in timers of the client's for each request.
-        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect_s)
+        # Rules do not share connections: a trusted one must not serve an untrusted.
+        self._idle: defaultdict[tuple[str, Rule], list[Connection]] = defaultdict(list)
+        self._idle_count = 0
+        self._tidying: asyncio.TimerHandle | None = None
         self.route = lru_cache(ROUTES_MAX)(self._plan)
 
+    async def start(self) -> None:
+        """Read the machine's certificates without holding up the event loop."""
+        if self._tls is None:
+            self._tls = await asyncio.to_thread(_trusting_the_usual)
+
     async def close(self) -> None:
-        sessions, self._sessions = list(self._sessions.values()), {}
-        for session in sessions:
-            await session.close()
+        if self._tidying is not None:
+            self._tidying.cancel()
+        kept, self._idle = self._idle, defaultdict(list)
+        for connections in kept.values():
+            for connection in connections:
+                connection.close()
 
     def patience(self, exchange: Exchange) -> Wait:
         """Around all that is done for an exchange."""
         exchange.wait = self._patience.begin(exchange.patience_s, exchange.silence_s)
         return exchange.wait
 
-    async def post(self, route: Route, headers: dict[str, str], body: bytes, exchange: Exchange) -> None:
-        # The client writes large bytes in one go and warns about it; a file it writes piece by piece.
-        data = aiohttp.BytesPayload(body) if len(body) <= WHOLE_MAX else BytesIO(body)
-        session = self._sessions.get(route.rule) or self._open(route.rule)
-        _CURRENT.set(exchange)
-        async with session.post(
-            route.url, data=data, headers=headers, allow_redirects=False, timeout=self._timeout
-        ) as response:
-            exchange.status = response.status
-            exchange.answer = response.headers
-            await self._read(response, exchange)
+    async def post(self, route: Route, headers: Mapping[str, str], body: bytes, exchange: Exchange) -> None:
+        request = _request(route, headers, body)
+        connection = self._kept(route) or await self._dial(route, exchange)
+        exchange.heard()  # making a connection had a time of its own
+        await connection.post(request, exchange)
+        if connection.is_free:
+            self._keep(route, connection)
 
     def describe(self, error: Exception, exchange: Exchange) -> str:
-        """A fault in our own words: the client's messages quote whole URLs, which may carry tokens."""
+        """A fault in our own words."""
         match error:
+            case Fault():
+                return str(error)
             case OutOfPatienceError(silent=True) if exchange.status is None:
                 return f"no answer within {exchange.silence_s:g} s"
             case OutOfPatienceError(silent=True):
                 return f"nothing came for {exchange.silence_s:g} s"
             case OutOfPatienceError():
                 return f"no complete answer within {exchange.patience_s:g} s"
-            case aiohttp.ConnectionTimeoutError():
-                return f"no connection within {self._connect_s:g} s"
-            case aiohttp.ClientConnectorCertificateError():
-                why = getattr(error.certificate_error, "verify_message", "") or type(error.certificate_error).__name__
-                return f"TLS: the certificate is not valid: {why}"
-            case aiohttp.ClientConnectorSSLError():
-                return f"TLS failed: {getattr(error.os_error, 'reason', None) or 'the handshake broke off'}"
-            case aiohttp.ClientConnectorDNSError():
-                return f"the host's name was not found: {error.os_error.strerror or 'no answer'}"
-            case aiohttp.ClientConnectorError():
-                return f"could not connect: {error.os_error.strerror or type(error.os_error).__name__}"
-            case aiohttp.ServerDisconnectedError():
-                return "the receiver hung up without an answer"
-            case aiohttp.ClientPayloadError():
-                return "the answer broke off"
-            case aiohttp.ClientResponseError():
-                return "the answer is not HTTP"
-            case OSError():
-                return f"the connection broke: {error.strerror or type(error).__name__}"
             case _:
                 return f"unexpected fault: {type(error).__name__}"
 
-    def _plan(self, text: str, trusted: bool) -> Route:
-        target = read_target(text)
+    def _plan(self, url: str, trusted: bool) -> Route:
+        target = read_target(url)
         rule = Rule(target.plain, trusted)
         if target.address is not None or target.is_localhost:
-            self._guard.check_url(text, trusted=trusted)
+            self._guard.check_url(url, trusted=trusted)
         # The guard's reading of the host, so that it and the client cannot differ about what the URL names.
-        return Route(URL(text, encoded=True).with_host(target.host), f"{target.host}:{target.port}", rule)
+        host = f"[{target.host}]" if ":" in target.host else target.host
+        named = host if target.port == (80 if target.plain else 443) else f"{host}:{target.port}"
+        parts = urlsplit(url)
+        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        return Route(f"POST {path} HTTP/1.1\r\nHost: {named}\r\n", target, f"{host}:{target.port}", rule)
 
-    async def _read(self, response: aiohttp.ClientResponse, exchange: Exchange) -> None:
-        """A little of the answer's body, for the operator. What is not read to its end is hung up on."""
-        try:
-            while len(exchange.body) < READ_MAX:
-                exchange.heard()
-                chunk = await response.content.read(READ_MAX - len(exchange.body))
-                if not chunk:
-                    return
-                exchange.body += chunk
-        except (aiohttp.ClientError, OSError) as error:
-            exchange.fault = f"answered {response.status}, but {self.describe(error, exchange)}"
-        if not response.content.at_eof():
-            response.close()
+    # Connections that are kept
 
-    def _open(self, rule: Rule) -> aiohttp.ClientSession:
-        """The session for one rule. Rules do not share connections: a trusted one must not serve an untrusted."""
-        connector = aiohttp.TCPConnector(
-            limit=0,
-            use_dns_cache=False,
-            keepalive_timeout=KEEPALIVE_S,
-            resolver=cast("aiohttp.abc.AbstractResolver", VettedResolver(self._guard, rule)),
-            socket_factory=lambda info: vetted_socket(self._guard, rule, info, self._connect_s),
-            ssl=self._tls if self._tls is not None else True,
-        )
-        session = self._sessions[rule] = aiohttp.ClientSession(
-            connector=connector,
-            request_class=Request,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            auto_decompress=False,
-            trust_env=False,
-            read_bufsize=READ_MAX,
-        )
-        return session
+    def _kept(self, route: Route) -> Connection | None:
+        """The one used last: of those that are not needed any more, the others grow old enough to be hung up."""
+        kept = self._idle.get((route.place, route.rule))
+        while kept:
+            connection = kept.pop()
+            self._idle_count -= 1
+            if connection.is_free:
+                return connection
+        return None
 
+    def _keep(self, route: Route, connection: Connection) -> None:
+        if self._idle_count >= IDLE_MAX:
+            connection.close()
+            return
+        loop = asyncio.get_running_loop()
+        connection.idle_since_s = loop.time()
+        self._idle[route.place, route.rule].append(connection)
+        self._idle_count += 1
+        if self._tidying is None:
+            self._tidying = loop.call_later(KEEPALIVE_S, self._tidy, loop)
 
-class Request(aiohttp.ClientRequest):
-    """One that says when it leaves: making a connection has a time of its own."""
+    def _tidy(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Hang up where nothing was sent for a while, before the receiver does."""
+        since_s = loop.time() - KEEPALIVE_S
+        young: defaultdict[tuple[str, Rule], list[Connection]] = defaultdict(list)
+        for key, connections in self._idle.items():
+            for connection in connections:
+                if connection.is_free and connection.idle_since_s > since_s:
+                    young[key].append(connection)
+                else:
+                    connection.close()
+        self._idle, self._idle_count = young, sum(map(len, young.values()))
+        self._tidying = loop.call_later(KEEPALIVE_S / 3, self._tidy, loop) if young else None
 
-    def send(self, conn: Connection) -> Coroutine[Any, Any, aiohttp.ClientResponse]:
-        exchange = _CURRENT.get()
-        if exchange is not None:
-            exchange.heard()
-        return super().send(conn)
+    # New ones
 
-
-class VettedResolver:
-    """Asks the guard, once per connection; what it returns are addresses, so that nobody asks again."""
-
-    def __init__(self, guard: Guard, rule: Rule) -> None:
-        self._guard, self._rule = guard, rule
-
-    async def resolve(self, host: str, port: int = 0, family: int = socket.AF_UNSPEC) -> list[ResolveResult]:
-        found = await self._guard.resolve(host, port, plain=self._rule.plain, trusted=self._rule.trusted)
-        return [
-            {
-                "hostname": host,
-                "host": address,
-                "port": port,
-                "family": socket.AF_INET6 if ":" in address else socket.AF_INET,
-                "proto": socket.IPPROTO_TCP,
-                "flags": socket.AI_NUMERICHOST,
-            }
-            for address in found
-        ]
-
-    async def close(self) -> None:
-        pass
-
-
-def vetted_socket(guard: Guard, rule: Rule, info: tuple[Any, ...], connect_s: float) -> socket.socket:
-    """The last look, at the very address about to be dialled: it holds even if the client took another way here."""
-    family, kind, protocol, _, address = info
-    rule.vet(guard, str(address[0]), int(address[1]))
-    exchange = _CURRENT.get()
-    if exchange is not None:
+    async def _dial(self, route: Route, exchange: Exchange) -> Connection:
+        target, (plain, trusted) = route.target, route.rule
+        if target.address is not None:
+            addresses = [target.address]
+            self._guard.vet(addresses, port=target.port, plain=plain, trusted=trusted)
+        else:
+            try:
+                addresses = await self._guard.resolve(target.host, target.port, plain=plain, trusted=trusted)
+            except OSError as error:
+                raise Fault(f"the host's name was not found: {error.strerror or 'no answer'}") from None
+        if not plain:
+            await self.start()
         exchange.dialled = True
-        exchange.heard(connect_s)
-    return socket.socket(family, kind, protocol)
+        exchange.heard(self._connect_s)
+        try:
+            async with asyncio.timeout(self._connect_s) as limit:
+                return await self._connect(target, addresses)
+        except ssl.SSLCertVerificationError as error:
+            raise Fault(f"TLS: the certificate is not valid: {error.verify_message or type(error).__name__}") from None
+        except ssl.SSLError as error:
+            raise Fault(f"TLS failed: {error.reason or 'the handshake broke off'}") from None
+        except OSError as error:
+            if limit.expired():
+                raise Fault(f"no connection within {self._connect_s:g} s") from None
+            raise Fault(f"could not connect: {error.strerror or type(error).__name__}") from None
+
+    async def _connect(self, target: Target, addresses: list[str]) -> Connection:
+        loop = asyncio.get_running_loop()
+        sock = await aiohappyeyeballs.start_connection(
+            [_address_info(address, target.port) for address in addresses],
+            happy_eyeballs_delay=STAGGER_S,
+            interleave=1,
+        )
+        if target.plain:
+            return (await loop.create_connection(Connection, sock=sock))[1]
+        name = target.host.rstrip(".")
+        return (await loop.create_connection(Connection, sock=sock, ssl=self._tls, server_hostname=name))[1]
+
+
+def _address_info(address: str, port: int) -> aiohappyeyeballs.AddrInfoType:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    return family, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (address, port)
+
+
+def _request(route: Route, headers: Mapping[str, str], body: bytes) -> bytes:
+    """The request as it goes over the wire. No header can hold a second one: each is one line or it is not sent."""
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    if not lines.count("\r") == lines.count("\n") == len(headers) or "\0" in lines:
+        raise Fault("a header of the request holds a line break")
+    return f"{route.start}{lines}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+def _trusting_the_usual() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.set_alpn_protocols(["http/1.1"])
+    return context

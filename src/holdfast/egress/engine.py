@@ -37,6 +37,7 @@ from holdfast.store.base import ClaimRequest, Deliveries, Owner, Served
 
 CLAIM_MAX = 500
 WINDOW_MAX = 512
+BREATH = 16
 LINES_MAX = 1000
 POLL_S = 1.0
 STALE_MS = 500
@@ -340,8 +341,13 @@ class Engine:
             worker.add_done_callback(line.workers.discard)
 
     async def _work(self, line: Line) -> None:
-        """Carry out what waits in one line, one after another."""
+        """Carry out what waits in one line, one after another.
+
+        A handler that never waits would leave nobody else a turn: what has ended is settled, and more is claimed, while
+        the rest is carried out.
+        """
         worker = asyncio.current_task()
+        carried_out = 0
         while line.waiting:
             held = line.waiting.popleft()
             if self._is_free(held) or await self._may_begin(held):
@@ -352,6 +358,9 @@ class Engine:
             else:
                 self._returned.append(held)
             self.wake()
+            carried_out += 1
+            if carried_out % BREATH == 0:
+                await asyncio.sleep(0)
         if worker is not None:  # at once: `_feed` must not count on a worker that will look no more
             line.workers.discard(worker)
 

@@ -16,6 +16,7 @@ from holdfast.store.base import AttemptRow, ContractChange, DeliveryRow, EventFi
 Stored = Sequence[Any]
 
 DETAIL_MAX = 4000
+_encode_detail = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def to_claim(row: Stored, token: int, addresses: Mapping[int, tuple[str, str | None]]) -> Claim:
@@ -47,7 +48,7 @@ def to_attempt_row(row: Stored) -> AttemptRow:
 
 
 def detail_text(detail: Mapping[str, Any] | None) -> str | None:
-    return None if detail is None else json.dumps(detail, ensure_ascii=False)[:DETAIL_MAX]
+    return None if detail is None else _encode_detail(detail)[:DETAIL_MAX]
 
 
 def to_queue_row(row: Stored) -> QueueRow:

@@ -5,20 +5,17 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable
-from importlib import import_module
-from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from holdfast.domain.delivery import Claim, Dead, Outcome, Retry
 from holdfast.domain.errors import HoldfastError, TargetRefused, TooLarge
 from holdfast.domain.signature import sign
+from holdfast.egress.client import Client, Route
+from holdfast.egress.connection import HungUp
 from holdfast.egress.exchange import PLAIN, Exchange, Sending
 from holdfast.egress.formats import render
 from holdfast.egress.guard import Guard
 from holdfast.ports import Clock
-
-if TYPE_CHECKING:
-    from holdfast.egress.client import Client, Route
 
 RESEND_MS = 1000
 
@@ -51,33 +48,30 @@ class WebhookDeliverer:
         concurrency_per_host: int = 64,
     ) -> None:
         self._guard, self._sending, self._clock = guard, sending, clock
-        self._user_agent, self._trusted, self._tls, self._gone = user_agent, trusted, tls, gone
+        self._user_agent, self._trusted, self._gone = user_agent, trusted, gone
         self._patience = patience or (lambda contract_id: total_s)
-        self._connect_s, self._first_byte_s, self._total_s = connect_s, first_byte_s, total_s
+        self._first_byte_s, self._total_s = first_byte_s, total_s
         self._per_host = concurrency_per_host
         self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
-        self._loading = False
-        self._client: Client | None = None
+        self._client = Client(guard, tls, connect_s)
 
     def serves(self) -> frozenset[str] | None:
-        """Every address of its kind; none while the client is being loaded, so that nothing is claimed only to wait."""
-        return frozenset() if self._loading else None
+        return None
 
     async def start(self) -> None:
-        """Load the HTTP client without holding up the event loop. The first delivery does it if nobody did."""
-        await self._loaded()
+        """What takes a while and is done once. The first delivery does it if nobody did."""
+        await self._client.start()
 
     async def deliver(self, claim: Claim) -> Outcome:
         exchange = Exchange(claim.delivery.address, self._clock.boot_ms())
-        client = self._client or await self._loaded()
         try:
-            await self._attempt(client, claim, exchange)
+            await self._attempt(claim, exchange)
         except (TargetRefused, TooLarge) as refused:
             exchange.refusal = refused.message
         except HoldfastError as error:
             exchange.fault = error.message
         except Exception as error:
-            exchange.fault = client.describe(error, exchange)
+            exchange.fault = self._client.describe(error, exchange)
         outcome = exchange.outcome(self._clock.now_ms(), self._clock.boot_ms())
         contract = claim.delivery.contract_id
         if isinstance(outcome, Dead) and exchange.status == 410 and contract is not None and self._gone is not None:
@@ -86,24 +80,12 @@ class WebhookDeliverer:
         return outcome
 
     async def close(self) -> None:
-        if self._client is not None:
-            await self._client.close()
+        await self._client.close()
 
-    async def _loaded(self) -> Client:
-        if self._client is None:
-            self._loading = True
-            try:
-                module = await asyncio.to_thread(import_module, "holdfast.egress.client")
-            finally:
-                self._loading = False
-            if self._client is None:  # nobody else has made it meanwhile
-                self._client = module.Client(self._guard, self._tls, self._connect_s)
-        return self._client
-
-    async def _attempt(self, client: Client, claim: Claim, exchange: Exchange) -> None:
+    async def _attempt(self, claim: Claim, exchange: Exchange) -> None:
         contract = claim.delivery.contract_id
         exchange.sending = await self._sending(contract) if contract is not None else PLAIN
-        route = client.route(exchange.url, contract is not None and self._trusted(contract))
+        route = self._client.route(exchange.url, contract is not None and self._trusted(contract))
         turn = self._turns.get(route.place)
         if turn is None:
             turn = self._turns[route.place] = asyncio.Semaphore(self._per_host)
@@ -114,10 +96,10 @@ class WebhookDeliverer:
             # Who was given more time in all was given it for saying nothing.
             is_usual = exchange.patience_s <= self._total_s
             exchange.silence_s = self._first_byte_s if is_usual else exchange.patience_s
-            with client.patience(exchange):
-                await self._send(client, route, claim, exchange)
+            with self._client.patience(exchange):
+                await self._send(route, claim, exchange)
 
-    async def _send(self, client: Client, route: Route, claim: Claim, exchange: Exchange) -> None:
+    async def _send(self, route: Route, claim: Claim, exchange: Exchange) -> None:
         sending = exchange.sending
         body, content_type, extra = render(sending.format, sending.template, claim.event, exchange.url)
         headers = {
@@ -130,11 +112,11 @@ class WebhookDeliverer:
         }
         exchange.request = headers
         try:
-            await client.post(route, headers, body, exchange)
-        except client.lost_connection:
+            await self._client.post(route, headers, body, exchange)
+        except HungUp:
             # A kept connection that its server closed in the same moment says nothing about the receiver. The id
             # makes sending once more safe, and it is not worth one of the delivery's attempts.
             # After a while it is not the same moment, and somebody else may hold the delivery by now.
             if exchange.dialled or self._clock.boot_ms() - exchange.began_ms > RESEND_MS:
                 raise
-            await client.post(route, headers, body, exchange)
+            await self._client.post(route, headers, body, exchange)

@@ -1,0 +1,242 @@
+"""The client on the wire: what it sends, which connections it keeps, and which address it tries next."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from holdfast.egress import client as client_module
+from holdfast.egress.client import Client
+from holdfast.egress.connection import READ_MAX, Fault, HungUp
+from holdfast.egress.exchange import Exchange
+from holdfast.egress.guard import Guard
+from receivers import Talk, answering_dns, raw_server
+
+LOOPBACK = Guard(["127.0.0.0/8", "::1"])
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+@asynccontextmanager
+async def client(connect_s: float = 2.0, tls: ssl.SSLContext | None = None) -> AsyncIterator[Client]:
+    one = Client(LOOPBACK, tls, connect_s)
+    yield one
+    await one.close()
+
+
+async def post(one: Client, url: str, body: bytes = b"{}", **headers: str) -> Exchange:
+    exchange = Exchange(url, 0, patience_s=5.0, silence_s=5.0)
+    with one.patience(exchange):
+        await one.post(one.route(url, False), headers, body, exchange)
+    return exchange
+
+
+class Counting:
+    """A receiver that answers each POST of each connection with the next of its answers, and counts connections."""
+
+    def __init__(self, *answers: bytes) -> None:
+        self.answers, self.connections, self.heads = list(answers), 0, list[bytes]()
+
+    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        while self.answers:
+            self.heads.append(await reader.readuntil(b"\r\n\r\n"))
+            length = self.heads[-1].lower().partition(b"content-length:")[2].split()[0]
+            await reader.readexactly(int(length))
+            writer.write(self.answers.pop(0))
+            await writer.drain()
+
+
+@asynccontextmanager
+async def receiver(talk: Talk) -> AsyncIterator[str]:
+    async with raw_server(talk, head=False) as url:
+        yield url
+
+
+async def test_a_request_is_one_head_and_the_body_as_it_is():
+    bodies = []
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        bodies.append(head + await reader.readexactly(5))
+        writer.write(OK)
+
+    async with receiver(talk) as url, client() as one:
+        exchange = await post(one, url + "?a=%20b&c", b"12345", Title="x")
+    port = url.split(":")[2].split("/")[0]
+    assert bodies == [
+        f"POST /hook?a=%20b&c HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nTitle: x\r\nContent-Length: 5\r\n\r\n12345".encode()
+    ]
+    assert (exchange.status, exchange.body) == (200, b"ok")
+
+
+@pytest.mark.parametrize(
+    ("url", "start"),
+    [
+        ("https://hook.test/x", "POST /x HTTP/1.1\r\nHost: hook.test\r\n"),
+        ("https://hook.test", "POST / HTTP/1.1\r\nHost: hook.test\r\n"),
+        ("https://HOOK.test:443/?q", "POST /?q HTTP/1.1\r\nHost: hook.test\r\n"),
+        ("https://hook.test:8443/a//b;c", "POST /a//b;c HTTP/1.1\r\nHost: hook.test:8443\r\n"),
+        ("https://[2606:4700::1]/", "POST / HTTP/1.1\r\nHost: [2606:4700::1]\r\n"),
+        ("http://127.0.0.1:80/", "POST / HTTP/1.1\r\nHost: 127.0.0.1\r\n"),
+        ("http://0x7f.1:8080/", "POST / HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n"),
+    ],
+)
+async def test_the_host_is_named_as_the_guard_reads_it(url: str, start: str):
+    async with client() as one:
+        assert one.route(url, False).start == start
+
+
+@pytest.mark.parametrize("value", ["a\r\nb: c", "a\nb: c", "a\rb", "a\0b", "\r\n\r\nPOST / HTTP/1.1"])
+async def test_a_header_cannot_hold_another(value: str):
+    counting = Counting(OK)
+    async with receiver(counting.talk) as url, client() as one:
+        with pytest.raises(Fault, match="line break"):
+            await post(one, url, X=value)
+    assert counting.connections == 0
+
+
+async def test_one_connection_serves_one_request_after_another():
+    counting = Counting(
+        OK,
+        b"HTTP/1.1 100 Continue\r\n\r\n" + OK,
+        b"HTTP/1.1 204 No\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2 \r\nok\r\n0\r\nTrailer: x\r\n\r\n",
+        b"HTTP/1.1 404 No\nContent-Length: 0\n\n",
+        b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 0\r\n\r\n",
+        OK,
+    )
+    async with receiver(counting.talk) as url, client() as one:
+        statuses = [(await post(one, url)).status for _ in range(7)]
+    assert statuses == [200, 200, 204, 200, 404, 200, 200]
+    assert counting.connections == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok",
+        b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok",
+        OK + b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+        OK + b"and more",
+        OK + b"\x00",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 99999\r\n\r\n" + b"x" * 99_999,
+    ],
+    ids=["asked to close", "an old version", "two answers", "more than announced", "a stray byte", "too long to read"],
+)
+async def test_a_connection_that_may_be_out_of_step_is_not_used_again(answer: bytes):
+    counting = Counting(answer, OK)
+    async with receiver(counting.talk) as url, client() as one:
+        first = await post(one, url)
+        second = await post(one, url)
+    assert (first.status, second.status, second.body) == (200, 200, b"ok")
+    assert len(first.body) <= READ_MAX
+    assert counting.connections == 2
+
+
+async def test_what_comes_before_anybody_asked_is_no_answer():
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n{}")
+        writer.write(OK)
+        await writer.drain()
+        await asyncio.sleep(0.05)
+        writer.write(b"HTTP/1.1 500 Later\r\nContent-Length: 0\r\n\r\n")
+        await reader.read()
+
+    async with receiver(talk) as url, client() as one:
+        assert (await post(one, url)).status == 200
+        await asyncio.sleep(0.2)
+        assert (await post(one, url)).status == 200
+
+
+async def test_an_answer_before_all_was_sent_counts_and_ends_the_connection():
+    connections = 0
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
+        await asyncio.sleep(0.3)
+
+    async with receiver(talk) as url, client() as one:
+        assert (await post(one, url, b"x" * 20_000_000)).status == 413
+        assert (await post(one, url)).status == 413
+    assert connections == 2
+
+
+async def test_a_connection_that_was_hung_up_meanwhile_says_so_without_a_byte():
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n{}")
+        writer.write(OK)
+        await reader.readuntil(b"\r\n\r\n")
+
+    async with receiver(talk) as url, client() as one:
+        await post(one, url)
+        with pytest.raises(HungUp):
+            await post(one, url)
+
+
+async def test_what_is_not_used_is_hung_up(monkeypatch: pytest.MonkeyPatch):
+    ended = asyncio.Event()
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n{}")
+        writer.write(OK)
+        await reader.read()
+        ended.set()
+
+    monkeypatch.setattr(client_module, "KEEPALIVE_S", 0.05)
+    async with receiver(talk) as url, client() as one:
+        await post(one, url)
+        await asyncio.wait_for(ended.wait(), 5)
+
+
+async def test_so_many_are_kept_and_no_more(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(client_module, "IDLE_MAX", 1)
+    counting = Counting(OK, OK, OK, OK)
+    async with receiver(counting.talk) as url, client() as one:
+        await asyncio.gather(post(one, url), post(one, url))
+        await asyncio.gather(post(one, url), post(one, url))
+    assert counting.connections == 3
+
+
+async def test_trust_is_not_shared_over_a_connection():
+    counting = Counting(OK, OK)
+    async with receiver(counting.talk) as url, client() as one:
+        for trusted in (True, False):
+            exchange = Exchange(url, 0, patience_s=5.0, silence_s=5.0)
+            with one.patience(exchange):
+                await one.post(one.route(url, trusted), {}, b"{}", exchange)
+    assert counting.connections == 2
+
+
+async def test_the_next_address_is_tried_when_one_refuses(monkeypatch: pytest.MonkeyPatch):
+    counting = Counting(OK)
+    async with receiver(counting.talk) as url, client() as one:
+        answering_dns(monkeypatch, ["127.0.0.2", "127.0.0.1"])
+        monkeypatch.setattr(LOOPBACK, "vet", lambda *_, **__: None)
+        assert (await post(one, url.replace("127.0.0.1", "hook.test"))).status == 200
+
+
+async def test_an_address_that_says_nothing_holds_up_the_next_for_a_moment_only(monkeypatch: pytest.MonkeyPatch):
+    counting = Counting(OK)
+    connect = asyncio.get_running_loop().sock_connect
+    tried = []
+
+    async def dead_or_alive(sock: socket.socket, address: tuple[str, int]) -> None:
+        tried.append(address[0])
+        if address[0] == "127.0.0.2":
+            await asyncio.Event().wait()
+        await connect(sock, address)
+
+    async with receiver(counting.talk) as url, client() as one:
+        answering_dns(monkeypatch, ["127.0.0.2", "127.0.0.1"])
+        monkeypatch.setattr(LOOPBACK, "vet", lambda *_, **__: None)
+        monkeypatch.setattr(asyncio.get_running_loop(), "sock_connect", dead_or_alive)
+        assert (await post(one, url.replace("127.0.0.1", "hook.test"))).status == 200
+    assert tried == ["127.0.0.2", "127.0.0.1"]
