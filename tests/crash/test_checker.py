@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from books import broken, good, received
-from holdfast.domain.receipt import Head, leaf_line, link
+from holdfast.domain.receipt import Head, leaf_lines, link
 from holdfast.testing.prove.checker import check
 from holdfast.testing.prove.evidence import Ended, Evidence, LeaseRow
 from holdfast.testing.prove.records import Accepted, Answered, Killed, Refused, Sent
@@ -141,7 +141,7 @@ def test_a_book_that_does_not_verify_or_tells_another_story_is_seen() -> None:
     assert "receipts" in broken(with_store(evidence, links=[evidence.store.links[0], edited]))
     assert "receipts" in broken(with_delivery(evidence, 1, attempts=2))
     head = evidence.store.heads["node-0001"]
-    again = link("node-0001", head, 90, [leaf_line(2, 1, "evt2", "dead", "rejected", 2, 90, "engine")])
+    again = link("node-0001", head, 90, leaf_lines([(2, 1, "evt2", "dead", "rejected", 2)], 90, "engine"))
     grown = with_store(evidence, links=[*evidence.store.links, again], heads={"node-0001": Head(3, again.hash)})
     assert "receipts" in broken(with_delivery(grown, 1, state="dead", reason="rejected", attempts=2))
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from books import broken, good, received
-from holdfast.domain.receipt import NO_LINKS, leaf_line, link
+from holdfast.domain.receipt import NO_LINKS, leaf_lines, link
 from holdfast.testing.prove.audit import Change, Note, fold
 from holdfast.testing.prove.checker import check
 from holdfast.testing.prove.evidence import Attempt, Evidence, Holders, Lease, Settle
@@ -148,7 +148,7 @@ def test_event_and_business_row_come_and_go_together() -> None:
 
 def test_leases_and_settlements_are_put_together_from_what_the_database_noted() -> None:
     """Claimed by 3, taken, claimed by 4, settled by 4; beside it one given back, one run out, and one still held."""
-    book = link("node-0001", NO_LINKS, 60, [leaf_line(1, 1, "evt1", "delivered", None, 1, 60, "engine")])
+    book = link("node-0001", NO_LINKS, 60, leaf_lines([(1, 1, "evt1", "delivered", None, 1)], 60, "engine"))
     changes = [
         Change("10", 5, "hf-3", 1, None, 71, 0, 1),
         Change("11", 20, "hf-4", 1, 71, None, 1, 1, 25),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from domain_strategies import examples, texts
 from holdfast.domain.canonical import dump_json, parse_json
-from holdfast.domain.receipt import NO_LINKS, Fault, Head, Link, leaf_line, link, verify
+from holdfast.domain.receipt import NO_LINKS, Fault, Head, Link, leaf_lines, link, verify
 
 lines = st.binary(min_size=1, max_size=12).filter(lambda line: b"\n" not in line)
 digests = st.binary(min_size=32, max_size=32)
@@ -175,7 +175,7 @@ def test_every_fault_is_reported_and_not_only_the_first(written, data):
 @given(texts, st.sampled_from([None, "exhausted"]), st.integers(0, 2**53))
 @examples
 def test_a_leaf_is_one_line_of_json_for_any_actor(actor, reason, number):
-    line = leaf_line(number, 2, "evt_00", "dead", reason, 3, 4, actor)
+    line = leaf_lines([(number, 2, "evt_00", "dead", reason, 3)], 4, actor)[0]
     told = parse_json(line)
     assert b"\n" not in line
     assert told == {

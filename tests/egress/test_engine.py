@@ -11,6 +11,7 @@ import pytest
 
 import holdfast.egress.engine as engine_module
 from holdfast.domain.delivery import Claim, Dead, Delivered, Handed, Retry, Settlement
+from holdfast.domain.errors import StoreBusy
 from holdfast.domain.event import new_event
 from holdfast.domain.states import Reason
 from holdfast.ledger.verifier import verify_receipts
@@ -235,6 +236,34 @@ async def test_a_renewal_that_comes_after_the_settle_takes_nothing_from_it(
     await bench.drain()
     assert await bench.states() == ["delivered"]
     assert (bench.engine.delivered, bench.engine.leases_lost) == (1, 0)
+
+
+async def test_what_is_claimed_anew_before_its_end_was_written_is_settled_once(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store forgot the lease, as a database does that crashed before it was flushed; and gives it out again."""
+    await bench.contract()
+    await bench.stream(1)
+    settle, batches = bench.store.deliveries.settle, list[int]()
+
+    async def settle_counted(owner: Owner, settlements: Sequence[Settlement]) -> set[int]:
+        batches.append(len(settlements))
+        if len(batches) == 1:
+            raise StoreBusy("the database cannot be reached")
+        return await settle(owner, settlements)
+
+    monkeypatch.setattr(bench.store.deliveries, "settle", settle_counted)
+    await bench.step()
+    await asyncio.sleep(0)
+    bench.clock.advance(31)
+    await bench.store.deliveries.reclaim()
+    with pytest.raises(StoreBusy):
+        await bench.engine.tick()  # the settle fails, and the claim beside it finds what we still hold
+    await asyncio.sleep(0.01)
+    await bench.drain()
+    assert await bench.states() == ["delivered"]
+    assert len(bench.script.seen) == 2
+    assert (batches, bench.engine.delivered, bench.engine.leases_lost) == ([1, 1], 1, 1)
 
 
 async def test_a_renewal_that_fails_takes_nothing_from_a_claim_made_meanwhile(

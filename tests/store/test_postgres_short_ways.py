@@ -202,7 +202,7 @@ async def test_a_settle_is_flushed_and_a_lease_is_not_whatever_the_role_prefers(
             (held,) = await session.rows(sql.ready_lease, 1, 7, None, [1], [1], [1000], 1 << 60, 1)
             assert await session.value("SHOW synchronous_commit") == "off"
             digest = bytes(32)
-            fence = ([held["delivery"]], [7], [1])
+            fence = (f"{{{held['delivery']}}}", "{7}", "{1}")
             await session.value(sql.settle_delivered, *fence, 1, chain, 1, digest, digest, digest, b"{}")
             assert await session.value("SHOW synchronous_commit") == "on"
             await transaction.rollback()

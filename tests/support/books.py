@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.domain.receipt import NO_LINKS, Head, leaf_line, link
+from holdfast.domain.receipt import NO_LINKS, Head, leaf_lines, link
 from holdfast.testing.prove.checker import check
 from holdfast.testing.prove.evidence import DeliveryRow, EventRow, Evidence, StoreRows
 from holdfast.testing.prove.records import Accepted, Answered, Killed, Received, Sent, Started
@@ -20,8 +20,10 @@ def good() -> Evidence:
         DeliveryRow(n, f"evt{n}", "ordered", 1, "delivered", None, 1, 1, settled, False)
         for n, settled in ((1, 60), (2, 80))
     ]
-    first = link("node-0001", NO_LINKS, 60, [leaf_line(1, 1, "evt1", "delivered", None, 1, 60, "engine")])
-    second = link("node-0001", Head(1, first.hash), 80, [leaf_line(2, 1, "evt2", "delivered", None, 1, 80, "engine")])
+    first = link("node-0001", NO_LINKS, 60, leaf_lines([(1, 1, "evt1", "delivered", None, 1)], 60, "engine"))
+    second = link(
+        "node-0001", Head(1, first.hash), 80, leaf_lines([(2, 1, "evt2", "delivered", None, 1)], 80, "engine")
+    )
     head = Head(2, second.hash)
     return Evidence(
         sent={f"key{n}": Sent(f"key{n}", "s", f"d{n}", n) for n in (1, 2)},

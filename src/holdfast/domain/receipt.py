@@ -62,14 +62,21 @@ class Fault(NamedTuple):
         return self._asdict()
 
 
-def leaf_line(delivery: int, generation: int, event_id: str, state: str, reason: str | None, attempts: int,
-              at_ms: int, actor: str) -> bytes:  # fmt: skip
-    """The canonical line of one transition: digests and names, never a payload."""
-    why = "null" if reason is None else f'"{reason}"'
-    return (
-        f'{{"actor":{_quote(actor)},"at":{at_ms},"attempts":{attempts},"delivery":{delivery},'
-        f'"event":{_quote(event_id)},"generation":{generation},"reason":{why},"state":"{state}"}}'
-    ).encode()
+Leaf = tuple[int, int, str, str, str | None, int]
+"""delivery, generation, event id, state, reason, attempts: what one leaf says."""
+
+
+def leaf_lines(leaves: Iterable[Leaf], at_ms: int, actor: str) -> list[bytes]:
+    """The canonical lines of transitions made together: digests and names, never a payload."""
+    start = f'{{"actor":{_quote(actor)},"at":{at_ms},"attempts":'
+    lines = []
+    for delivery, generation, event_id, state, reason, attempts in leaves:
+        why = "null" if reason is None else f'"{reason}"'
+        lines.append(
+            f'{start}{attempts},"delivery":{delivery},"event":{_quote(event_id)},"generation":{generation},'
+            f'"reason":{why},"state":"{state}"}}'.encode()
+        )
+    return lines
 
 
 def link(chain: str, head: Head, at_ms: int, lines: list[bytes]) -> Link:

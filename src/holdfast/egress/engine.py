@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -35,9 +35,8 @@ from holdfast.egress.gatekeeper import Gatekeeper
 from holdfast.ports import Chance, Clock
 from holdfast.store.base import ClaimRequest, Deliveries, Owner, Served
 
-CLAIM_MAX = 500
-WINDOW_MAX = 512
-BREATH = 16
+CLAIM_MAX = 768
+WINDOW_MAX = 768
 LINES_MAX = 1000
 POLL_S = 1.0
 STALE_MS = 500
@@ -220,16 +219,23 @@ class Engine:
         if not done:
             return
         now_ms = self._clock.now_ms()
-        settlements = [self._settlement(held, outcome, now_ms) for held, outcome in done if not held.lost]
+        ours = [(held, outcome) for held, outcome in done if self._is_ours(held)]
+        settlements = [self._settlement(held, outcome, now_ms) for held, outcome in ours]
         lost = await self._deliveries.settle(self._owner, settlements) if settlements else set()
-        for held, outcome in done:
-            self._forget(held)
-            if held.lost or held.claim.delivery.id in lost:
+        self.leases_lost += len(done) - len(ours)
+        for held, outcome in ours:
+            if held.claim.delivery.id in lost:
                 self.leases_lost += 1
             elif isinstance(outcome, Delivered):
                 self.delivered += 1
             else:
                 self.failed += 1
+        for held, _ in done:
+            self._forget(held)
+
+    def _is_ours(self, held: Held) -> bool:
+        """Whether its end is ours to write, as far as we know: not if we were told otherwise, or claimed it anew."""
+        return not held.lost and self._held.get(held.claim.delivery.id) is held
 
     def _settlement(self, held: Held, outcome: Outcome, now_ms: int) -> Settlement:
         chance = self._chance.fraction() if isinstance(outcome, Retry) else 0.0
@@ -265,8 +271,13 @@ class Engine:
         asked_ms = self._clock.boot_ms()  # the lease began no earlier
         claimed = await self._deliveries.claim(request)
         self._after_queue = claimed.after_queue
-        refused = [claim for claim in claimed.claims if not self._accept(claim, asked_ms)]
-        for queue in {claim.queue for claim in claimed.claims} & self._lines.keys():
+        now_ms = self._clock.now_ms()
+        by_queue: defaultdict[int, list[Claim]] = defaultdict(list)
+        for claim in claimed.claims:
+            by_queue[claim.queue].append(claim)
+        refused: list[Claim] = []
+        for queue, claims in by_queue.items():
+            refused += self._accept(queue, claims, now_ms, asked_ms)
             self._feed(queue)
         if refused:
             await self._deliveries.release(refused)
@@ -312,25 +323,33 @@ class Engine:
             room[id] = max(0, line.window - line.held + ended[id])
         return room
 
-    def _accept(self, claim: Claim, asked_ms: int) -> bool:
-        """Whether it may be held; what is not accepted goes back."""
-        kind = claim.delivery.address.partition(":")[0]
+    def _accept(self, queue: int, claims: Sequence[Claim], now_ms: int, asked_ms: int) -> list[Claim]:
+        """Hold what may be held of one queue, all for one address under one contract. What may not goes back."""
+        address, contract_id = claims[0].delivery.address, claims[0].delivery.contract_id
+        kind = address.partition(":")[0]
         kind = "https" if kind == "http" else kind
-        terms = self._terms_of(claim.delivery.contract_id, kind)
+        terms = self._terms_of(contract_id, kind)
         gate = self._gatekeeper if kind == "https" else None
-        if gate is not None and not gate.admit(claim.delivery.address, terms.interval_us):
-            return False
-        held = Held(claim, kind, terms, self._clock.now_ms(), asked_ms + LEASE_MS[kind], gate=gate)
-        line = self._lines.get(claim.queue)
+        until_ms = asked_ms + LEASE_MS[kind]
+        line = self._line(queue, terms.concurrency)
+        refused: list[Claim] = []
+        for claim in claims:
+            if gate is not None and not gate.admit(address, terms.interval_us):
+                refused.append(claim)
+                continue
+            if before := self._held.get(claim.delivery.id):
+                self._lose(before)  # after standing still for longer than a lease we may claim what we still hold
+            held = self._held[claim.delivery.id] = Held(claim, kind, terms, now_ms, until_ms, gate=gate)
+            line.waiting.append(held)
+            line.held += 1
+        return refused
+
+    def _line(self, queue: int, concurrency: int) -> Line:
+        line = self._lines.get(queue)
         if line is None:
-            line = self._lines[claim.queue] = Line(window=terms.concurrency, concurrency=terms.concurrency)
-        line.concurrency = terms.concurrency
-        line.waiting.append(held)
-        line.held += 1
-        if before := self._held.get(claim.delivery.id):
-            self._lose(before)  # after standing still for longer than a lease we may claim what we still hold
-        self._held[claim.delivery.id] = held
-        return True
+            line = self._lines[queue] = Line(window=concurrency, concurrency=concurrency)
+        line.concurrency = concurrency
+        return line
 
     def _feed(self, queue: int) -> None:
         line = self._lines[queue]
@@ -341,26 +360,19 @@ class Engine:
             worker.add_done_callback(line.workers.discard)
 
     async def _work(self, line: Line) -> None:
-        """Carry out what waits in one line, one after another.
-
-        A handler that never waits would leave nobody else a turn: what has ended is settled, and more is claimed, while
-        the rest is carried out.
-        """
+        """Carry out what waits in one line, one after another."""
         worker = asyncio.current_task()
-        carried_out = 0
         while line.waiting:
             held = line.waiting.popleft()
             if self._is_free(held) or await self._may_begin(held):
-                outcome = await self._attempt(held)
-                held.leave_gate(None if held.lost else outcome)
+                outcome = await self._attempt(held, worker)
+                if held.gate is not None:
+                    held.leave_gate(None if held.lost else outcome)
                 held.ended = True
                 self._done.append((held, outcome))
             else:
                 self._returned.append(held)
             self.wake()
-            carried_out += 1
-            if carried_out % BREATH == 0:
-                await asyncio.sleep(0)
         if worker is not None:  # at once: `_feed` must not count on a worker that will look no more
             line.workers.discard(worker)
 
@@ -383,7 +395,7 @@ class Engine:
             return False
         return gate is None or not gate.is_shut(address)
 
-    async def _attempt(self, held: Held) -> Outcome:
+    async def _attempt(self, held: Held, worker: asyncio.Task[None] | None) -> Outcome:
         held.started_at_ms = self._clock.now_ms()
         claim = held.claim
         if held.lost:
@@ -393,7 +405,7 @@ class Engine:
                 Reason.CRASH_LOOP, f"started {STARTS_MAX} times and never came to an end: it may kill its process"
             )
         held.deadline_ms = self._clock.boot_ms() + round(held.terms.timeout_s * 1000)
-        held.worker = worker = asyncio.current_task()
+        held.worker = worker
         try:
             return await self._deliverers[held.kind].deliver(claim)
         except asyncio.CancelledError:
@@ -426,10 +438,12 @@ class Engine:
         held.lost = True
 
     def _forget(self, held: Held) -> None:
-        held.leave_gate()
-        self._lines[held.claim.queue].held -= 1
-        if self._held.get(held.claim.delivery.id) is held:  # not if it was lost and claimed anew meanwhile
-            del self._held[held.claim.delivery.id]
+        if held.gate is not None:
+            held.leave_gate()
+        claim = held.claim
+        self._lines[claim.queue].held -= 1
+        if self._held.get(claim.delivery.id) is held:  # not if it was lost and claimed anew meanwhile
+            del self._held[claim.delivery.id]
 
 
 class Renewal:

@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from holdfast.domain.lane import lane_key
+from holdfast.domain.receipt import Leaf
 from holdfast.domain.states import REASONS_OF, Reason, State
 from holdfast.store.base import AttemptRow, DeliveryFilter, DeliveryRow, Owner, Page
 from holdfast.store.postgres.clock import ServerClock
 from holdfast.store.postgres.lanes import join_lanes
 from holdfast.store.postgres.pool import Pool
-from holdfast.store.postgres.receipts import Leaf, write_link
+from holdfast.store.postgres.receipts import write_link
 from holdfast.store.postgres.session import Row, Session
 from holdfast.store.postgres.settling import end_unheld
 from holdfast.store.postgres.statements import sql

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 
-from holdfast.domain.receipt import Head, Link, leaf_line, link
+from holdfast.domain.receipt import Head, Leaf, Link, leaf_lines, link
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.session import Session
 from holdfast.store.postgres.statements import sql
 
 _PAGE = 500
-
-Leaf = tuple[int, int, str, str, str | None, int]
-"""delivery, generation, event id, state, reason, attempts: what one leaf says."""
 
 
 class PostgresReceipts:
@@ -51,8 +48,4 @@ async def write_link(session: Session, chain: str, at_ms: int, actor: str, trans
 
 
 def next_link(chain: str, head: Head, at_ms: int, actor: str, transitions: Sequence[Leaf]) -> Link:
-    lines = [
-        leaf_line(delivery, generation, event_id, state, reason, attempts, at_ms, actor)
-        for delivery, generation, event_id, state, reason, attempts in transitions
-    ]
-    return link(chain, head, at_ms, lines)
+    return link(chain, head, at_ms, leaf_lines(transitions, at_ms, actor))

@@ -7,25 +7,28 @@ way looks at each of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import asyncpg
 
 from holdfast.domain.delivery import Settlement, Transition, clip
 from holdfast.domain.errors import BadInput, Conflict, HoldfastError
-from holdfast.domain.receipt import Head
+from holdfast.domain.receipt import Head, Leaf
 from holdfast.domain.states import Reason, State
 from holdfast.store.postgres.errors import FAULTS, UNFORESEEN, translate
 from holdfast.store.postgres.events import append
 from holdfast.store.postgres.gather import Prepared
 from holdfast.store.postgres.lanes import leave_lanes
-from holdfast.store.postgres.receipts import Leaf, next_link, write_link
+from holdfast.store.postgres.receipts import next_link, write_link
 from holdfast.store.postgres.session import Session
 from holdfast.store.postgres.statements import sql
 from holdfast.store.rows import detail_text, session_values
 
 ATTEMPTS_KEPT = 50
+
+Lease = tuple[int, int]
+"""The delivery, and the token: one may be settled twice in a batch, by who lost it and by who has it now."""
 
 
 class Settled(NamedTuple):
@@ -50,8 +53,9 @@ async def settle_simply(
 ) -> Settled | None:
     """End them all in one statement, which is a transaction by itself. None: nothing was done, take the long way."""
     new = next_link(chain, head, now_ms, "engine", [_leaf(one) for one in settlements])
-    attempts = [one.transition.attempts for one in settlements]
-    values = (*_fences(settlements), attempts, now_ms, chain, new.seq, new.prev, new.root, new.hash, new.leaves)
+    ids, tokens = _fences(settlements)
+    arrays = _array(ids), _array(tokens), _array([one.transition.attempts for one in settlements])
+    values = (*arrays, now_ms, chain, new.seq, new.prev, new.root, new.hash, new.leaves)
     try:
         moved = await session.value(sql.settle_delivered, *values)
     except asyncpg.PostgresError as error:
@@ -73,31 +77,40 @@ async def settle(
     held = await _take_out(session, settlements)
     applied: list[Settlement] = []
     for settlement, events in zip(settlements, effects, strict=True):
-        if settlement.claim.delivery.id in held:
+        if _lease(settlement) in held:
             some = bool(settlement.effects)
             applied.append(await _with_effects(session, settlement, events, now_ms, ring) if some else settlement)
     await _wait(session, [one for one in applied if one.transition.state is State.PENDING])
     moved = await _end(session, [one for one in applied if one.transition.state is not State.PENDING], now_ms)
     await _record(session, applied, now_ms)
     head = await write_link(session, chain, now_ms, "engine", [_leaf(one) for one in applied])
-    return Settled({one.claim.delivery.id for one in settlements} - held, moved, head)
+    lost = {one.claim.delivery.id for one in settlements if _lease(one) not in held}
+    return Settled(lost, moved, head)
 
 
-async def _take_out(session: Session, settlements: Sequence[Settlement]) -> set[int]:
+async def _take_out(session: Session, settlements: Sequence[Settlement]) -> set[Lease]:
     """The fence: only rows that carry our token leave `ready`, or go back into it for another try."""
     again = [one for one in settlements if one.transition.due_at_ms is not None]
     over = [one for one in settlements if one.transition.due_at_ms is None]
-    held: set[int] = set()
+    held: set[Lease] = set()
     if again:
         due = [one.transition.due_at_ms for one in again]
-        held |= {row[0] for row in await session.rows(sql.ready_again, *_fences(again), due)}
+        held.update(map(tuple, await session.rows(sql.ready_again, *_fences(again), due)))
     if over:
-        held |= {row[0] for row in await session.rows(sql.ready_end, *_fences(over))}
+        held.update(map(tuple, await session.rows(sql.ready_end, *_fences(over))))
     return held
+
+
+def _lease(settlement: Settlement) -> Lease:
+    return settlement.claim.delivery.id, settlement.claim.token
 
 
 def _fences(settlements: Sequence[Settlement]) -> tuple[list[int], list[int]]:
     return [one.claim.delivery.id for one in settlements], [one.claim.token for one in settlements]
+
+
+def _array(numbers: Iterable[int]) -> str:
+    return f"{{{','.join(map(str, numbers))}}}"
 
 
 async def _with_effects(

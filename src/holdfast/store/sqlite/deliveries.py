@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from holdfast.domain.delivery import Claim, Settlement
 from holdfast.domain.ids import ENTROPY_BYTES, make_id
+from holdfast.domain.receipt import Leaf
 from holdfast.domain.states import Reason, State
 from holdfast.ports import Chance, Clock
 from holdfast.store.base import BATCH_MAX, Claimed, ClaimRequest, Owner
 from holdfast.store.marks import read_mark, runs
 from holdfast.store.rows import to_claim
 from holdfast.store.sqlite.connection import Connection, Row
-from holdfast.store.sqlite.receipts import Leaf, write_link
+from holdfast.store.sqlite.receipts import write_link
 from holdfast.store.sqlite.settling import advance_lane, settle
 from holdfast.store.sqlite.statements import sql
 from holdfast.store.sqlite.writer import Writer

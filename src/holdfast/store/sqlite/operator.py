@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from holdfast.domain.lane import lane_key
+from holdfast.domain.receipt import Leaf
 from holdfast.domain.states import Reason, State
 from holdfast.ports import Clock
 from holdfast.store.base import AttemptRow, DeliveryFilter, DeliveryRow, Owner, Page
@@ -13,7 +14,7 @@ from holdfast.store.rows import to_attempt_row, to_delivery_row
 from holdfast.store.sqlite.connection import Connection, Row
 from holdfast.store.sqlite.deliveries import end_pending
 from holdfast.store.sqlite.reader import Reader
-from holdfast.store.sqlite.receipts import Leaf, write_link
+from holdfast.store.sqlite.receipts import write_link
 from holdfast.store.sqlite.statements import sql
 from holdfast.store.sqlite.writer import Writer
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Sequence
 
-from holdfast.domain.receipt import Head, Link, leaf_line, link
+from holdfast.domain.receipt import Head, Leaf, Link, leaf_lines, link
 from holdfast.store.sqlite.connection import Connection, Row
 from holdfast.store.sqlite.reader import Reader
 from holdfast.store.sqlite.statements import sql
@@ -40,10 +40,6 @@ class SqliteReceipts:
             after = (page[-1].chain, page[-1].seq)
 
 
-Leaf = tuple[int, int, str, str, str | None, int]
-"""delivery, generation, event id, state, reason, attempts: what one leaf says."""
-
-
 def _to_link(row: Row) -> Link:
     chain, seq, at_ms, prev, root, hash, leaves = row
     return Link(chain, seq, at_ms, bytes(prev), bytes(root), bytes(hash), bytes(leaves))
@@ -59,11 +55,7 @@ def write_link(
     """One link for one transaction. Nothing happened: no link."""
     if not transitions:
         return
-    lines = [
-        leaf_line(delivery, generation, event_id, state, reason, attempts, at_ms, actor)
-        for delivery, generation, event_id, state, reason, attempts in transitions
-    ]
     seq, head = connection.rows(sql.node_head, (chain,))[0]
-    fresh = link(chain, Head(seq, bytes(head)), at_ms, lines)
+    fresh = link(chain, Head(seq, bytes(head)), at_ms, leaf_lines(transitions, at_ms, actor))
     connection.run(sql.receipt_add, (chain, fresh.seq, fresh.at_ms, fresh.prev, fresh.root, fresh.hash, fresh.leaves))
     connection.run(sql.node_advance, (fresh.seq, fresh.hash, chain))

@@ -14,11 +14,12 @@ from collections.abc import Iterable, Sequence
 from holdfast.domain.delivery import Settlement, Transition, clip
 from holdfast.domain.errors import BadInput, Conflict
 from holdfast.domain.event import NewEvent
+from holdfast.domain.receipt import Leaf
 from holdfast.domain.states import Reason, State
 from holdfast.store.rows import detail_text
 from holdfast.store.sqlite.connection import Connection
 from holdfast.store.sqlite.events import append
-from holdfast.store.sqlite.receipts import Leaf, write_link
+from holdfast.store.sqlite.receipts import write_link
 from holdfast.store.sqlite.sessions import change_session
 from holdfast.store.sqlite.statements import sql
 

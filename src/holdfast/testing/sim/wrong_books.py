@@ -10,11 +10,12 @@ from typing import Any
 
 from holdfast.domain.event import Appended, NewEvent
 from holdfast.domain.ids import ENTROPY_BYTES, make_id
+from holdfast.domain.receipt import Leaf
 from holdfast.domain.states import State
 from holdfast.ports import Clock
 from holdfast.store.sqlite.connection import Connection
 from holdfast.store.sqlite.migrate import scripts, split
-from holdfast.store.sqlite.receipts import Leaf, write_link
+from holdfast.store.sqlite.receipts import write_link
 from holdfast.store.sqlite.statements import sql
 from holdfast.store.sqlite.store import SqliteStore
 

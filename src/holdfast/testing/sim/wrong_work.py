@@ -113,7 +113,7 @@ def counting_the_finished(engine: Engine) -> Engine:
     async def work(line: Line) -> None:
         while line.waiting:
             held = line.waiting.popleft()
-            outcome = await engine._attempt(held)
+            outcome = await engine._attempt(held, asyncio.current_task())
             engine._done.append((held, outcome))
             engine.wake()
 

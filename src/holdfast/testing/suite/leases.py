@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from holdfast.domain.contract import Criterion
 from holdfast.domain.delivery import Dead, Delivered, Dropped, Handed, Retry
+from holdfast.domain.event import new_event
 from holdfast.domain.states import Reason
 from holdfast.store.base import Feature
 from holdfast.testing.suite.bench import Bench, StoreSuite
@@ -49,6 +50,27 @@ class LeasesSuite(StoreSuite):
             await bench.store.deliveries.release([stale])
             assert (await bench.row(id)).leased is False
         assert await bench.store.operator.attempts(id) == []
+
+    async def test_of_two_leases_on_one_delivery_in_one_batch_only_the_living_one_settles(self, bench: Bench) -> None:
+        """Somebody who stood still, or whose lease a crash undid, may hold what he claimed anew meanwhile."""
+        for first, second, state, attempts in (
+            (Delivered(detail={"by": 1}), Delivered(detail={"by": 2}), "delivered", 1),
+            (Retry("old"), Delivered(detail={"by": 2}), "delivered", 1),
+            (Delivered(effects=[new_event("old", stream="s")]), Dead(Reason.REJECTED, "new"), "dead", 1),
+            (Dead(Reason.REJECTED, "old"), Retry("new"), "pending", 1),
+        ):
+            await bench.contract()
+            id = await bench.send()
+            stale = await bench.take(lease_s=30)
+            bench.clock.advance(31)
+            await bench.store.deliveries.reclaim()
+            held = await bench.take()
+            assert await bench.settle_all([(stale, first), (held, second)]) == {id}
+            row = await bench.row(id)
+            assert (row.state, row.attempts) == (state, attempts)
+            assert len(await bench.store.operator.attempts(id)) == 1
+        assert await bench.store.events.stream("s") is None
+        assert await bench.faults() == []
 
     async def test_a_settled_claim_cannot_be_settled_again(self, bench: Bench) -> None:
         await bench.contract()

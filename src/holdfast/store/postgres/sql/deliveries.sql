@@ -87,15 +87,16 @@ FROM over WHERE r.delivery = over.delivery;
 
 -- name: ready_end
 DELETE FROM holdfast.ready r USING unnest($1::bigint[], $2::bigint[]) w(delivery, token)
-WHERE r.delivery = w.delivery AND r.token IS NOT DISTINCT FROM w.token RETURNING r.delivery;
+WHERE r.delivery = w.delivery AND r.token IS NOT DISTINCT FROM w.token RETURNING w.delivery, w.token;
 
 -- name: ready_again
 UPDATE holdfast.ready r SET owner = NULL, token = NULL, lease_until = NULL, starts = 0, due_at = w.due_at
 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) w(delivery, token, due_at)
-WHERE r.delivery = w.delivery AND r.token IS NOT DISTINCT FROM w.token RETURNING r.delivery;
+WHERE r.delivery = w.delivery AND r.token IS NOT DISTINCT FROM w.token RETURNING w.delivery, w.token;
 
 -- name: settle_delivered
-SELECT holdfast.settle_delivered($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
+-- Arrays as text: the driver takes longer to look at each number than both sides to write and read it.
+SELECT holdfast.settle_delivered($1::text::bigint[], $2::text::bigint[], $3::text::integer[], $4, $5, $6, $7, $8, $9, $10);
 
 -- name: delivery_end
 -- Only what has not ended meanwhile by another hand.
