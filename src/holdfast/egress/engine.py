@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
 
 from holdfast.domain.contract import Terms
@@ -32,6 +31,7 @@ from holdfast.domain.event import NewEvent
 from holdfast.domain.retry import DEFAULT_POLICY, POLICIES
 from holdfast.domain.states import Reason, State
 from holdfast.egress.gatekeeper import Gatekeeper
+from holdfast.egress.lines import Held, Line
 from holdfast.ports import Chance, Clock
 from holdfast.store.base import ClaimRequest, Deliveries, Owner, Served
 
@@ -55,53 +55,6 @@ class Deliverer(Protocol):
     def serves(self) -> frozenset[str] | None: ...
     async def deliver(self, claim: Claim) -> Outcome: ...
     async def close(self) -> None: ...
-
-
-@dataclass(slots=True)
-class Held:
-    """A claim in our hands."""
-
-    claim: Claim
-    kind: str
-    terms: Terms
-    claimed_at_ms: int
-    lease_until_ms: int
-    started_at_ms: int = 0
-    deadline_ms: int = 0
-    worker: asyncio.Task[None] | None = None
-    late: bool = False
-    lost: bool = False
-    ended: bool = False
-    gate: Gatekeeper | None = None
-
-    def leave_gate(self, outcome: Outcome | None = None) -> None:
-        """Make room for the next at its address; `outcome` is how this one's attempt ended, if it had one."""
-        gate, self.gate = self.gate, None
-        if gate is not None:
-            if outcome is not None:
-                gate.ended(self.claim.delivery.address, outcome)
-            gate.leave(self.claim.delivery.address)
-
-    @property
-    def cut_off(self) -> bool:
-        """Told to stop already. Telling it twice would end its worker, which others wait for, and not only the work."""
-        return self.late or self.lost
-
-
-@dataclass(slots=True)
-class Line:
-    """One queue's work in this process: what waits, how many may work at a time, and how much to ask for."""
-
-    window: int
-    concurrency: int
-    waiting: deque[Held] = field(default_factory=deque)
-    held: int = 0
-    workers: set[asyncio.Task[None]] = field(default_factory=set)
-
-    @property
-    def is_hungry(self) -> bool:
-        """Whether more could be done at once than there is to do."""
-        return not self.waiting and len(self.workers) < self.concurrency
 
 
 class Engine:

@@ -11,7 +11,8 @@ from typing import Any
 from holdfast.domain.contract import Terms
 from holdfast.domain.delivery import Claim, Dead, Delivered, Outcome, Retry, Settlement
 from holdfast.domain.states import Reason, State
-from holdfast.egress.engine import LEASE_MS, Deliverer, Engine, Held, Line
+from holdfast.egress.engine import LEASE_MS, Deliverer, Engine
+from holdfast.egress.lines import Held, Line
 from holdfast.routing.registry import Registry
 from holdfast.routing.router import Router
 from holdfast.store.base import Owner
