@@ -68,10 +68,7 @@ class QueueDesk:
 
     async def stats(self, queue: str) -> dict[str, int]:
         await self._route()
-        pending = in_flight = 0
-        async for row in self._rows(DeliveryFilter(state="pending", address=queue_address(queue))):
-            pending += not row.leased
-            in_flight += row.leased
+        pending, in_flight = await self._store.operator.count_ready(queue_address(queue))
         return {"pending": pending, "in_flight": in_flight, "dlq": await self.dead_count(queue)}
 
     async def dead_count(self, queue: str) -> int:

@@ -56,6 +56,11 @@ class PostgresOperator:
             return dict(await self._pool.rows(sql.dead_count_filtered, *values))
         return dict(await self._pool.rows(sql.dead_count))
 
+    async def count_ready(self, address: str) -> tuple[int, int]:
+        """How many for this address could be claimed, now or when their time comes, and how many are in hand."""
+        ((waiting, held),) = await self._pool.rows(sql.ready_count, address)
+        return waiting, held
+
     async def reprocess(self, owner: Owner, ids: Sequence[int], states: frozenset[str], actor: str) -> list[int]:
         """Begin a new life of ended deliveries, at the tail of their lanes. The ids that were in one of `states`."""
         now_ms = self._clock.now_ms()

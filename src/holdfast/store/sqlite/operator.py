@@ -53,6 +53,11 @@ class SqliteOperator:
             rows = await self._reader.run(lambda c: c.rows(sql.dead_count))
         return dict(rows)
 
+    async def count_ready(self, address: str) -> tuple[int, int]:
+        """How many for this address could be claimed, now or when their time comes, and how many are in hand."""
+        ((waiting, held),) = await self._reader.run(lambda c: c.rows(sql.ready_count, (address,)))
+        return waiting, held
+
     async def reprocess(self, owner: Owner, ids: Sequence[int], states: frozenset[str], actor: str) -> list[int]:
         """Begin a new life of ended deliveries, at the tail of their lanes. The ids that were in one of `states`."""
         now_ms = self._clock.now_ms()

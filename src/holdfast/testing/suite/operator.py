@@ -67,6 +67,21 @@ class OperatorSuite(StoreSuite):
         assert await count(DeliveryFilter(reason="exhausted")) == {}
         assert (await bench.store.operator.figures())["dead"] == 4
 
+    async def test_what_waits_for_an_address_and_what_is_in_hand_are_counted(self, bench: Bench) -> None:
+        count = bench.store.operator.count_ready
+        assert await count("handler:a") == (0, 0)
+        await bench.contract("a", "handler:a")
+        await bench.contract("b", "handler:b")
+        for _ in range(3):
+            await bench.emit()
+        await bench.route()
+        claims = await bench.claim(limit=4)
+        assert sum(claim.delivery.address == "handler:a" for claim in claims) == 2
+        assert await count("handler:a") == (1, 2)
+        for claim in claims:
+            await bench.settle(claim, Retry("later") if claim.delivery.address == "handler:a" else Delivered())
+        assert (await count("handler:a"), await count("handler:b")) == ((3, 0), (1, 0))
+
     async def test_reprocess_starts_the_next_generation_with_no_attempts(self, bench: Bench) -> None:
         id = await self._dead(bench)
         assert await bench.store.operator.reprocess(bench.owner, [id, 404], DEAD, "me") == [id]

@@ -37,6 +37,13 @@ WHERE d.reason IN ('rejected', 'exhausted', 'crash_loop', 'no_handler')
   AND ($5::text IS NULL OR e.id = $5)
 GROUP BY 1;
 
+-- name: ready_count
+-- Each by its own index; what is in hand is little, whatever waits.
+SELECT (SELECT count(*) FROM holdfast.queues q JOIN holdfast.ready r ON r.queue = q.id AND r.token IS NULL
+        WHERE q.address = $1::text),
+       (SELECT count(*) FROM holdfast.ready r JOIN holdfast.queues q ON q.id = r.queue
+        WHERE r.token IS NOT NULL AND q.address = $1::text);
+
 -- name: delivery_facts
 -- Locked in one order, so that two operators with the same list do not wait for each other in a circle.
 SELECT d.id, d.state, d.generation, d.lane, d.queue, e.id, e.stream, q.contract, q.address, q.kind

@@ -33,6 +33,13 @@ WHERE d.state = 'dead'
   AND (?4 IS NULL OR coalesce(e.stream, e.id) = ?4) AND (?5 IS NULL OR e.id = ?5)
 GROUP BY 1;
 
+-- name: ready_count
+-- Each by its own index; what is in hand is little, whatever waits.
+SELECT (SELECT count(*) FROM holdfast_queues q JOIN holdfast_ready r ON r.queue = q.id AND r.token IS NULL
+        WHERE q.address = ?1),
+       (SELECT count(*) FROM holdfast_ready r JOIN holdfast_queues q ON q.id = r.queue
+        WHERE r.token IS NOT NULL AND q.address = ?1);
+
 -- name: delivery_facts
 SELECT d.state, d.generation, d.attempts, d.lane, d.queue, e.id, e.stream, q.contract, q.address, q.kind
 FROM holdfast_deliveries d JOIN holdfast_events e ON e.n = d.event JOIN holdfast_queues q ON q.id = d.queue
