@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.egress import client as client_module
 from holdfast.egress.client import Client
-from holdfast.egress.connection import READ_MAX, Fault, HungUp
+from holdfast.egress.connection import READ_MAX, Connection, Fault, HungUp
 from holdfast.egress.exchange import Exchange
 from holdfast.egress.guard import Guard
 from receivers import Talk, answering_dns, raw_server
@@ -125,15 +125,19 @@ async def test_one_connection_serves_one_request_after_another():
         OK + b"and more",
         OK + b"\x00",
         b"HTTP/1.1 200 OK\r\nContent-Length: 99999\r\n\r\n" + b"x" * 99_999,
+        b"HTTP/1.1 101 Up\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n",
     ],
-    ids=["asked to close", "an old version", "two answers", "more than announced", "a stray byte", "too long to read"],
-)
+    ids=[
+        "asked to close", "an old version", "two answers", "more than announced", "a stray byte", "too long to read",
+        "another protocol from here on",
+    ],
+)  # fmt: skip
 async def test_a_connection_that_may_be_out_of_step_is_not_used_again(answer: bytes):
     counting = Counting(answer, OK)
     async with receiver(counting.talk) as url, client() as one:
         first = await post(one, url)
         second = await post(one, url)
-    assert (first.status, second.status, second.body) == (200, 200, b"ok")
+    assert (first.status, second.status, second.body) == (int(answer[9:12]), 200, b"ok")
     assert len(first.body) <= READ_MAX
     assert counting.connections == 2
 
@@ -167,6 +171,30 @@ async def test_an_answer_before_all_was_sent_counts_and_ends_the_connection():
         assert (await post(one, url, b"x" * 20_000_000)).status == 413
         assert (await post(one, url)).status == 413
     assert connections == 2
+
+
+async def test_who_is_cancelled_in_the_moment_of_the_answer_leaves_no_connection_open(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    ended = asyncio.Event()
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n{}")
+        writer.write(OK)
+        await reader.read()
+        ended.set()
+
+    def complete(connection: Connection) -> None:
+        on_message_complete(connection)
+        posting.cancel()
+
+    on_message_complete = Connection.on_message_complete
+    monkeypatch.setattr(Connection, "on_message_complete", complete)
+    async with receiver(talk) as url, client() as one:
+        posting = asyncio.create_task(post(one, url))
+        with pytest.raises(asyncio.CancelledError):
+            await posting
+        await asyncio.wait_for(ended.wait(), 5)
 
 
 async def test_a_connection_that_was_hung_up_meanwhile_says_so_without_a_byte():

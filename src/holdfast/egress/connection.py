@@ -64,6 +64,9 @@ class Connection(asyncio.Protocol):
         transport.write(request)
         try:
             await self._answered
+        except BaseException:
+            self._keep = False  # an answer may be complete, but nobody is left to keep the connection
+            raise
         finally:
             self._exchange = self._answered = None
             # What came before all was sent is an answer, but the rest of the request would be taken for the next one.
@@ -90,6 +93,7 @@ class Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except HttpParserUpgrade:
+            self._keep = False
             self._end()
         except HttpParserError:
             self._fail(Fault(_NOT_HTTP))
