@@ -7,6 +7,8 @@ import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -15,7 +17,7 @@ from holdfast.egress.client import Client
 from holdfast.egress.connection import READ_MAX, Connection, Fault, HungUp
 from holdfast.egress.exchange import Exchange
 from holdfast.egress.guard import Guard
-from receivers import Talk, answering_dns, raw_server
+from receivers import Talk, answering_dns, raw_server, self_signed
 
 LOOPBACK = Guard(["127.0.0.0/8", "::1"])
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -52,9 +54,24 @@ class Counting:
 
 
 @asynccontextmanager
-async def receiver(talk: Talk) -> AsyncIterator[str]:
-    async with raw_server(talk, head=False) as url:
-        yield url
+async def receiver(talk: Talk, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
+    async with raw_server(talk, "http" if tls is None else "https", head=False, tls=tls) as url:
+        yield url.replace("127.0.0.1", "localhost") if tls else url
+
+
+class Proof(NamedTuple):
+    """The certificate of `localhost`, as the receiver shows it and as the client trusts it."""
+
+    shown: ssl.SSLContext
+    trusted: ssl.SSLContext
+
+
+@pytest.fixture
+def proof(tmp_path: Path) -> Proof:
+    certificate, key = self_signed(tmp_path, "localhost")
+    shown = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    shown.load_cert_chain(certificate, key)
+    return Proof(shown, ssl.create_default_context(cafile=certificate))
 
 
 async def test_a_request_is_one_head_and_the_body_as_it_is():
@@ -157,7 +174,8 @@ async def test_what_comes_before_anybody_asked_is_no_answer():
         assert (await post(one, url)).status == 200
 
 
-async def test_an_answer_before_all_was_sent_counts_and_ends_the_connection():
+@pytest.mark.parametrize("secured", [False, True], ids=["http", "https"])
+async def test_an_answer_before_all_was_sent_counts_and_ends_the_connection(secured: bool, proof: Proof):
     connections = 0
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -167,7 +185,7 @@ async def test_an_answer_before_all_was_sent_counts_and_ends_the_connection():
         writer.write(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
         await asyncio.sleep(0.3)
 
-    async with receiver(talk) as url, client() as one:
+    async with receiver(talk, proof.shown if secured else None) as url, client(tls=proof.trusted) as one:
         assert (await post(one, url, b"x" * 20_000_000)).status == 413
         assert (await post(one, url)).status == 413
     assert connections == 2
@@ -221,6 +239,31 @@ async def test_what_is_not_used_is_hung_up(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(client_module, "KEEPALIVE_S", 0.05)
     async with receiver(talk) as url, client() as one:
         await post(one, url)
+        await asyncio.wait_for(ended.wait(), 5)
+
+
+@pytest.mark.parametrize("more", [b"", b"junk"], ids=["an idle one", "one that speaks unasked"])
+async def test_a_receiver_that_does_not_end_tls_holds_no_connection(more: bytes, proof: Proof):
+    answered, ended = asyncio.Event(), asyncio.Event()
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n{}")
+        writer.write(OK)
+        await answered.wait()
+        writer.write(more)
+        writer.transport.pause_reading()
+        # A socket of its own sees the end of TCP, past the TLS that is left without an answer.
+        with writer.get_extra_info("socket").dup() as sock:
+            while await asyncio.get_running_loop().sock_recv(sock, 1000):
+                pass
+        writer.transport.abort()
+        ended.set()
+
+    async with receiver(talk, proof.shown) as url, client(tls=proof.trusted) as one:
+        await post(one, url)
+        answered.set()
+        if not more:
+            await one.close()
         await asyncio.wait_for(ended.wait(), 5)
 
 

@@ -179,10 +179,12 @@ class Client:
             happy_eyeballs_delay=STAGGER_S,
             interleave=1,
         )
-        if target.plain:
-            return (await loop.create_connection(Connection, sock=sock))[1]
-        name = target.host.rstrip(".")
-        return (await loop.create_connection(Connection, sock=sock, ssl=self._tls, server_hostname=name))[1]
+        wire, connection = await loop.create_connection(Connection, sock=sock)
+        if not target.plain:
+            assert self._tls is not None, "read before dialling"
+            name = target.host.rstrip(".")
+            connection.secured(await loop.start_tls(wire, connection, self._tls, server_hostname=name))
+        return connection
 
 
 def _address_info(address: str, port: int) -> aiohappyeyeballs.AddrInfoType:
