@@ -311,3 +311,16 @@ async def test_an_address_that_says_nothing_holds_up_the_next_for_a_moment_only(
         monkeypatch.setattr(asyncio.get_running_loop(), "sock_connect", dead_or_alive)
         assert (await post(one, url.replace("127.0.0.1", "hook.test"))).status == 200
     assert tried == ["127.0.0.2", "127.0.0.1"]
+
+
+async def test_every_address_that_fails_is_told_with_its_reason(monkeypatch: pytest.MonkeyPatch):
+    errors = {"127.0.0.1": ConnectionRefusedError(111, "Refused"), "127.0.0.2": OSError(101, "Unreachable")}
+
+    async def failing(sock: socket.socket, address: tuple[str, int]) -> None:
+        raise errors[address[0]]
+
+    answering_dns(monkeypatch, list(errors))
+    monkeypatch.setattr(asyncio.get_running_loop(), "sock_connect", failing)
+    async with client() as one:
+        with pytest.raises(Fault, match=r"could not connect: .*Refused.*Unreachable"):
+            await post(one, "http://hook.test:8080/")
