@@ -133,6 +133,19 @@ async def test_one_connection_serves_one_request_after_another():
     assert counting.connections == 1
 
 
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_one_connection_serves_over_tls_too(
+    version: ssl.TLSVersion, proof: Proof, monkeypatch: pytest.MonkeyPatch
+):
+    answering_dns(monkeypatch, ["127.0.0.1"])
+    proof.shown.maximum_version = version
+    counting = Counting(OK, OK, OK)
+    async with receiver(counting.talk, proof.shown) as url, client(tls=proof.trusted) as one:
+        bodies = [(await post(one, url.replace("localhost", "localhost."), b"x" * 100_000)).body for _ in range(3)]
+    assert bodies == [b"ok"] * 3
+    assert counting.connections == 1
+
+
 @pytest.mark.parametrize(
     "answer",
     [
