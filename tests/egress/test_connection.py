@@ -7,15 +7,17 @@ import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from holdfast.egress import client as client_module
 from holdfast.egress.client import Client
-from holdfast.egress.connection import READ_MAX, Fault, HungUp
+from holdfast.egress.connection import READ_MAX, Connection, Fault, HungUp
 from holdfast.egress.exchange import Exchange
 from holdfast.egress.guard import Guard
-from receivers import Talk, answering_dns, raw_server
+from receivers import Talk, answering_dns, raw_server, self_signed
 
 LOOPBACK = Guard(["127.0.0.0/8", "::1"])
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -52,9 +54,24 @@ class Counting:
 
 
 @asynccontextmanager
-async def receiver(talk: Talk) -> AsyncIterator[str]:
-    async with raw_server(talk, head=False) as url:
-        yield url
+async def receiver(talk: Talk, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
+    async with raw_server(talk, "http" if tls is None else "https", head=False, tls=tls) as url:
+        yield url.replace("127.0.0.1", "localhost") if tls else url
+
+
+class Proof(NamedTuple):
+    """The certificate of `localhost`, as the receiver shows it and as the client trusts it."""
+
+    shown: ssl.SSLContext
+    trusted: ssl.SSLContext
+
+
+@pytest.fixture
+def proof(tmp_path: Path) -> Proof:
+    certificate, key = self_signed(tmp_path, "localhost")
+    shown = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    shown.load_cert_chain(certificate, key)
+    return Proof(shown, ssl.create_default_context(cafile=certificate))
 
 
 async def test_a_request_is_one_head_and_the_body_as_it_is():
@@ -116,6 +133,19 @@ async def test_one_connection_serves_one_request_after_another():
     assert counting.connections == 1
 
 
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_one_connection_serves_over_tls_too(
+    version: ssl.TLSVersion, proof: Proof, monkeypatch: pytest.MonkeyPatch
+):
+    answering_dns(monkeypatch, ["127.0.0.1"])
+    proof.shown.maximum_version = version
+    counting = Counting(OK, OK, OK)
+    async with receiver(counting.talk, proof.shown) as url, client(tls=proof.trusted) as one:
+        bodies = [(await post(one, url.replace("localhost", "localhost."), b"x" * 100_000)).body for _ in range(3)]
+    assert bodies == [b"ok"] * 3
+    assert counting.connections == 1
+
+
 @pytest.mark.parametrize(
     "answer",
     [
@@ -125,15 +155,19 @@ async def test_one_connection_serves_one_request_after_another():
         OK + b"and more",
         OK + b"\x00",
         b"HTTP/1.1 200 OK\r\nContent-Length: 99999\r\n\r\n" + b"x" * 99_999,
+        b"HTTP/1.1 101 Up\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n",
     ],
-    ids=["asked to close", "an old version", "two answers", "more than announced", "a stray byte", "too long to read"],
-)
+    ids=[
+        "asked to close", "an old version", "two answers", "more than announced", "a stray byte", "too long to read",
+        "another protocol from here on",
+    ],
+)  # fmt: skip
 async def test_a_connection_that_may_be_out_of_step_is_not_used_again(answer: bytes):
     counting = Counting(answer, OK)
     async with receiver(counting.talk) as url, client() as one:
         first = await post(one, url)
         second = await post(one, url)
-    assert (first.status, second.status, second.body) == (200, 200, b"ok")
+    assert (first.status, second.status, second.body) == (int(answer[9:12]), 200, b"ok")
     assert len(first.body) <= READ_MAX
     assert counting.connections == 2
 
@@ -153,7 +187,8 @@ async def test_what_comes_before_anybody_asked_is_no_answer():
         assert (await post(one, url)).status == 200
 
 
-async def test_an_answer_before_all_was_sent_counts_and_ends_the_connection():
+@pytest.mark.parametrize("secured", [False, True], ids=["http", "https"])
+async def test_an_answer_before_all_was_sent_counts_and_ends_the_connection(secured: bool, proof: Proof):
     connections = 0
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -163,10 +198,34 @@ async def test_an_answer_before_all_was_sent_counts_and_ends_the_connection():
         writer.write(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
         await asyncio.sleep(0.3)
 
-    async with receiver(talk) as url, client() as one:
+    async with receiver(talk, proof.shown if secured else None) as url, client(tls=proof.trusted) as one:
         assert (await post(one, url, b"x" * 20_000_000)).status == 413
         assert (await post(one, url)).status == 413
     assert connections == 2
+
+
+async def test_who_is_cancelled_in_the_moment_of_the_answer_leaves_no_connection_open(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    ended = asyncio.Event()
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n{}")
+        writer.write(OK)
+        await reader.read()
+        ended.set()
+
+    def complete(connection: Connection) -> None:
+        on_message_complete(connection)
+        posting.cancel()
+
+    on_message_complete = Connection.on_message_complete
+    monkeypatch.setattr(Connection, "on_message_complete", complete)
+    async with receiver(talk) as url, client() as one:
+        posting = asyncio.create_task(post(one, url))
+        with pytest.raises(asyncio.CancelledError):
+            await posting
+        await asyncio.wait_for(ended.wait(), 5)
 
 
 async def test_a_connection_that_was_hung_up_meanwhile_says_so_without_a_byte():
@@ -193,6 +252,31 @@ async def test_what_is_not_used_is_hung_up(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(client_module, "KEEPALIVE_S", 0.05)
     async with receiver(talk) as url, client() as one:
         await post(one, url)
+        await asyncio.wait_for(ended.wait(), 5)
+
+
+@pytest.mark.parametrize("more", [b"", b"junk"], ids=["an idle one", "one that speaks unasked"])
+async def test_a_receiver_that_does_not_end_tls_holds_no_connection(more: bytes, proof: Proof):
+    answered, ended = asyncio.Event(), asyncio.Event()
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n{}")
+        writer.write(OK)
+        await answered.wait()
+        writer.write(more)
+        writer.transport.pause_reading()
+        # A socket of its own sees the end of TCP, past the TLS that is left without an answer.
+        with writer.get_extra_info("socket").dup() as sock:
+            while await asyncio.get_running_loop().sock_recv(sock, 1000):
+                pass
+        writer.transport.abort()
+        ended.set()
+
+    async with receiver(talk, proof.shown) as url, client(tls=proof.trusted) as one:
+        await post(one, url)
+        answered.set()
+        if not more:
+            await one.close()
         await asyncio.wait_for(ended.wait(), 5)
 
 
@@ -240,3 +324,16 @@ async def test_an_address_that_says_nothing_holds_up_the_next_for_a_moment_only(
         monkeypatch.setattr(asyncio.get_running_loop(), "sock_connect", dead_or_alive)
         assert (await post(one, url.replace("127.0.0.1", "hook.test"))).status == 200
     assert tried == ["127.0.0.2", "127.0.0.1"]
+
+
+async def test_every_address_that_fails_is_told_with_its_reason(monkeypatch: pytest.MonkeyPatch):
+    errors = {"127.0.0.1": ConnectionRefusedError(111, "Refused"), "127.0.0.2": OSError(101, "Unreachable")}
+
+    async def failing(sock: socket.socket, address: tuple[str, int]) -> None:
+        raise errors[address[0]]
+
+    answering_dns(monkeypatch, list(errors))
+    monkeypatch.setattr(asyncio.get_running_loop(), "sock_connect", failing)
+    async with client() as one:
+        with pytest.raises(Fault, match=r"could not connect: .*Refused.*Unreachable"):
+            await post(one, "http://hook.test:8080/")

@@ -292,6 +292,26 @@ async def test_a_silent_dns_is_given_up(monkeypatch):
     assert DNS_S == 5.0
 
 
+async def test_who_is_cancelled_in_the_moment_of_an_answer_of_dns_is_cancelled(monkeypatch):
+    answer = asyncio.get_running_loop().create_future()
+
+    async def getaddrinfo(host, port, **_):
+        return [(None, None, 6, "", (await answer, port))]
+
+    async def dial():
+        await Guard().resolve("example.com", 443)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+    dialling = asyncio.create_task(dial())
+    await asyncio.sleep(0.01)
+    answer.set_result("8.8.8.8")
+    await asyncio.sleep(0)
+    dialling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(dialling, 1)
+
+
 async def test_a_name_that_dns_cannot_hold_is_not_found():
     with pytest.raises(OSError, match="not one DNS can hold"):
         await Guard().resolve("a" * 64 + ".example", 443)

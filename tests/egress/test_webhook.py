@@ -348,7 +348,7 @@ def free_port() -> int:
 async def test_a_refused_connection_is_tried_again():
     outcome = await deliver(f"http://127.0.0.1:{free_port()}/?token=hidden")
     assert isinstance(outcome, Retry)
-    assert "could not connect" in outcome.error
+    assert "could not connect: Connection refused" in outcome.error
     assert outcome.detail["status"] is None
     assert "hidden" not in repr(outcome)
 
@@ -486,6 +486,25 @@ async def test_a_cancelled_delivery_is_cancelled():
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
+
+
+async def test_what_a_kept_connection_did_not_answer_goes_over_a_new_one():
+    connections = 0
+
+    async def once(reader, writer):
+        nonlocal connections
+        connections += 1
+        old = connections <= 2
+        await reader.readuntil(b"}}")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        if old:
+            await reader.readuntil(b"}}")
+
+    payload = '{"a":{}}'
+    async with raw_server(once, head=False) as url, deliverer() as one:
+        await asyncio.gather(one.deliver(claim(url, payload)), one.deliver(claim(url, payload)))
+        assert isinstance(await one.deliver(claim(url, payload)), Delivered)
+    assert connections == 3
 
 
 # The guard at send

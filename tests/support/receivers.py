@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import socket
+import ssl
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -21,7 +22,9 @@ Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 @asynccontextmanager
-async def raw_server(talk: Talk, scheme: str = "http", head: bool = True) -> AsyncIterator[str]:
+async def raw_server(
+    talk: Talk, scheme: str = "http", head: bool = True, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[str]:
     """A server that speaks bytes: `talk` runs once the request's head has come, or at once without `head`."""
     tasks: set[asyncio.Task[Any] | None] = set()
 
@@ -36,7 +39,7 @@ async def raw_server(talk: Talk, scheme: str = "http", head: bool = True) -> Asy
         finally:
             writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls)
     try:
         yield f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook"
     finally:

@@ -7,6 +7,7 @@ it needs of HTTP is so little that a general client would cost several times as 
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import ssl
 from collections import defaultdict
@@ -74,9 +75,12 @@ class Client:
         exchange.wait = self._patience.begin(exchange.patience_s, exchange.silence_s)
         return exchange.wait
 
-    async def post(self, route: Route, headers: Mapping[str, str], body: bytes, exchange: Exchange) -> None:
+    async def post(
+        self, route: Route, headers: Mapping[str, str], body: bytes, exchange: Exchange, *, anew: bool = False
+    ) -> None:
+        """Over a connection that was kept if there is one, unless it is to be made `anew`."""
         request = _request(route, headers, body)
-        connection = self._kept(route) or await self._dial(route, exchange)
+        connection = (None if anew else self._kept(route)) or await self._dial(route, exchange)
         exchange.heard()  # making a connection had a time of its own
         await connection.post(request, exchange)
         if connection.is_free:
@@ -170,7 +174,9 @@ class Client:
         except OSError as error:
             if limit.expired():
                 raise Fault(f"no connection within {self._connect_s:g} s") from None
-            raise Fault(f"could not connect: {error.strerror or type(error).__name__}") from None
+            # Of one address, or of several that fail alike, asyncio tells only which; the number says why.
+            why = os.strerror(error.errno) if error.errno else str(error)
+            raise Fault(f"could not connect: {why or type(error).__name__}") from None
 
     async def _connect(self, target: Target, addresses: list[str]) -> Connection:
         loop = asyncio.get_running_loop()
@@ -179,10 +185,12 @@ class Client:
             happy_eyeballs_delay=STAGGER_S,
             interleave=1,
         )
-        if target.plain:
-            return (await loop.create_connection(Connection, sock=sock))[1]
-        name = target.host.rstrip(".")
-        return (await loop.create_connection(Connection, sock=sock, ssl=self._tls, server_hostname=name))[1]
+        wire, connection = await loop.create_connection(Connection, sock=sock)
+        if not target.plain:
+            assert self._tls is not None, "read before dialling"
+            name = target.host.rstrip(".")
+            connection.secured(await loop.start_tls(wire, connection, self._tls, server_hostname=name))
+        return connection
 
 
 def _address_info(address: str, port: int) -> aiohappyeyeballs.AddrInfoType:

@@ -42,6 +42,7 @@ class Connection(asyncio.Protocol):
             lenient_data_after_close=True,
         )
         self._transport: asyncio.Transport | None = None
+        self._wire: asyncio.Transport  # beneath TLS, which does not tell what is still to be sent
         self._exchange: Exchange | None = None
         self._answered: asyncio.Future[None] | None = None
         self._head: dict[str, str] = {}
@@ -64,21 +65,29 @@ class Connection(asyncio.Protocol):
         transport.write(request)
         try:
             await self._answered
+        except BaseException:
+            self._keep = False  # an answer may be complete, but nobody is left to keep the connection
+            raise
         finally:
             self._exchange = self._answered = None
             # What came before all was sent is an answer, but the rest of the request would be taken for the next one.
-            self._keep = self._keep and not transport.get_write_buffer_size()
+            self._keep = self._keep and not self._wire.get_write_buffer_size()
             if not self._keep:
                 transport.abort()
 
     def close(self) -> None:
+        """At once: nothing waits to be sent, and TLS would wait for the receiver to agree."""
         if self._transport is not None:
-            self._transport.close()
+            self._transport.abort()
+
+    def secured(self, transport: asyncio.Transport | None) -> None:
+        """From here on it speaks TLS, over the transport it was made with; None if that ended meanwhile."""
+        self._transport = transport
 
     # What the event loop tells
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
+        self._transport = self._wire = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         exchange = self._exchange
@@ -90,6 +99,7 @@ class Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except HttpParserUpgrade:
+            self._keep = False
             self._end()
         except HttpParserError:
             self._fail(Fault(_NOT_HTTP))

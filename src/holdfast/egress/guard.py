@@ -168,9 +168,10 @@ class Guard:
 
     async def resolve(self, host: str, port: int, *, plain: bool = False, trusted: bool = False) -> list[str]:
         """The vetted addresses of a name: asked once, and to be dialled as they are. OSError when there are none."""
-        lookup = asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+        loop = asyncio.get_running_loop()
         try:
-            answers = await asyncio.wait_for(lookup, DNS_S)
+            async with asyncio.timeout(DNS_S):  # `wait_for` of Python 3.11 can lose a cancellation
+                answers = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
         except TimeoutError:
             raise OSError(errno.ETIMEDOUT, f"DNS gave no answer within {DNS_S:g} s") from None
         except UnicodeError:

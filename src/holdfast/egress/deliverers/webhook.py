@@ -119,4 +119,5 @@ class WebhookDeliverer:
             # After a while it is not the same moment, and somebody else may hold the delivery by now.
             if exchange.dialled or self._clock.boot_ms() - exchange.began_ms > RESEND_MS:
                 raise
-            await self._client.post(route, headers, body, exchange)
+            # Others that were kept may have been closed as well.
+            await self._client.post(route, headers, body, exchange, anew=True)
