@@ -39,7 +39,7 @@ POSTGRES_FAULTS: dict[str, dict[str, str]] = {
             WITH gone AS (
               DELETE FROM holdfast.ready r USING unnest($1::bigint[], $2::bigint[]) w(delivery, token)
               WHERE r.delivery = w.delivery)
-            SELECT delivery FROM unnest($1::bigint[]) delivery""",
+            SELECT delivery, token FROM unnest($1::bigint[], $2::bigint[]) w(delivery, token)""",
     },
     # Whoever has lost his session is taken for dead, and his work is begun a second time while he is at it.
     "robbing": {
