@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +194,34 @@ async def test_who_missed_his_moment_takes_another(bench: Gated) -> None:
         patch.setattr("holdfast.egress.gatekeeper.asyncio.sleep", sleep)
         await bench.gatekeeper.turn(GOOD, 100_000)
     assert waits == [0, 0]
+
+
+async def test_who_was_told_his_moment_too_late_to_be_sure_of_it_takes_another(
+    bench: Gated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    took_s, asked = [0.3, 0.002, 0.002], 0
+    reserve = bench.store.gates.reserve
+
+    async def slowly(address: str, interval_us: int) -> int:
+        nonlocal asked
+        bench.clock.advance(took_s[min(asked, len(took_s) - 1)])
+        asked += 1
+        return await reserve(address, interval_us)
+
+    monkeypatch.setattr(bench.store.gates, "reserve", slowly)
+    monkeypatch.setattr("holdfast.egress.gatekeeper.asyncio.sleep", _passing(bench))
+    await bench.gatekeeper.turn(GOOD, 100_000)
+    assert asked == 2, "the first answer could have been meant for any moment of a third of a second"
+    took_s[:] = [0.3]
+    await bench.gatekeeper.turn(GOOD, 100_000)
+    assert 4 <= asked <= 12, "a store that is slow for good is not asked for ever"
+
+
+def _passing(bench: Gated) -> Callable[[float], Awaitable[None]]:
+    async def sleep(seconds: float) -> None:
+        bench.clock.advance(seconds)
+
+    return sleep
 
 
 async def test_after_days_of_failure_the_contract_is_disabled_and_what_waits_is_kept(bench: Gated) -> None:
