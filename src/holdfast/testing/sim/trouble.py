@@ -143,9 +143,11 @@ class Trouble:
         self._freezes -= 1
         seconds = self._chance.choice(FREEZE_S)
         self._world.ledger.fault("freeze" if seconds < 30 else "freeze beyond the lease")
-        again = victim.life.frozen_until > self._world.loop.time()
+        now_s = self._world.loop.time()
+        # Who stood still until just now has not had the time to renew what he holds.
+        again = victim.life.frozen_until > now_s or victim.note.still_until_s >= now_s
         if again or seconds >= 15:
-            victim.note.still_until_s = self._world.loop.time() + seconds + NOTICED_S
+            victim.note.still_until_s = now_s + seconds + NOTICED_S
         victim.log(f"freezes for {seconds} s")
         self._world.loop.freeze(victim.life, seconds)
 
