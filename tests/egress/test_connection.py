@@ -53,6 +53,19 @@ class Counting:
             await writer.drain()
 
 
+def answering_once() -> tuple[Talk, asyncio.Event]:
+    """A receiver that answers one POST, and says when its connection has ended."""
+    ended = asyncio.Event()
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n{}")
+        writer.write(OK)
+        await reader.read()
+        ended.set()
+
+    return talk, ended
+
+
 @asynccontextmanager
 async def receiver(talk: Talk, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
     async with raw_server(talk, "http" if tls is None else "https", head=False, tls=tls) as url:
@@ -207,13 +220,7 @@ async def test_an_answer_before_all_was_sent_counts_and_ends_the_connection(secu
 async def test_who_is_cancelled_in_the_moment_of_the_answer_leaves_no_connection_open(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    ended = asyncio.Event()
-
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n{}")
-        writer.write(OK)
-        await reader.read()
-        ended.set()
+    talk, ended = answering_once()
 
     def complete(connection: Connection) -> None:
         on_message_complete(connection)
@@ -241,13 +248,7 @@ async def test_a_connection_that_was_hung_up_meanwhile_says_so_without_a_byte():
 
 
 async def test_what_is_not_used_is_hung_up(monkeypatch: pytest.MonkeyPatch):
-    ended = asyncio.Event()
-
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n{}")
-        writer.write(OK)
-        await reader.read()
-        ended.set()
+    talk, ended = answering_once()
 
     monkeypatch.setattr(client_module, "KEEPALIVE_S", 0.05)
     async with receiver(talk) as url, client() as one:

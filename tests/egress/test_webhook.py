@@ -710,6 +710,16 @@ async def test_a_contracts_own_headers_are_sent_and_never_shown():
     assert "canary" not in repr(outcome)
 
 
+async def test_a_contracts_own_header_takes_the_place_of_ours_however_it_is_spelled():
+    own = {"content-type": "application/vnd.shop+json", "USER-AGENT": "shop", "title": "mine"}
+    async with Sink() as sink:
+        assert isinstance(await deliver(sink.url, sending={"format": "ntfy", "headers": own}), Delivered)
+        headers = sink.received[0].headers
+    for name, value in own.items():
+        assert headers.getall(name) == [value]
+    assert headers.getall("Accept") == ["*/*"]
+
+
 async def test_a_refusal_that_the_contract_names_is_tried_again():
     async with Sink([404, 404]) as sink:
         assert isinstance(await deliver(sink.url), Dead)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from weakref import WeakValueDictionary
 
 from holdfast.domain.delivery import Claim, Dead, Outcome, Retry
@@ -102,11 +102,9 @@ class WebhookDeliverer:
     async def _send(self, route: Route, claim: Claim, exchange: Exchange) -> None:
         sending = exchange.sending
         body, content_type, extra = render(sending.format, sending.template, claim.event, exchange.url)
+        usual = {"User-Agent": self._user_agent, "Accept": "*/*", "Content-Type": content_type, **extra}
         headers = {
-            "User-Agent": self._user_agent,
-            "Content-Type": content_type,
-            **extra,
-            **sending.headers,
+            **_replaced(usual, sending.headers),
             "Accept-Encoding": "identity",
             **sign(sending.secrets, claim.event.id, self._clock.now_ms() // 1000, body),
         }
@@ -121,3 +119,11 @@ class WebhookDeliverer:
                 raise
             # Others that were kept may have been closed as well.
             await self._client.post(route, headers, body, exchange, anew=True)
+
+
+def _replaced(usual: dict[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    """With a contract's own headers in the place of the usual ones of the same names, however they are spelled."""
+    if not own:
+        return usual
+    taken = {name.lower() for name in own}
+    return {name: value for name, value in usual.items() if name.lower() not in taken} | dict(own)
