@@ -18,8 +18,8 @@ from holdfast.domain.errors import BadInput
 from holdfast.domain.event import new_event
 from holdfast.domain.signature import check_signing, sign
 from holdfast.ingress.headers import Headers
-from holdfast.ingress.verifiers import prepare, verify
-from holdfast.ingress.verifiers.check import Check
+from holdfast.ingress.verifiers import VERIFIERS, prepare, verify
+from holdfast.ingress.verifiers.request import InboundRequest
 from holdfast.store.open import open_store
 from sink import Sink
 
@@ -67,7 +67,7 @@ def test_in_a_rotation_both_kinds_sign_side_by_side():
 def test_another_holdfast_takes_it_in():
     headers = sign([SECRET], "evt_1", NOW, b"{}")
     raw = Headers([(name.lower().encode(), value.encode()) for name, value in headers.items()])
-    verify(prepare(Check("standard", (PUBLIC,))), raw, b"{}", NOW)
+    verify(prepare(VERIFIERS["standard"], (PUBLIC,)), InboundRequest(raw, b"{}"), NOW)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from holdfast.daemon.config import Config, load_config
 from holdfast.domain.canonical import BYTES_MAX
 from holdfast.domain.errors import BadConfig
 from holdfast.ingress.verifiers import VERIFIERS
+from holdfast.ingress.verifiers.scheme import Scheme
 from holdfast.ingress.webhook import InboundSource
 
 SEED = """
@@ -91,7 +92,7 @@ def test_the_defaults(tmp_path):
     found = source(tmp_path, "my-ci: {secret: s}")
     assert found.check is not None
     assert (found.path, found.normalizer, found.check.kind) == ("/hooks/inbound/my-ci", None, "hook")
-    assert (found.check.tolerance_s, found.body_max_bytes) == (300, BYTES_MAX)
+    assert (found.check.scheme.tolerance_seconds, found.body_max_bytes) == (300, BYTES_MAX)
     (small,) = load(tmp_path, "server: {body_max_bytes: 5000}\nhooks: {inbound: {a: {secret: s}}}").inbound
     assert small.body_max_bytes == 5000
 
@@ -127,8 +128,10 @@ def test_the_plain_hmac_has_its_settings(tmp_path):
         "tolerance_seconds: 60, id_header: X-Id, keep_headers: [X-Topic], body_max_bytes: 2000}",
     )
     assert found.check is not None
-    assert (found.check.secrets, found.check.header, found.check.algorithm) == (("a", "b"), "x-sig", "sha512")
-    assert (found.check.encoding, found.check.prefix, found.check.tolerance_s) == ("base64", "v=", 60)
+    assert found.check.secrets == ("a", "b")
+    assert found.check.scheme == Scheme(
+        "x-sig", algorithm="sha512", encoding="base64", prefix="v=", tolerance_seconds=60
+    )
     assert (found.id_header, found.keep_headers, found.body_max_bytes) == ("x-id", ("x-topic",), 2000)
 
 
@@ -152,10 +155,13 @@ def test_an_unsigned_source_must_be_meant(tmp_path):
         ("x: {insecure: 'yes'}", "true or false"),
         ("x: {secret: s, verifier: magic}", "verifier must be one of hub, hook"),
         ("x: {secret: s, verifier: hmac}", "needs header"),
-        ("x: {secret: s, header: X-Sig}", "header is for the verifiers hmac and token; this source's is hook"),
+        (
+            "x: {secret: s, header: X-Sig}",
+            "header is for the verifiers hmac, token, stripe, slack, discord; this source's is hook",
+        ),
         ("x: {secret: s, verifier: hmac, header: 'X Sig'}", "name of a header"),
         ("x: {secret: s, verifier: hmac, header: X, algorithm: md5}", "algorithm must be one of sha256"),
-        ("discord: {secret: zz}", "hooks.inbound.discord: a Discord secret is the application's public key"),
+        ("discord: {secret: zz}", "hooks.inbound.discord: the secret of this source is its sender's public key"),
         ("standard: {secret: whsec_!!}", "not base64"),
         ("x: {secret: s, tolerance_seconds: 0}", "whole number from 1"),
         ("x: {secret: s, body_max_bytes: 99999999}", "body_max_bytes must be a whole number"),

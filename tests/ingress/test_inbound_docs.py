@@ -10,8 +10,8 @@ import pytest
 from holdfast.daemon.config import load_config
 from holdfast.daemon.inbound_config import KEYS
 from holdfast.domain.hook_event import HookEvent
-from holdfast.ingress.normalizers import PLATFORMS, find_normalizer
 from holdfast.ingress.verifiers import VERIFIERS
+from holdfast.ingress.webhook.platforms import PLATFORMS, find_normalizer
 
 PAGE = (Path(__file__).parents[2] / "docs" / "inbound.md").read_text(encoding="utf-8")
 RECIPES = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)

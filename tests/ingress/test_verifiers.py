@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import discord_interactions
@@ -22,6 +24,7 @@ from holdfast.domain.errors import BadInput, Unverified
 from holdfast.ingress.headers import VALUE_MAX, Headers
 from holdfast.ingress.verifiers import VERIFIERS, prepare, verify
 from holdfast.ingress.verifiers.check import Check
+from holdfast.ingress.verifiers.request import InboundRequest
 
 NOW = 1_790_000_000
 BODY = '{"hello": "wörld"}'.encode()
@@ -93,20 +96,24 @@ def discord(body: bytes, now: int) -> dict[str, str]:
     return {"X-Signature-Timestamp": str(now), "X-Signature-Ed25519": signature}
 
 
+def checked(kind: str, secrets: tuple[str, ...], **changes: str | int) -> Check:
+    return prepare(VERIFIERS[kind], secrets, **changes)
+
+
 CASES: dict[str, tuple[Check, Signed]] = {
-    "hub": (Check("hub", (SECRET,)), hub),
-    "hub by the other header": (Check("hub", (SECRET,)), hook),
-    "hook": (Check("hook", (SECRET,)), hook),
-    "hmac base64": (Check("hmac", (SECRET,), header="X-Shopify-Hmac-Sha256", encoding="base64"), shopify),
-    "hmac sha1": (Check("hmac", (SECRET,), header="X-Hub-Signature", algorithm="sha1", prefix="sha1="), old_sha1),
-    "token": (Check("token", (SECRET,), header="X-Gitlab-Token"), gitlab),
-    "telegram": (Check("telegram", (SECRET,)), telegram),
-    "standard": (Check("standard", (WHSEC,)), standard),
-    "standard by svix's names": (Check("standard", (WHSEC,)), svix),
-    "standard v1a": (Check("standard", (WHPK,)), standard_v1a),
-    "stripe": (Check("stripe", (SECRET,)), stripes),
-    "slack": (Check("slack", (SECRET,)), slack),
-    "discord": (Check("discord", (bytes(KEY.verify_key).hex(),)), discord),
+    "hub": (checked("hub", (SECRET,)), hub),
+    "hub by the other header": (checked("hub", (SECRET,)), hook),
+    "hook": (checked("hook", (SECRET,)), hook),
+    "hmac base64": (checked("hmac", (SECRET,), header="X-Shopify-Hmac-Sha256", encoding="base64"), shopify),
+    "hmac sha1": (checked("hmac", (SECRET,), header="X-Hub-Signature", algorithm="sha1", prefix="sha1="), old_sha1),
+    "token": (checked("token", (SECRET,), header="X-Gitlab-Token"), gitlab),
+    "telegram": (checked("telegram", (SECRET,)), telegram),
+    "standard": (checked("standard", (WHSEC,)), standard),
+    "standard by svix's names": (checked("standard", (WHSEC,)), svix),
+    "standard v1a": (checked("standard", (WHPK,)), standard_v1a),
+    "stripe": (checked("stripe", (SECRET,)), stripes),
+    "slack": (checked("slack", (SECRET,)), slack),
+    "discord": (checked("discord", (bytes(KEY.verify_key).hex(),)), discord),
 }
 TIMED = ("standard", "standard v1a", "stripe", "slack", "discord")
 OVER_BODY = [name for name in CASES if name not in ("token", "telegram")]
@@ -117,7 +124,7 @@ def raw(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
 
 
 def passes(check: Check, headers: Mapping[str, str], body: bytes = BODY, now: int = NOW) -> None:
-    verify(prepare(check), Headers(raw(headers)), body, now)
+    verify(check, InboundRequest(Headers(raw(headers)), body), now)
 
 
 def refusal(check: Check, headers: Mapping[str, str], body: bytes = BODY, now: int = NOW) -> str:
@@ -140,16 +147,24 @@ def test_what_the_sender_signs_passes(name):
     passes(check, sign(BODY, NOW))
 
 
+@pytest.mark.parametrize("name", ["hub", "hook", "stripe", "slack", "discord"])
+def test_hex_of_either_case_passes(name):
+    check, sign = CASES[name]
+    upper = {header: re.sub("[0-9a-f]{40,}", _upper, value) for header, value in sign(BODY, NOW).items()}
+    assert upper != sign(BODY, NOW)
+    passes(check, upper)
+
+
+def _upper(found: re.Match[str]) -> str:
+    return found[0].upper()
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_either_of_two_secrets_may_have_signed(name):
     check, sign = CASES[name]
     another = {"discord": bytes(OTHER_KEY.verify_key).hex()}.get(check.kind, "whsec_" + "QUJD" * 8)
-    passes(Check(check.kind, (another, *check.secrets), 300, *_options(check)), sign(BODY, NOW))
-    refusal(Check(check.kind, (another,), 300, *_options(check)), sign(BODY, NOW))
-
-
-def _options(check: Check) -> tuple[str, str, str, str]:
-    return check.header, check.algorithm, check.encoding, check.prefix
+    passes(replace(check, secrets=(another, *check.secrets)), sign(BODY, NOW))
+    refusal(replace(check, secrets=(another,)), sign(BODY, NOW))
 
 
 @pytest.mark.parametrize("name", OVER_BODY)
@@ -184,7 +199,7 @@ def test_a_missing_empty_doubled_or_endless_header_is_refused_by_name(name):
         assert "missing" in refusal(check, {**headers, missing: ""})
         assert missing.lower() in refusal(check, {**headers, missing: "x" * (VALUE_MAX + 1)})
         with pytest.raises(Unverified, match="2 times"):
-            verify(check, Headers([*raw(headers), *raw({missing: headers[missing]})]), BODY, NOW)
+            verify(check, InboundRequest(Headers([*raw(headers), *raw({missing: headers[missing]})]), BODY), NOW)
 
 
 GARBLED = [
@@ -211,7 +226,7 @@ HEADERS = sorted({name.lower().encode() for _, sign in CASES.values() for name i
 def test_no_bytes_in_any_header_pass_or_raise(headers):
     for check, _ in CASES.values():
         with pytest.raises(Unverified):
-            verify(check, Headers(headers.items()), BODY, NOW)
+            verify(check, InboundRequest(Headers(headers.items()), BODY), NOW)
 
 
 @pytest.mark.parametrize("name", OVER_BODY)
@@ -226,40 +241,40 @@ def test_a_cut_signature_is_refused(name):
 def test_githubs_published_example_passes():
     secret, body = "It's a Secret to Everybody", b"Hello, World!"
     signature = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"
-    passes(Check("hub", (secret,)), {"X-Hub-Signature-256": signature}, body)
+    passes(checked("hub", (secret,)), {"X-Hub-Signature-256": signature}, body)
 
 
 def test_several_standard_signatures_in_one_header_count_each():
     headers = standard(BODY, NOW)
     several = f"v2,abc v1,{'A' * 43}= {headers['webhook-signature']} junk"
-    passes(Check("standard", (WHSEC,)), {**headers, "webhook-signature": several})
+    passes(checked("standard", (WHSEC,)), {**headers, "webhook-signature": several})
     both = f"{standard_v1a(BODY, NOW)['webhook-signature']} {headers['webhook-signature']}"
-    passes(Check("standard", (WHPK, WHSEC)), {**headers, "webhook-signature": both})
+    passes(checked("standard", (WHPK, WHSEC)), {**headers, "webhook-signature": both})
 
 
 def test_a_standard_id_with_a_dot_is_refused():
-    assert "dot" in refusal(Check("standard", (WHSEC,)), {**standard(BODY, NOW), "webhook-id": "msg.1"})
+    assert "dot" in refusal(checked("standard", (WHSEC,)), {**standard(BODY, NOW), "webhook-id": "msg.1"})
 
 
 @pytest.mark.parametrize(
-    ("check", "complaint"),
+    ("kind", "secret", "complaint"),
     [
-        (Check("discord", ("abc",)), "64 hex digits"),
-        (Check("discord", ("ü" * 64,)), "64 hex digits"),
-        (Check("standard", ("whsec_!!!",)), "not base64"),
-        (Check("standard", ("whpk_QUJD",)), "32 bytes"),
-        (Check("standard", ("whsk_" + "A" * 44,)), "private key"),
-        (Check("hmac", ("x",)), "needs header"),
-        (Check("token", ("x",)), "needs header"),
+        ("discord", "abc", "64 hex digits"),
+        ("discord", "ü" * 64, "64 hex digits"),
+        ("standard", "whsec_!!!", "not base64"),
+        ("standard", "whpk_QUJD", "32 bytes"),
+        ("standard", "whsk_" + "A" * 44, "private key"),
+        ("hmac", "x", "needs header"),
+        ("token", "x", "needs header"),
     ],
 )
-def test_a_key_that_could_never_verify_is_refused_at_the_start(check, complaint):
+def test_a_key_that_could_never_verify_is_refused_at_the_start(kind, secret, complaint):
     with pytest.raises(BadInput, match=complaint):
-        prepare(check)
+        checked(kind, (secret,))
 
 
 def test_a_check_never_shows_its_secrets():
-    assert SECRET not in repr(Check("hub", (SECRET,)))
+    assert SECRET not in repr(checked("hub", (SECRET,)))
 
 
 def test_the_mathematics_can_be_replaced():

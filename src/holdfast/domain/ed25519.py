@@ -6,6 +6,7 @@ import base64
 import binascii
 from collections.abc import Callable, Iterable
 from functools import lru_cache
+from importlib.util import find_spec
 from typing import NamedTuple
 
 from holdfast.domain.errors import BadConfig, BadInput
@@ -24,6 +25,12 @@ class Signer(NamedTuple):
 
     sign: Callable[[bytes], bytes]
     public_key: str
+
+
+@lru_cache(maxsize=1)
+def is_available() -> bool:
+    """Whether `cryptography` is installed."""
+    return find_spec("cryptography") is not None
 
 
 @lru_cache(maxsize=1)
@@ -86,13 +93,13 @@ def read_public_key(text: str) -> bytes:
 
 
 def read_hex_key(text: str) -> bytes:
-    """The public key of a Discord application, as its page shows it."""
+    """A public key in hex, as Discord shows an application's."""
     try:
         key = binascii.unhexlify(text.encode("latin-1", "replace"))
     except ValueError:
         key = b""
     if len(key) != KEY_BYTES:
-        raise BadInput(f"a Discord secret is the application's public key: {2 * KEY_BYTES} hex digits")
+        raise BadInput(f"the secret of this source is its sender's public key: {2 * KEY_BYTES} hex digits")
     return key
 
 

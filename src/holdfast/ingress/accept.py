@@ -19,6 +19,7 @@ def parse_event(body: object, dedup_key: str | None = None) -> NewEvent:
     refuse_unknown(body, FIELDS, "an event")
     if "type" not in body:
         raise BadInput("type is missing: say what happened, such as order.placed")
+    check_direct(body.get("to"))
     return new_event(
         body["type"],
         body.get("payload"),
@@ -29,6 +30,12 @@ def parse_event(body: object, dedup_key: str | None = None) -> NewEvent:
         dedup_key=body.get("dedup_key") if body.get("dedup_key") is not None else dedup_key,
         to=body.get("to"),
     )
+
+
+def check_direct(to: object) -> None:
+    """Refuse a direct address that this version would never deliver to: the event would never come to an end."""
+    if isinstance(to, str) and to.startswith("session:"):
+        raise BadInput("to: session:… is not delivered by this version; use https://… or handler:NAME")
 
 
 def refuse_unknown(body: Mapping[Any, Any], known: Sequence[str], what: str) -> None:

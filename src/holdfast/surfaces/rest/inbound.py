@@ -16,8 +16,8 @@ from starlette.routing import Route
 from holdfast.domain.errors import BadInput, DedupConflict, TooLarge, Unverified
 from holdfast.domain.event import NewEvent
 from holdfast.ingress.headers import Headers
-from holdfast.ingress.normalizers import platform_of
 from holdfast.ingress.verifiers import verify
+from holdfast.ingress.verifiers.request import InboundRequest
 from holdfast.ingress.webhook import InboundSource, conflict_event, raw_event
 from holdfast.surfaces.rest.body import read_body
 from holdfast.surfaces.rest.problem import error_problem, problem
@@ -28,6 +28,7 @@ log = logging.getLogger("holdfast.inbound")
 BODY_S = 10.0
 RETRY_AFTER_S = 5
 TELL_EVERY_S = 1.0
+GREETING = "Holdfast receives webhooks at this address. They are sent with POST.\n"
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -42,15 +43,25 @@ def _endpoint(source: InboundSource, body_s: float) -> Endpoint:
     async def inbound(request: Request) -> Response:
         if request.method == "POST":
             return await _receive(source, request, body_s, refusals)
-        if request.method == "GET" and source.verify_token is not None:
-            return _challenge(source.verify_token, request)
-        return problem(405, "Method Not Allowed", "send webhooks to this path with POST", {"Allow": "POST"})
+        return _challenge(source.verify_token, request) if _asks(request) else _greeting()
 
     return inbound
 
 
-def _challenge(token: str, request: Request) -> Response:
+def _asks(request: Request) -> bool:
+    """Whether a GET is a platform's challenge and not a person or a platform that tries the URL."""
+    return any(name.startswith("hub.") for name in request.query_params)
+
+
+def _greeting() -> Response:
+    """For a person who opens the URL, and for Trello, which wants a 200 to HEAD. It reveals nothing of the source."""
+    return PlainTextResponse(GREETING, headers={"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"})
+
+
+def _challenge(token: str | None, request: Request) -> Response:
     """The platform asks whether this endpoint is meant: the right token gets its challenge back."""
+    if token is None:
+        return problem(403, "Verification failed", "this source has no verify_token; set it in hooks.inbound")
     asked = request.query_params
     same = hmac.compare_digest(token.encode("utf-8"), asked.get("hub.verify_token", "").encode("utf-8", "replace"))
     challenge = asked.get("hub.challenge", "")
@@ -81,8 +92,9 @@ async def _receive(source: InboundSource, request: Request, body_s: float, refus
             raise BadInput("compressed bodies are not accepted; send it as it is")
         async with asyncio.timeout(body_s):
             body = await read_body(request, source.body_max_bytes)
+        secret = None
         if source.check is not None:
-            verify(source.check, headers, body, int(time.time()))
+            secret = verify(source.check, _as_signed(request, headers, body), int(time.time()))
         event, value = raw_event(source, headers, body)
     except TimeoutError:
         return problem(408, "Too slow", f"the body did not arrive in {body_s:g} seconds", {"Connection": "close"})
@@ -100,9 +112,16 @@ async def _receive(source: InboundSource, request: Request, body_s: float, refus
         return problem(
             503, "Not stored", "it could not be stored; send it again later", {"Retry-After": str(RETRY_AFTER_S)}
         )
-    platform = platform_of(source.normalizer, source.name)
-    answer = platform.answer(value)
-    return Response(status_code=platform.empty) if answer is None else JSONResponse(answer)
+    answer = source.platform.reply(value, secret)
+    return Response(status_code=source.platform.empty) if answer is None else JSONResponse(answer)
+
+
+def _as_signed(request: Request, headers: Headers, body: bytes) -> InboundRequest:
+    scope = request.scope
+    path = (scope.get("raw_path") or scope["path"].encode()).partition(b"?")[0]
+    return InboundRequest(
+        headers, body, request.method, path.decode("latin-1"), scope["query_string"].decode("latin-1")
+    )
 
 
 async def _keep(source: InboundSource, event: NewEvent, request: Request) -> bool:
@@ -128,7 +147,7 @@ def describe_inbound(sources: Iterable[InboundSource]) -> dict[str, Any]:
 
 def _describe(source: InboundSource) -> dict[str, Any]:
     anything: dict[str, Any] = {"application/json": {"schema": {}}, "application/x-www-form-urlencoded": {"schema": {}}}
-    silent = platform_of(source.normalizer, source.name).empty == 204
+    silent = source.platform.empty == 204
     answered = {"description": "stored", "content": {"application/json": {"schema": {}}}}
     accepted = answered if silent else {"description": "stored; empty, or what the platform wants to be told as JSON"}
     refused = {str(status): text for status, text in problems(400, 401, 405, 408, 413, 503).items()}
@@ -140,18 +159,16 @@ def _describe(source: InboundSource) -> dict[str, Any]:
         "requestBody": {"required": True, "content": anything},
         "responses": {"200": accepted, **({"204": {"description": "stored"}} if silent else {}), **refused},
     }
-    if source.verify_token is None:
-        return {"post": post}
-    challenge = {"description": "the challenge", "content": {"text/plain": {"schema": {"type": "string"}}}}
+    text = {"description": "a sentence, or the challenge", "content": {"text/plain": {"schema": {"type": "string"}}}}
     get = {
         "tags": ["inbound"],
         "summary": f"Whether {source.name} may send here",
         "operationId": f"inbound_{source.name}_challenge",
         "security": [],
         "parameters": [
-            {"name": name, "in": "query", "required": True, "schema": {"type": "string"}}
+            {"name": name, "in": "query", "required": False, "schema": {"type": "string"}}
             for name in ("hub.mode", "hub.verify_token", "hub.challenge")
         ],
-        "responses": {"200": challenge, **{str(status): text for status, text in problems(403, 405).items()}},
+        "responses": {"200": text, **{str(status): each for status, each in problems(403, 405).items()}},
     }
     return {"get": get, "post": post}

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from holdfast.domain.hook_event import HookEvent
-from holdfast.ingress.normalizers.reading import (
+from holdfast.ingress.verifiers import VERIFIERS
+from holdfast.ingress.webhook.platforms.platform import Platform
+from holdfast.ingress.webhook.platforms.reading import (
     dig,
     event_type,
     items,
@@ -132,3 +134,6 @@ def _text_of(message: Any, kind: str) -> str | None:
 
 def _digits(number: str | None) -> str | None:
     return "".join(char for char in number if char in "0123456789") or None if number else None
+
+
+PLATFORM = Platform("whatsapp", normalise, VERIFIERS["hub"], delivery_id=delivery_id)

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from holdfast.domain.hook_event import HookEvent
-from holdfast.ingress.normalizers.reading import dig, event_type, object_of, properties, stream, text, unix_time
+from holdfast.ingress.verifiers import VERIFIERS
+from holdfast.ingress.webhook.platforms.platform import Platform
+from holdfast.ingress.webhook.platforms.reading import dig, event_type, object_of, properties, stream, text, unix_time
 
 CONTENT = (
     "text", "photo", "voice", "audio", "video", "video_note", "document", "animation", "sticker", "location",
@@ -53,3 +55,6 @@ def _command(written: str | None) -> str | None:
     if written is None or not written.startswith("/"):
         return None
     return written.split()[0].partition("@")[0]
+
+
+PLATFORM = Platform("telegram", normalise, VERIFIERS["telegram"], delivery_id=delivery_id)

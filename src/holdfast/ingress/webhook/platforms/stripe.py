@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from holdfast.domain.hook_event import HookEvent
-from holdfast.ingress.normalizers.reading import dig, event_type, object_of, properties, stream, text, unix_time
+from holdfast.ingress.verifiers import VERIFIERS
+from holdfast.ingress.webhook.platforms.platform import Platform
+from holdfast.ingress.webhook.platforms.reading import dig, event_type, object_of, properties, stream, text, unix_time
 
 
 def normalise(payload: Any, headers: Mapping[str, str]) -> HookEvent:
@@ -40,3 +42,6 @@ def normalise(payload: Any, headers: Mapping[str, str]) -> HookEvent:
 
 def delivery_id(payload: Any, headers: Mapping[str, str]) -> str | None:
     return text(payload, "id")
+
+
+PLATFORM = Platform("stripe", normalise, VERIFIERS["stripe"], delivery_id=delivery_id)

@@ -1,17 +1,22 @@
-"""Reading foreign payloads: nothing in them can be trusted to be there, or to be of the kind the platform documents."""
+"""Reading a platform's payload: no field can be relied on to be there, or to have the documented type."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from holdfast.domain.canonical import parse_json
-from holdfast.domain.errors import BadInput
-from holdfast.domain.event import NAME_MAX, check_timestamp, iso_time, show
+from holdfast.domain.canonical import dump_json
+from holdfast.domain.errors import BadInput, BadJson
+from holdfast.domain.event import NAME_MAX, PROPERTIES_BYTES_MAX, check_timestamp, iso_time, show
+from holdfast.ingress.lenient_json import read_json
 
 TEXT_MAX = 2000
+NUMBER_MAX = 10**30
 TYPE_PART_MAX = 100
+_TYPE_DOTS = re.compile(r"[/:.]+")
 _NOT_TYPE = re.compile(r"[^A-Za-z0-9_.:/@+-]+")
 _TIME_MAX_S = 32503680000  # the year 3000
 
@@ -46,8 +51,17 @@ def text(value: Any, *path: str | int) -> str | None:
     return str(found)
 
 
+def at_path(value: Any, path: str) -> str | None:
+    """The text or number at a path such as `data.object.id`; None for anything else.
+
+    >>> at_path({"action": {"type": "updateCard"}}, "action.type")
+    'updateCard'
+    """
+    return text(value, *path.split("."))
+
+
 def properties(**values: Any) -> dict[str, Any]:
-    """Properties from what was found: what is missing is left out, long texts are cut (the payload has them whole)."""
+    """Properties from what was found. Missing values are left out, long texts are cut: the payload has all of it."""
     found: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, str):
@@ -56,7 +70,27 @@ def properties(**values: Any) -> dict[str, Any]:
             found[name] = value
         elif isinstance(value, list) and value:
             found[name] = [str(item)[:TYPE_PART_MAX] for item in value[:20]]
+    return fitted(found)
+
+
+def fitted(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The properties within what an event may carry: its longest texts are halved until they fit.
+
+    A character may take six bytes, so that even short texts can be too much together.
+    """
+    found = {name: value for name, value in values.items() if not _is_huge(value)}
+    while len(dump_json(found, "properties")) > PROPERTIES_BYTES_MAX:
+        longest = max(found, key=lambda name: len(found[name]) if isinstance(found[name], str | list) else 0)
+        half = len(found[longest]) // 2 if isinstance(found[longest], str | list) else 0
+        if half:
+            found[longest] = found[longest][:half]
+        else:
+            del found[longest]
     return found
+
+
+def _is_huge(value: Any) -> bool:
+    return isinstance(value, int) and not -NUMBER_MAX < value < NUMBER_MAX
 
 
 def event_type(*parts: str | None) -> str:
@@ -66,7 +100,16 @@ def event_type(*parts: str | None) -> str:
     ('github.pull_request.opened', 'slack.event.weird_name')
     """
     clean = [_NOT_TYPE.sub("_", part[:TYPE_PART_MAX]).strip("_.") for part in parts if part]
-    return ".".join(part for part in clean if part) or "unknown"
+    return ".".join(part for part in clean if part)[:NAME_MAX] or "unknown"
+
+
+def type_words(name: str) -> str:
+    """An event's name as the words of a type: lower case, with dots where the platform separates.
+
+    >>> [type_words(name) for name in ("orders/create", "Merge Request Hook", "repo:push")]
+    ['orders.create', 'merge_request_hook', 'repo.push']
+    """
+    return _NOT_TYPE.sub("_", _TYPE_DOTS.sub(".", name.strip()[:TYPE_PART_MAX].lower())).strip("_.")
 
 
 def stream(platform: str, *parts: str | None) -> str:
@@ -89,6 +132,11 @@ def unix_time(value: Any) -> str | None:
     return iso_time(round(value * 1000))
 
 
+def unix_ms(value: Any) -> str | None:
+    """RFC 3339 from Unix milliseconds; None where it is no such time."""
+    return unix_time(value / 1000) if isinstance(value, int) and not _is_huge(value) else None
+
+
 def rfc3339(value: Any) -> str | None:
     """The time if it is one, else None."""
     try:
@@ -107,6 +155,15 @@ def object_of(value: Any, platform: str) -> Mapping[str, Any]:
 def unwrap_form(value: Any) -> Any:
     """The JSON in a form's `payload` field, where the platform sends JSON that way; else the value as it is."""
     inner = dig(value, "payload")
-    if isinstance(inner, str) and len(value) == 1:
-        return parse_json(inner.encode("utf-8", "surrogatepass"), "the form's payload")
-    return value
+    if not isinstance(inner, str) or len(value) != 1:
+        return value
+    try:
+        found = read_json(inner, "the form's payload")
+    except BadJson:
+        return value
+    return found if isinstance(found, Mapping) else value
+
+
+def fingerprint(*values: Any) -> str:
+    """A delivery id for a sender that gives none: the same content is the same delivery."""
+    return "sha256:" + hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.domain.errors import BadInput
 from holdfast.domain.hook_event import HookEvent
-from holdfast.ingress.normalizers.reading import (
+from holdfast.ingress.verifiers import VERIFIERS
+from holdfast.ingress.webhook.platforms.platform import Platform
+from holdfast.ingress.webhook.platforms.reading import (
     dig,
     event_type,
     object_of,
@@ -32,10 +33,7 @@ def normalise(payload: Any, headers: Mapping[str, str]) -> HookEvent:
 
 
 def delivery_id(payload: Any, headers: Mapping[str, str]) -> str | None:
-    try:
-        body = unwrap_form(payload)
-    except BadInput:  # the normaliser will say so, over the stored bytes
-        return None
+    body = unwrap_form(payload)
     return text(body, "event_id") or text(body, "trigger_id")
 
 
@@ -111,3 +109,6 @@ def _command(body: Mapping[str, Any]) -> HookEvent:
 def _without_token(body: Mapping[str, Any]) -> dict[str, Any]:
     """The old verification token is a shared secret; it proves nothing here and must not travel on."""
     return {name: value for name, value in body.items() if name != "token"}
+
+
+PLATFORM = Platform("slack", normalise, VERIFIERS["slack"], delivery_id=delivery_id, answer=answer)

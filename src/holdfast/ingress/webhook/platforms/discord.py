@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from holdfast.domain.hook_event import HookEvent
-from holdfast.ingress.normalizers.reading import dig, event_type, object_of, properties, rfc3339, stream, text
+from holdfast.ingress.verifiers import VERIFIERS
+from holdfast.ingress.webhook.platforms.platform import Platform
+from holdfast.ingress.webhook.platforms.reading import dig, event_type, object_of, properties, rfc3339, stream, text
 
 INTERACTIONS = {1: "ping", 2: "command", 3: "component", 4: "autocomplete", 5: "modal"}
 PONG, LATER, LATER_IN_PLACE, NO_CHOICES = 1, 5, 6, 8
@@ -82,3 +84,6 @@ def _event(body: Mapping[str, Any]) -> HookEvent:
 
 def _is_event_ping(payload: Any) -> bool:
     return dig(payload, "type") == 0 and dig(payload, "data") is None
+
+
+PLATFORM = Platform("discord", normalise, VERIFIERS["discord"], delivery_id=delivery_id, answer=answer, empty=204)

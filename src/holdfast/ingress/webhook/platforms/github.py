@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from holdfast.domain.hook_event import HookEvent
-from holdfast.ingress.normalizers.reading import dig, event_type, object_of, properties, stream, text, unwrap_form
+from holdfast.ingress.verifiers import VERIFIERS
+from holdfast.ingress.webhook.platforms.platform import Platform
+from holdfast.ingress.webhook.platforms.reading import dig, event_type, object_of, properties, stream, text, unwrap_form
 
 
 def normalise(payload: Any, headers: Mapping[str, str]) -> HookEvent:
@@ -51,3 +53,12 @@ def _branch(body: Mapping[str, Any], ref: str | None) -> str | None:
 def _number(body: Mapping[str, Any]) -> int | None:
     found = dig(body, "number") or dig(body, "pull_request", "number") or dig(body, "issue", "number")
     return found if isinstance(found, int) and not isinstance(found, bool) else None
+
+
+PLATFORM = Platform(
+    "github",
+    normalise,
+    VERIFIERS["hub"],
+    ("x-github-event", "x-github-delivery", "x-github-hook-id", "x-github-hook-installation-target-type"),
+    delivery_id,
+)

@@ -1,0 +1,89 @@
+"""GitLab: a secret token as it is, or, in newer versions, a signing token by Standard Webhooks.
+
+`Idempotency-Key` stays the same when GitLab retries or somebody resends. `X-Gitlab-Event-UUID` is no delivery id: all
+events that one webhook set off share it. GitLab waits ten seconds and disables an endpoint that keeps failing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.domain.errors import Unverified
+from holdfast.domain.hook_event import HookEvent
+from holdfast.ingress.verifiers import VERIFIERS
+from holdfast.ingress.verifiers.check import Check, Verifier
+from holdfast.ingress.verifiers.request import InboundRequest
+from holdfast.ingress.verifiers.scheme import Scheme
+from holdfast.ingress.webhook.platforms.platform import Platform
+from holdfast.ingress.webhook.platforms.reading import dig, event_type, object_of, properties, stream, text, type_words
+
+SIGNING_PREFIX = "whsec_"
+
+
+def normalise(payload: Any, headers: Mapping[str, str]) -> HookEvent:
+    """`gitlab.push`, `gitlab.merge_request.open`, …, one stream per project."""
+    body = object_of(payload, "GitLab")
+    name = headers.get("x-gitlab-event", "")
+    kind = text(body, "object_kind") or text(body, "event_name") or type_words(name.removesuffix(" Hook")) or "unknown"
+    action = text(body, "object_attributes", "action") or text(body, "action")
+    project = text(body, "project", "path_with_namespace") or text(body, "path_with_namespace")
+    ref = text(body, "ref") or text(body, "object_attributes", "ref")
+    return HookEvent(
+        source="gitlab",
+        type=event_type("gitlab", kind.lower(), action),
+        properties=properties(
+            event=name or None,
+            kind=kind,
+            action=action,
+            project=project,
+            user=text(body, "user", "username") or text(body, "user_username"),
+            ref=ref,
+            branch=_branch(body, ref),
+            number=dig(body, "object_attributes", "iid"),
+            status=text(body, "object_attributes", "status") or text(body, "build_status"),
+            delivery=delivery_id(body, headers),
+        ),
+        payload=body,
+        stream=stream("gitlab", project or text(body, "group", "full_path") or text(body, "user", "username")),
+    )
+
+
+def delivery_id(payload: Any, headers: Mapping[str, str]) -> str | None:
+    return headers.get("idempotency-key") or headers.get("webhook-id")
+
+
+def verify(check: Check, request: InboundRequest, now_s: int) -> str | None:
+    """By the signing token where there is one, else by the secret token. Both may be configured during a change."""
+    signing = tuple(secret for secret in check.secrets if secret.startswith(SIGNING_PREFIX))
+    tokens = tuple(secret for secret in check.secrets if not secret.startswith(SIGNING_PREFIX))
+    if signing and (request.headers.get("webhook-signature") or not tokens):
+        return VERIFIERS["standard"].verify(_with(check, signing), request, now_s)
+    if not tokens:
+        raise Unverified("the header webhook-signature is missing")
+    return VERIFIERS["token"].verify(_with(check, tokens), request, now_s)
+
+
+def prepare(check: Check) -> None:
+    signing = tuple(secret for secret in check.secrets if secret.startswith(SIGNING_PREFIX))
+    if check_signing := VERIFIERS["standard"].prepare:
+        check_signing(_with(check, signing))
+
+
+def _with(check: Check, secrets: tuple[str, ...]) -> Check:
+    return Check(check.verifier, secrets, check.scheme, check.public_url)
+
+
+def _branch(body: Mapping[str, Any], ref: str | None) -> str | None:
+    if ref is not None and ref.startswith("refs/heads/"):
+        return ref.removeprefix("refs/heads/")
+    return text(body, "object_attributes", "source_branch")
+
+
+PLATFORM = Platform(
+    "gitlab",
+    normalise,
+    Verifier("gitlab", verify, Scheme("x-gitlab-token"), prepare=prepare),
+    ("x-gitlab-event", "x-gitlab-event-uuid", "x-gitlab-webhook-uuid", "x-gitlab-instance", "idempotency-key"),
+    delivery_id,
+)

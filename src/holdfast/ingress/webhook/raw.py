@@ -1,0 +1,55 @@
+"""The event that keeps a request as it came, before anything is made of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.domain.event import NAME_MAX, NewEvent, new_event
+from holdfast.ingress.content import read_content, stored
+from holdfast.ingress.headers import Headers
+from holdfast.ingress.webhook.platforms.reading import at_path
+from holdfast.ingress.webhook.source import SOURCE, InboundSource
+
+
+def raw_event(source: InboundSource, headers: Headers, body: bytes) -> tuple[NewEvent, Any]:
+    """The event that keeps a request, and the value its body holds; `BadJson` where it holds none."""
+    kept = headers.keep(source.kept_headers)
+    value = read_content(body, kept.get("content-type", ""))
+    delivery = _delivery_id(source, value, kept)
+    event = new_event(
+        f"{SOURCE}.{source.name}",
+        {"headers": kept, "content_type": kept.get("content-type", ""), **stored(body)},
+        source=SOURCE,
+        stream=f"{SOURCE}:{source.name}",
+        properties={"name": source.name, **({"delivery_id": delivery[:NAME_MAX]} if delivery else {})},
+        dedup_key=key_of(source.name, delivery) if delivery else None,
+        to=source.address,
+    )
+    return event, value
+
+
+def _delivery_id(source: InboundSource, value: Any, kept: Mapping[str, str]) -> str | None:
+    if source.id_header:
+        return kept.get(source.id_header)
+    if source.id_field:
+        return at_path(value, source.id_field)
+    return source.platform.delivery_id(value, kept)
+
+
+def conflict_event(source: InboundSource, event: NewEvent) -> NewEvent:
+    """A second request under an id that was seen with another body: kept as evidence, and not acted upon."""
+    return event._replace(
+        type=f"{SOURCE}.{source.name}.conflict",
+        to=None,
+        dedup_key=key_of(event.dedup_key or "", hashlib.sha256(event.payload).hexdigest()[:16]),
+    )
+
+
+def key_of(*parts: str) -> str:
+    """A dedup key that is always valid: the parts as they are, or their digest where they cannot be a key."""
+    text = ":".join(parts)
+    if len(text) <= NAME_MAX and text.isprintable() and text == text.strip():
+        return text
+    return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

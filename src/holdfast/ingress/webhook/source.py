@@ -1,0 +1,53 @@
+"""InboundSource: one path where a platform's requests come in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from holdfast.domain.canonical import BYTES_MAX
+from holdfast.ingress.verifiers.check import Check
+from holdfast.ingress.webhook.platforms import KEPT_HEADERS, platform_of
+from holdfast.ingress.webhook.platforms.platform import Platform
+
+SOURCE = "inbound"
+
+
+@dataclass(frozen=True, slots=True)
+class InboundSource:
+    """A source as the configuration declares it. `check` is None for one that is declared insecure.
+
+    `normalizer`: the name of a platform or of the user's own function. `id_header` and `id_field`: where the sender's
+    delivery id is, if Holdfast does not know it. `type_header` and `type_field`: where the normalizer `json` finds the
+    event's name.
+    """
+
+    name: str
+    path: str
+    normalizer: str | None
+    check: Check | None
+    verify_token: str | None = field(default=None, repr=False)
+    id_header: str | None = None
+    keep_headers: tuple[str, ...] = ()
+    body_max_bytes: int = BYTES_MAX
+    platform_name: str | None = None
+    id_field: str | None = None
+    type_header: str | None = None
+    type_field: str | None = None
+
+    @property
+    def address(self) -> str:
+        return f"handler:{SOURCE}.{self.name}"
+
+    @property
+    def kept_headers(self) -> frozenset[str]:
+        return _kept(self.keep_headers, self.id_header, self.type_header)
+
+    @property
+    def platform(self) -> Platform:
+        return platform_of(self.platform_name or self.normalizer, self.name)
+
+
+@lru_cache(maxsize=256)
+def _kept(keep: tuple[str, ...], *named: str | None) -> frozenset[str]:
+    return frozenset({*KEPT_HEADERS, *keep, *(name for name in named if name)})
