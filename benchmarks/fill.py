@@ -28,6 +28,7 @@ _SQLITE = (
     SELECT d.id, d.queue, :now_ms FROM holdfast_unrouted u JOIN holdfast_deliveries d ON d.event = u.event
     ORDER BY d.id""",
     "UPDATE holdfast_router SET place = (SELECT max(n) FROM holdfast_events)",
+    "UPDATE holdfast_counts SET events = events + :more",
 )
 _POSTGRES = """
     WITH e AS (
@@ -86,6 +87,7 @@ async def _fill_postgres(url: str, total: int) -> None:
     for start in range(pending, total, STEP):
         values = _values(min(STEP, total - start))
         await connection.execute(_POSTGRES, values["more"], values["now_ms"], values["stamp"], values["payload"])
+        await connection.execute("UPDATE holdfast.counts SET events = events + $1", values["more"])
     await connection.execute("VACUUM ANALYZE holdfast.ready, holdfast.deliveries, holdfast.events")
     await connection.execute("CHECKPOINT")
     await connection.close()

@@ -32,8 +32,8 @@ from holdfast.domain.contract import Contract
 from holdfast.domain.event import NewEvent, new_event
 from holdfast.domain.retry import POLICIES
 from holdfast.domain.signature import sign
+from holdfast.egress.answer import Answer
 from holdfast.egress.client import Client
-from holdfast.egress.exchange import Exchange
 from holdfast.egress.guard import Guard
 from holdfast.routing.registry import Registry
 from holdfast.routing.router import Router
@@ -96,10 +96,10 @@ async def _own(url: str, count: int) -> float:
     async def work() -> None:
         for number in left:
             body, headers = _signed(number)
-            exchange = Exchange(url, 0, patience_s=30.0, silence_s=15.0)
-            with client.patience(exchange):
-                await client.post(route, headers, body, exchange)
-            assert exchange.status == 200
+            answer = Answer()
+            with client.timeout(answer, total_s=30.0, silence_s=15.0):
+                await client.post(route, headers, body, answer)
+            assert answer.status == 200
 
     began = time.perf_counter()
     await asyncio.gather(*(work() for _ in range(IN_FLIGHT)))

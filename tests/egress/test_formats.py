@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import json
+from email.header import decode_header, make_header
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
+from domain_strategies import examples
 from holdfast.domain.contract import FORMATS
 from holdfast.domain.errors import TooLarge
 from holdfast.domain.event import Event
-from holdfast.egress.formats import DISCORD_MAX, SLACK_MAX, TELEGRAM_MAX, render, summary
+from holdfast.egress.formats import DISCORD_MAX, SLACK_MAX, TELEGRAM_MAX, Body, render, summary
+from holdfast.egress.shorten import MARK, code_points, shorten, utf8_bytes, utf16_units
 
 URL = "https://example.com/hook"
+COMPONENTS = ["a", "&", "<", "😀", "é", "e\u0301", "👍🏽", "🇩🇪", "中", "\n", "\ud83d", "\x1b", '"', "\\"]
+LONG_TEXT = st.builds(lambda part, times: part * times, st.sampled_from(COMPONENTS) | st.text(max_size=20),
+                      st.integers(0, 5000))  # fmt: skip
 
 
 def event(
@@ -73,13 +81,55 @@ def test_nobody_is_pinged_by_what_an_agent_writes() -> None:
     assert sent("discord", {"text": "@everyone"})["allowed_mentions"] == {"parse": []}
 
 
-@pytest.mark.parametrize(("format", "field", "most"), [
-    ("slack", "text", SLACK_MAX), ("discord", "content", DISCORD_MAX), ("telegram", "text", TELEGRAM_MAX),
-])  # fmt: skip
-def test_messages_keep_to_the_bounds_of_their_service(format: str, field: str, most: int) -> None:
-    text = sent(format, {"text": "x" * 100_000}, title="y" * 5000)[field]
-    assert len(text) <= most
-    assert text.endswith("…")
+def utf16(text: str) -> int:
+    return len(text.encode("utf-16-le")) // 2
+
+
+def rendered(format: str, text: str, title: str) -> Body:
+    return render(format, None, event({"text": text}, title=title), URL)
+
+
+@examples
+@given(text=LONG_TEXT, title=LONG_TEXT)
+@example(text="😀" * 1500, title="")  # 1,500 characters, 6,000 bytes
+@example(text="&" * 5000, title="<" * 500)  # each becomes five characters
+@example(text="x" * 100_000, title="y" * 5000)
+def test_every_message_keeps_to_the_limit_of_its_service_in_its_own_unit(text: str, title: str) -> None:
+    assert utf16(json.loads(rendered("slack", text, title).data)["text"]) <= SLACK_MAX
+    assert len(json.loads(rendered("discord", text, title).data)["content"]) <= DISCORD_MAX
+    assert utf16(json.loads(rendered("telegram", text, title).data)["text"]) <= TELEGRAM_MAX
+    ntfy = rendered("ntfy", text, title)
+    assert len(ntfy.data) < 4096  # a body of exactly 4,096 bytes is taken for an attachment
+    assert ntfy.headers["Title"].isascii()
+    assert len(str(make_header(decode_header(ntfy.headers["Title"]))).encode()) <= 512
+
+
+@pytest.mark.parametrize(("format", "text"), [("ntfy", "😀" * 1500), ("slack", "&" * 1500), ("discord", "x" * 2000)])
+def test_a_message_that_was_cut_says_so(format: str, text: str) -> None:
+    body = rendered(format, text, "t" * 500).data
+    shown = body.decode() if format == "ntfy" else next(iter(json.loads(body).values()))
+    assert shown.endswith("…")
+
+
+def test_a_message_for_slack_is_never_cut_inside_an_escape() -> None:
+    text = json.loads(rendered("slack", "&" * 1500, "t").data)["text"]
+    assert text.endswith("&amp;…")
+
+
+@examples
+@given(text=st.text(max_size=60) | LONG_TEXT, limit=st.integers(4, 60),
+       cost=st.sampled_from([code_points, utf16_units, utf8_bytes]))  # fmt: skip
+def test_a_shortened_text_fits_and_is_the_start_of_the_whole(text: str, limit: int, cost: Any) -> None:
+    short = shorten(text, limit, cost)
+    assert sum(map(cost, short)) <= limit
+    assert short == text or (short.endswith(MARK) and text.startswith(short[:-1]) and sum(map(cost, text)) > limit)
+
+
+@pytest.mark.parametrize("grapheme", ["e\u0301", "👍🏽", "🇩🇪", "👩\u200d💻"])
+@pytest.mark.parametrize("limit", range(5, 25))
+def test_a_cut_tears_no_grapheme_apart(grapheme: str, limit: int) -> None:
+    kept = shorten(f"ab{grapheme}cd{grapheme}efghijklmnopqrstuvwxyz", limit, utf8_bytes)[:-1]
+    assert "".join(kept.split(grapheme)).isalpha()
 
 
 def test_a_template_is_filled_in() -> None:
@@ -121,3 +171,18 @@ def test_a_template_is_sent_whole_or_not_at_all() -> None:
         assert len(render("template", template, most, URL).data) > 1_000_000
         with pytest.raises(TooLarge, match="the template makes a body of more than"):
             render("template", template.replace("{payload}", "[{payload}, {payload}, {payload}]"), most, URL)
+
+
+@pytest.mark.parametrize("bad", ["\x00", "\x1b", "\n", "\x7f", "\x85", "\ufdd0", "\ufffe", "\U0010ffff", "\ud83d"])
+def test_a_cloud_event_carries_no_character_that_the_standard_forbids(bad: str) -> None:
+    body = render("cloudevents", None, event({"text": f"a{bad}b"}, branch=f"a{bad}b", stream=f"s{bad}"), URL)
+    shape = json.loads(body.data)
+    assert shape["branch"] == "a\ufffdb"
+    assert shape["subject"] == "s\ufffd"
+    assert shape["data"] == {"text": "a\ufffdb" if bad == "\ud83d" else f"a{bad}b"}
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_half_a_surrogate_pair_in_a_payload_can_be_sent(format: str) -> None:
+    template = '{"said": "{payload.text}", "all": {payload}}' if format == "template" else None
+    assert render(format, template, event({"text": "cut \ud83d"}), URL).data.decode()

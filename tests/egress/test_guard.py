@@ -163,13 +163,22 @@ def test_an_ordinary_https_url_passes(url):
         "https://1.2.3.4.5/", "https://08.1.1.1/", "https://0x100000000/", "https://4294967296/", "https://a.0x/",
         "https://exa mple.com/", "https://ex%00ample.com/", "https://bücher.example/", "https://a..b/", "https://-a.b/",
         "https://[::g]/", "https://example.com:99999/", "https://example.com:x/", "https://" + "a." * 200 + "com/",
-        "https://%2e/", "https://a%2fb/", "https://a%40b/",
+        "https://%2e/", "https://a%2fb/", "https://a%40b/", "https://[v1.x]/", "https://[vF.example.com]:443/", "https://[]/",
+        "https://[example.com]/", "https://[127.0.0.1]/", "https://[8.8.8.8]:443/", "https://[::1]example.com/",
+        "https://example.com[::1]/", "https://[2001:4860:4860::8888/", "https://2001:4860:4860::8888]/",
     ],
 )  # fmt: skip
 def test_a_host_that_two_readers_could_read_differently_is_refused(url):
     for guard in (Guard(), Guard(["0.0.0.0/0", "::/0"])):
         with pytest.raises(TargetRefused):
             guard.check_url(url)
+
+
+def test_brackets_around_anything_but_an_ipv6_address_are_named_as_the_fault():
+    with pytest.raises(TargetRefused, match="brackets hold an IPv6 address") as refused:
+        Guard().check_url("https://user:hidden@[v1.x]/")
+    assert "[v1.x]" in refused.value.message
+    assert "hidden" not in refused.value.message
 
 
 def test_plain_http_needs_a_listed_address():

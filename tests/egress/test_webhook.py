@@ -326,7 +326,7 @@ async def test_the_detail_shows_a_harmless_beginning_of_the_answer():
         outcome = await deliver(sink.url + "?token=hidden")
     heads = {"request_headers", "response_headers"}
     assert set(outcome.detail) == {"status", "duration_ms", "url", "response"} | heads
-    assert outcome.detail["url"] == sink.url
+    assert outcome.detail["url"] == sink.url + "?…"
     shown = outcome.detail["response"]
     assert shown.isprintable()
     assert len(shown) == SHOWN_MAX
@@ -389,15 +389,15 @@ async def test_a_status_that_came_through_counts_even_if_its_body_broke_off():
 @pytest.mark.parametrize(
     ("talk", "words"),
     [
-        (saying(then=stay_silent), "no answer within 0.05 s"),
-        (saying(b"HTTP/1.1 200 OK\r\n", then=stay_silent), "no answer within 0.05 s"),
-        (saying(HEAD + b"half", then=stay_silent), "nothing came for 0.05 s"),
+        (saying(then=stay_silent), "no answer within 1 s"),
+        (saying(b"HTTP/1.1 200 OK\r\n", then=stay_silent), "no answer within 1 s"),
+        (saying(HEAD + b"half", then=stay_silent), "answered 200, then nothing more arrived for 1 s"),
     ],
     ids=["no head", "half a head", "half a body"],
 )
 async def test_a_receiver_that_falls_silent_is_given_up(talk, words):
     async with raw_server(talk) as url:
-        outcome = await deliver(url, first_byte_s=0.05)
+        outcome = await deliver(url, first_byte_s=1.0)
     assert isinstance(outcome, Retry)
     assert words in outcome.error
 

@@ -13,6 +13,7 @@ from holdfast.domain.delivery import Claim, Delivered, Outcome
 from holdfast.domain.event import NewEvent, new_event
 from holdfast.domain.retry import POLICIES
 from holdfast.egress.engine import Engine
+from holdfast.egress.lines import Attempt
 from holdfast.ports import Inline
 from holdfast.routing.registry import Registry
 from holdfast.routing.router import Router
@@ -34,7 +35,7 @@ class Script:
     def serves(self) -> frozenset[str] | None:
         return self._addresses
 
-    async def deliver(self, claim: Claim) -> Outcome:
+    async def deliver(self, claim: Claim, attempt: Attempt) -> Outcome:
         self.seen.append(claim)
         answer = self.answer(claim)
         return await answer if asyncio.iscoroutine(answer) else answer

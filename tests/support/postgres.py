@@ -245,6 +245,7 @@ async def _give_back(server: Server, schema: str) -> None:
             return
         async with connection.transaction():
             await connection.execute(await _emptying(connection, schema))
+            await connection.execute(f"INSERT INTO {schema}.counts VALUES (1, 0, 0, 0)")
             await connection.execute(f"DELETE FROM {schema}.meta")
             await connection.executemany(f"INSERT INTO {schema}.meta (key, value) VALUES ($1, $2)", _meta[schema])
         _spare[server.version].append(schema)

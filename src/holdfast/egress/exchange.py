@@ -1,4 +1,4 @@
-"""One attempt at a webhook: how it is to look, what is known of it so far, and what it comes to."""
+"""One attempt at a webhook: what its request looks like, what is known so far, and what that means for its delivery."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from holdfast.domain.address import without_tokens
 from holdfast.domain.delivery import Dead, Delivered, Outcome, Retry, clip
 from holdfast.domain.retry import RETRY_AFTER_MAX_S
 from holdfast.domain.states import Reason
-from holdfast.egress.patience import Wait
+from holdfast.egress.answer import Answer
 
 SHOWN_MAX = 500
 RETRIED_4XX = frozenset({408, 425, 429})
+REDIRECTS = frozenset({300, 301, 302, 303, 307, 308})
 HEADERS_KEPT, HEADER_MAX = 12, 100
 _SECONDS = re.compile(r"[0-9]+(\.[0-9]+)?")  # whole ones by the book; some senders count more finely
 HIDDEN_HEADERS = frozenset({"set-cookie", "www-authenticate", "proxy-authenticate", "authorization"})
@@ -23,7 +25,7 @@ HIDDEN_HEADERS = frozenset({"set-cookie", "www-authenticate", "proxy-authenticat
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """How a contract's requests look, and which refusals it takes for a passing thing."""
+    """What a contract's requests look like, and which refusals it wants to be retried."""
 
     secrets: tuple[str, ...] = ()
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -33,7 +35,7 @@ class Sending:
     hidden: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        """What must not be kept if it is said back, in every form; worked out once for all attempts."""
+        """What must be masked if a receiver sends it back, in every form; computed once for all attempts."""
         given = (*self.secrets, *self.headers.values())
         forms = (form for text in given for form in (text, text.removeprefix("whsec_").removeprefix("whsk_")))
         object.__setattr__(self, "hidden", tuple(dict.fromkeys(filter(None, forms))))
@@ -50,48 +52,37 @@ class Exchange:
     began_ms: int
     sending: Sending = PLAIN
     request: Mapping[str, str] = field(default_factory=dict)
-    answer: Mapping[str, str] = field(default_factory=dict)
-    status: int | None = None
-    body: bytes = b""
-    fault: str | None = None
+    answer: Answer = field(default_factory=Answer)
     refusal: str | None = None
-    dialled: bool = False
-    patience_s: float = 0.0
-    silence_s: float = 0.0
-    wait: Wait | None = None
-
-    def heard(self, in_s: float = 0.0) -> None:
-        """The receiver's next silence begins now, or in so many seconds."""
-        if self.wait is not None:
-            self.wait.heard(in_s)
 
     def outcome(self, now_ms: int, boot_ms: int) -> Outcome:
+        answer = self.answer
         detail: dict[str, Any] = {
-            "status": self.status,
+            "status": answer.status,
             "duration_ms": max(0, boot_ms - self.began_ms),
-            "url": self._masked(self.url.partition("?")[0]),
+            "url": self._masked(without_tokens(self.url)),
             "response": self._shown(),
         }
-        went_well = self.status is not None and 200 <= self.status <= 299
-        if went_well and self.fault is None and self.refusal is None:
-            return Delivered(detail=detail)
-        if not went_well:  # of what went well, this much is enough
+        if not answer.is_success:  # of a success, the above is enough
             detail["request_headers"] = _request_head(self.request, self.sending.headers)
-            answered = _answer_head(self.answer)
+            answered = _answer_head(answer.headers)
             detail["response_headers"] = {name: self._masked(value) for name, value in answered.items()}
         if self.refusal is not None:
             return Dead(Reason.REJECTED, self._masked(self.refusal), detail)
-        if self.status is None or went_well:
-            return Retry(self._masked(self.fault or "the attempt ended without an answer"), detail=detail)
-        return judge(self.status, retry_after_s(self.answer.get("Retry-After"), now_ms), detail, self.sending.retry_on)
+        if answer.status is None:
+            return Retry(self._masked(answer.fault or "the attempt ended without an answer"), detail=detail)
+        if answer.is_success and answer.fault is not None:
+            return Retry(self._masked(answer.fault), detail=detail)
+        after_s = retry_after_s(answer.headers.get("Retry-After"), now_ms)
+        return judge(answer.status, after_s, detail, self.sending.retry_on)
 
     def _shown(self) -> str:
-        text = self._masked(self.body.decode("utf-8", "replace"))
+        text = self._masked(self.answer.body.decode("utf-8", "replace"))
         shown = text[:SHOWN_MAX]
         return shown if shown.isprintable() else "".join(char if char.isprintable() else " " for char in shown)
 
     def _masked(self, text: str) -> str:
-        """A receiver knows our secret and may echo it; what we keep must not hold it."""
+        """A receiver knows the secret and may echo it; what is stored must not hold it."""
         for form in self.sending.hidden:
             text = text.replace(form, "***")
         return text
@@ -124,8 +115,10 @@ def judge(
         return Dead(Reason.REJECTED, "410 Gone: the receiver wants no more of this contract's events", gone)
     if 400 <= status <= 499 and status not in RETRIED_4XX and status not in retry_on:
         return Dead(Reason.REJECTED, f"answered {status}: the receiver refuses this event", detail)
-    if 300 <= status <= 399:
+    if status in REDIRECTS:
         return Retry(f"redirect not followed: answered {status}; set the target to the final URL", after_s, detail)
+    if 300 <= status <= 399:
+        return Retry(f"answered {status}, which is neither a success nor a redirect", after_s, detail)
     return Retry(f"answered {status}", after_s, detail)
 
 

@@ -14,11 +14,16 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 from holdfast.domain.errors import TooLarge
 from holdfast.domain.event import Event
+from holdfast.egress.shorten import shorten, utf8_bytes, utf16_units
 
 TEXT_MAX = 1500
 TITLE_MAX = 200
 BODY_MAX = 2 * 1024 * 1024  # room for the largest event, once
-SLACK_MAX, DISCORD_MAX, TELEGRAM_MAX, NTFY_MAX = 3000, 2000, 4096, 4000
+SLACK_MAX = 3000  # UTF-16 units, escapes included; Slack splits a longer text into several messages
+DISCORD_MAX = 2000  # code points
+TELEGRAM_MAX = 4096  # UTF-16 units
+NTFY_MAX = 4095  # bytes of UTF-8; a body of 4,096 bytes becomes an attachment, which most servers refuse
+NTFY_TITLE_MAX = 500  # bytes of UTF-8, before the header is encoded
 SAYING = ("text", "message", "last_answer", "last_assistant_message", "summary", "error", "prompt", "title")
 PLACES = ("id", "type", "source", "stream", "seq", "timestamp", "text", "properties", "payload")
 
@@ -26,6 +31,13 @@ _PLACE = re.compile(r"\{((?:" + "|".join(PLACES) + r")(?:\.[A-Za-z0-9_-]+)*)\}")
 _QUOTE = re.compile(r"\\.")
 _ATTRIBUTE = re.compile(r"[a-z0-9]{1,20}")
 _URI_SAFE = "/:?#@!$&'()*+,;=~"
+_SLACK_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_NO_CLOUD_TEXT = re.compile(  # what CloudEvents 1.0 does not allow in a String: controls, noncharacters, surrogates
+    "[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef"
+    + "".join(f"{chr(plane + 0xFFFE)}{chr(plane + 0xFFFF)}" for plane in range(0, 0x110000, 0x10000))
+    + "]"
+)
 _RESERVED = frozenset(
     {"specversion", "id", "source", "type", "datacontenttype", "dataschema", "subject", "time", "data", "seq"}
 )
@@ -69,14 +81,16 @@ def _said(payload: Any) -> str:
 
 def _clip(text: str, most: int) -> str:
     """Bounded, and without characters that a terminal or a chat might act on."""
-    text = "".join(char if char.isprintable() or char in "\n\t" else " " for char in text[: most + 1])
-    return text if len(text) <= most else text[: most - 1] + "…"
+    return shorten("".join(char if char.isprintable() or char in "\n\t" else " " for char in text[: most + 1]), most)
 
 
 def _cloudevents(event: Event, url: str) -> Body:
-    """CloudEvents 1.0, structured. Properties whose names it allows become extensions; a source is a URI reference."""
+    """CloudEvents 1.0, structured. Properties whose names it allows become extensions; a source is a URI reference.
+
+    Characters that the standard forbids in an attribute are replaced by U+FFFD; `data` carries any text as it is.
+    """
     shape: dict[str, Any] = {
-        name: str(value).lower() if isinstance(value, bool) else str(value)
+        name: _cloud_text(str(value).lower() if isinstance(value, bool) else str(value))
         for name, value in event.properties.items()
         if _ATTRIBUTE.fullmatch(name) and name not in _RESERVED and isinstance(value, str | int | float | bool)
     }
@@ -84,38 +98,55 @@ def _cloudevents(event: Event, url: str) -> Body:
         "specversion": "1.0",
         "id": event.id,
         "source": quote(event.source, safe=_URI_SAFE),
-        "type": event.type,
+        "type": _cloud_text(event.type),
         "time": event.timestamp,
         "seq": str(event.seq),
         "datacontenttype": "application/json",
         "data": event.payload,
     }
     if event.stream != event.id:
-        shape["subject"] = event.stream
+        shape["subject"] = _cloud_text(event.stream)
     return Body(_json(shape), "application/cloudevents+json; charset=utf-8")
 
 
+def _cloud_text(text: str) -> str:
+    return _NO_CLOUD_TEXT.sub("\ufffd", text)
+
+
 def _slack(event: Event, url: str) -> Body:
-    text = _clip(summary(event), SLACK_MAX).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return Body(_json({"text": text}))
+    """Escaped after it is cut, so that no escape is torn; each character costs what its escape is long."""
+    text = shorten(summary(event), SLACK_MAX, lambda char: len(_SLACK_ESCAPES.get(char, "")) or utf16_units(char))
+    return Body(_json({"text": "".join(_SLACK_ESCAPES.get(char, char) for char in text)}))
 
 
 def _discord(event: Event, url: str) -> Body:
-    text = _clip(summary(event), DISCORD_MAX)
-    return Body(_json({"content": text, "allowed_mentions": {"parse": []}}))
+    return Body(_json({"content": shorten(summary(event), DISCORD_MAX), "allowed_mentions": {"parse": []}}))
 
 
 def _telegram(event: Event, url: str) -> Body:
     """For `…/bot<token>/sendMessage?chat_id=…`: the chat stands in the URL, and goes into the body too."""
-    chat = parse_qs(urlsplit(url).query).get("chat_id", [])
-    shape: dict[str, Any] = {"text": _clip(summary(event), TELEGRAM_MAX), "disable_web_page_preview": True}
-    return Body(_json({**({"chat_id": chat[0]} if chat else {}), **shape}))
+    chat = telegram_chat(url)
+    shape: dict[str, Any] = {
+        "text": shorten(summary(event), TELEGRAM_MAX, utf16_units),
+        "disable_web_page_preview": True,
+    }
+    return Body(_json({**({"chat_id": chat} if chat else {}), **shape}))
+
+
+def telegram_chat(url: str) -> str | None:
+    """
+    >>> telegram_chat("https://api.telegram.org/bot1:x/sendMessage?chat_id=42")
+    '42'
+    """
+    found = parse_qs(urlsplit(url).query).get("chat_id")
+    return found[0] if found else None
 
 
 def _ntfy(event: Event, url: str) -> Body:
     head, _, said = summary(event).partition("\n")
-    title = head if head.isascii() else Header(head, "utf-8", maxlinelen=1_000_000).encode()
-    return Body(_clip(said or head, NTFY_MAX).encode(), "text/plain; charset=utf-8", {"Title": title})
+    title = shorten(head, NTFY_TITLE_MAX, utf8_bytes)
+    header = title if title.isascii() else Header(title, "utf-8", maxlinelen=1_000_000).encode()
+    return Body(shorten(said or head, NTFY_MAX, utf8_bytes).encode(), "text/plain; charset=utf-8", {"Title": header})
 
 
 def _template(event: Event, template: str) -> Body:
@@ -137,7 +168,7 @@ def _template(event: Event, template: str) -> Body:
         within = _QUOTE.sub("", template[: match.start()]).count('"') % 2
         return json.dumps(_text(value), ensure_ascii=False)[1:-1] if within else json.dumps(value, ensure_ascii=False)
 
-    data = _PLACE.sub(put, template).encode()
+    data = _encode(_PLACE.sub(put, template))
     return Body(data, "application/json" if is_json else "text/plain; charset=utf-8")
 
 
@@ -168,7 +199,12 @@ def _text(value: Any) -> str:
 
 
 def _json(shape: Mapping[str, Any]) -> bytes:
-    return json.dumps(shape, ensure_ascii=False, separators=(",", ":")).encode()
+    return _encode(json.dumps(shape, ensure_ascii=False, separators=(",", ":")))
+
+
+def _encode(text: str) -> bytes:
+    """As UTF-8. Half a surrogate pair, which a payload written in SQL may hold, has no bytes there."""
+    return _SURROGATE.sub("\ufffd", text).encode()
 
 
 _FORMATS: dict[str, Callable[[Event, str], Body]] = {

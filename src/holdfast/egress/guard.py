@@ -64,6 +64,7 @@ _MAPPED, _NAT64 = IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96")
 _IPV4_LAST = (IPv6Network("::/96"), IPv6Network("::ffff:0:0:0/96"), IPv6Network("64:ff9b:1::/48"))
 _6TO4 = IPv6Network("2002::/16")
 _LOCALHOST = ("localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback")
+_BRACKETED = re.compile(r"\[([^\[\]]*)\](?::[0-9]*)?")
 _NAME = re.compile(r"(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.?")
 
 # Ports where something other than a web server listens: a POST there is an attack on it, or a mistake.
@@ -145,7 +146,9 @@ class Guard:
 
     def check_url(self, url: str, *, trusted: bool = False) -> None:
         """The part of the rule that needs no DNS. A plain name can only be judged by its addresses: `check_target`."""
-        target = read_target(url)
+        self.check_unresolved(read_target(url), trusted=trusted)
+
+    def check_unresolved(self, target: Target, *, trusted: bool = False) -> None:
         if target.address is not None:
             self._vet_target(target, [target.address], trusted)
         elif target.is_localhost:
@@ -157,26 +160,21 @@ class Guard:
             )
 
     async def check_target(self, url: str, *, trusted: bool = False) -> None:
-        """The whole rule, names resolved. A name that cannot be resolved now is no fault: sending checks again."""
-        target = read_target(url)
+        """The whole rule, names resolved. A name that does not resolve now is accepted: sending checks again."""
+        await self.check_resolved(read_target(url), trusted=trusted)
+
+    async def check_resolved(self, target: Target, *, trusted: bool = False) -> None:
+        """For what is not dialled here: before a contract is created, or when a proxy makes the connection."""
         if target.address is not None or target.is_localhost:
-            return self.check_url(url, trusted=trusted)
+            return self.check_unresolved(target, trusted=trusted)
         try:
             await self.resolve(target.host, target.port, plain=target.plain, trusted=trusted)
         except OSError:
-            self.check_url(url, trusted=trusted)
+            self.check_unresolved(target, trusted=trusted)
 
     async def resolve(self, host: str, port: int, *, plain: bool = False, trusted: bool = False) -> list[str]:
-        """The vetted addresses of a name: asked once, and to be dialled as they are. OSError when there are none."""
-        loop = asyncio.get_running_loop()
-        try:
-            async with asyncio.timeout(DNS_S):  # `wait_for` of Python 3.11 can lose a cancellation
-                answers = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
-        except TimeoutError:
-            raise OSError(errno.ETIMEDOUT, f"DNS gave no answer within {DNS_S:g} s") from None
-        except UnicodeError:
-            raise OSError(socket.EAI_NONAME, "the name is not one DNS can hold") from None
-        addresses = list(dict.fromkeys(str(answer[4][0]) for answer in answers))
+        """The vetted addresses of a name, looked up once, to be dialled as they are. OSError when there are none."""
+        addresses = await lookup(host, port)
         self.vet(addresses, host=host, port=port, plain=plain, trusted=trusted)
         return addresses[:ANSWERS_MAX]
 
@@ -193,6 +191,19 @@ class Guard:
         )
 
 
+async def lookup(host: str, port: int) -> list[str]:
+    """The addresses of a name. They are not vetted."""
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(DNS_S):  # `wait_for` of Python 3.11 can lose a cancellation
+            answers = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+    except TimeoutError:
+        raise OSError(errno.ETIMEDOUT, f"DNS gave no answer within {DNS_S:g} s") from None
+    except UnicodeError:
+        raise OSError(socket.EAI_NONAME, "the name is not one DNS can hold") from None
+    return list(dict.fromkeys(str(answer[4][0]) for answer in answers))
+
+
 def read_target(url: str) -> Target:
     """Read a URL's host the way the most lenient resolver would, so that no spelling of an address goes unseen.
 
@@ -206,6 +217,8 @@ def read_target(url: str) -> Target:
         raise TargetRefused(f"the URL cannot be read: {error}") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise TargetRefused("a webhook's URL begins with https:// and names a host")
+    if "[" in parts.netloc or "]" in parts.netloc:
+        _check_brackets(parts.netloc)
     plain = parts.scheme == "http"
     port = port if port is not None else (80 if plain else 443)
     # Full-width and circled digits, the ideographic full stop and %31 all mean plain characters to some resolver.
@@ -218,6 +231,19 @@ def read_target(url: str) -> Target:
     if re.fullmatch(r"[0-9]+|0x[0-9a-f]*", host.rstrip(".").rpartition(".")[2]):
         raise TargetRefused(f"{show(host)} ends like an IPv4 address but is none")
     return Target(host, port, plain, None)
+
+
+def _check_brackets(netloc: str) -> None:
+    """Brackets hold an IPv6 address and nothing else: `[v1.x]` is a form for future versions, not a name."""
+    place = netloc.rpartition("@")[2]
+    found = _BRACKETED.fullmatch(place)
+    try:
+        if found is not None:
+            IPv6Address(unquote(found[1]).partition("%")[0])
+            return
+    except ValueError:
+        pass
+    raise TargetRefused(f"{show(place)} is not a host: brackets hold an IPv6 address and nothing else")
 
 
 def _literal(host: str) -> IP | None:

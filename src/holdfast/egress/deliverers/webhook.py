@@ -10,11 +10,14 @@ from weakref import WeakValueDictionary
 from holdfast.domain.delivery import Claim, Dead, Outcome, Retry
 from holdfast.domain.errors import HoldfastError, TargetRefused, TooLarge
 from holdfast.domain.signature import sign
-from holdfast.egress.client import Client, Route
-from holdfast.egress.connection import HungUp
+from holdfast.egress.answer import Disconnected
+from holdfast.egress.client import Client
 from holdfast.egress.exchange import PLAIN, Exchange, Sending
 from holdfast.egress.formats import render
 from holdfast.egress.guard import Guard
+from holdfast.egress.lines import UNTIMED, Attempt
+from holdfast.egress.proxy import DIRECT, Proxies
+from holdfast.egress.route import Route
 from holdfast.ports import Clock
 
 RESEND_MS = 1000
@@ -23,10 +26,10 @@ RESEND_MS = 1000
 class WebhookDeliverer:
     """Delivers to `https://…` (and, where the operator allows it, `http://…`).
 
-    `sending` tells how a contract's requests look; an event sent to a direct address goes out plain and unsigned.
-    `trusted` says whether a contract's target stands in the config file or in code. `gone` disables a contract whose
-    receiver answered 410: what waits for it, this delivery included, is parked and not lost. `patience` is the total
-    time a contract's receiver may take, where that is not `total_s`.
+    `sending` returns what a contract's requests look like; an event sent to a direct address goes out plain and
+    unsigned. `trusted` says whether a contract's target stands in the config file or in code. `gone` disables a
+    contract whose receiver answered 410: its pending deliveries, this one included, are parked and not lost. `timeout`
+    is the total time limit of a contract, where that is not `total_s`.
     """
 
     kind = "https"
@@ -40,8 +43,9 @@ class WebhookDeliverer:
         user_agent: str,
         trusted: Callable[[str], bool] = lambda contract_id: False,
         gone: Callable[[str], Awaitable[None]] | None = None,
-        patience: Callable[[str | None], float] | None = None,
+        timeout: Callable[[str | None], float] | None = None,
         tls: ssl.SSLContext | None = None,
+        proxies: Proxies = DIRECT,
         connect_s: float = 5.0,
         first_byte_s: float = 15.0,
         total_s: float = 25.0,
@@ -49,32 +53,39 @@ class WebhookDeliverer:
     ) -> None:
         self._guard, self._sending, self._clock = guard, sending, clock
         self._user_agent, self._trusted, self._gone = user_agent, trusted, gone
-        self._patience = patience or (lambda contract_id: total_s)
+        self._timeout = timeout or (lambda contract_id: total_s)
         self._first_byte_s, self._total_s = first_byte_s, total_s
         self._per_host = concurrency_per_host
         self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
-        self._client = Client(guard, tls, connect_s)
+        self._client = Client(guard, tls, connect_s, proxies)
 
     def serves(self) -> frozenset[str] | None:
         return None
 
     async def start(self) -> None:
-        """What takes a while and is done once. The first delivery does it if nobody did."""
+        """Slow set-up that is done once. The first delivery does it otherwise."""
         await self._client.start()
 
-    async def deliver(self, claim: Claim) -> Outcome:
+    async def deliver(self, claim: Claim, attempt: Attempt = UNTIMED) -> Outcome:
+        attempt.waits()  # the exchange counts its own time, from its turn at the host
         exchange = Exchange(claim.delivery.address, self._clock.boot_ms())
         try:
             await self._attempt(claim, exchange)
         except (TargetRefused, TooLarge) as refused:
             exchange.refusal = refused.message
         except HoldfastError as error:
-            exchange.fault = error.message
+            exchange.answer.fault = error.message
         except Exception as error:
-            exchange.fault = self._client.describe(error, exchange)
+            if not exchange.answer.status_decides:
+                exchange.answer.fault = self._client.describe(error, exchange.answer)
         outcome = exchange.outcome(self._clock.now_ms(), self._clock.boot_ms())
         contract = claim.delivery.contract_id
-        if isinstance(outcome, Dead) and exchange.status == 410 and contract is not None and self._gone is not None:
+        if (
+            isinstance(outcome, Dead)
+            and exchange.answer.status == 410
+            and contract is not None
+            and self._gone is not None
+        ):
             await self._gone(contract)
             return Retry("410 Gone: the contract is disabled and its deliveries wait", detail=outcome.detail)
         return outcome
@@ -90,13 +101,12 @@ class WebhookDeliverer:
         if turn is None:
             turn = self._turns[route.place] = asyncio.Semaphore(self._per_host)
         async with turn:
-            # Waiting for a turn is our own doing: the receiver's time, and the signature's, begin here.
+            # Waiting for a turn is not the receiver's time: its limits, and the signature's timestamp, begin here.
             exchange.began_ms = self._clock.boot_ms()
-            exchange.patience_s = self._patience(contract)
-            # Who was given more time in all was given it for saying nothing.
-            is_usual = exchange.patience_s <= self._total_s
-            exchange.silence_s = self._first_byte_s if is_usual else exchange.patience_s
-            with self._client.patience(exchange):
+            total_s = self._timeout(contract)
+            # A contract with a longer limit in all may use it up in silence.
+            silence_s = self._first_byte_s if total_s <= self._total_s else total_s
+            with self._client.timeout(exchange.answer, total_s, silence_s):
                 await self._send(route, claim, exchange)
 
     async def _send(self, route: Route, claim: Claim, exchange: Exchange) -> None:
@@ -110,19 +120,19 @@ class WebhookDeliverer:
         }
         exchange.request = headers
         try:
-            await self._client.post(route, headers, body, exchange)
-        except HungUp:
-            # A kept connection that its server closed in the same moment says nothing about the receiver. The id
-            # makes sending once more safe, and it is not worth one of the delivery's attempts.
-            # After a while it is not the same moment, and somebody else may hold the delivery by now.
-            if exchange.dialled or self._clock.boot_ms() - exchange.began_ms > RESEND_MS:
+            await self._client.post(route, headers, body, exchange.answer)
+        except Disconnected as error:
+            # A kept connection that the receiver closed at this moment, or that carried data of no request, says
+            # nothing about the receiver. The id makes it safe to send once more, and no attempt is used up.
+            # After a while it is no longer the same moment, and another process may hold the delivery by now.
+            if not error.reused or self._clock.boot_ms() - exchange.began_ms > RESEND_MS:
                 raise
-            # Others that were kept may have been closed as well.
-            await self._client.post(route, headers, body, exchange, anew=True)
+            # Other kept connections may have been closed as well.
+            await self._client.post(route, headers, body, exchange.answer, reuse=False)
 
 
 def _replaced(usual: dict[str, str], own: Mapping[str, str]) -> dict[str, str]:
-    """With a contract's own headers in the place of the usual ones of the same names, however they are spelled."""
+    """The usual headers, with a contract's own ones in place of those with the same name in any spelling."""
     if not own:
         return usual
     taken = {name.lower() for name in own}

@@ -1,0 +1,486 @@
+"""Webhooks through a proxy: which one is used, what it is told, and what becomes of a delivery if it fails."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import socket
+import ssl
+from base64 import b64encode
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import tinyproxy
+from connect_proxy import OK, ConnectProxy
+from daemon import Daemon
+from holdfast.daemon.config import load_config
+from holdfast.domain.delivery import Claim, Dead, Delivered, Delivery, Outcome, Retry
+from holdfast.domain.errors import BadConfig
+from holdfast.domain.event import Event
+from holdfast.egress.deliverers.webhook import WebhookDeliverer
+from holdfast.egress.exchange import Sending
+from holdfast.egress.guard import Guard, Target, read_target
+from holdfast.egress.proxy import DIRECT, Proxies, Proxy, read_proxies
+from holdfast.ports import SystemClock
+from receivers import raw_server, saying, self_signed
+from sink import Sink
+
+PASSWORD = "canary-p@ss/w:rd"
+LOGIN = f"user:{PASSWORD}"
+NOT_FOUND = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+
+def dns(monkeypatch: pytest.MonkeyPatch, names: Mapping[str, Sequence[str]]) -> list[str]:
+    """Let only these names be known, with these addresses; the names that were asked for."""
+    asked = []
+
+    async def getaddrinfo(host: str, port: int, **_: Any) -> list[Any]:
+        asked.append(host)
+        found = names.get(host, [host] if host[0].isdigit() else None)
+        if found is None:
+            raise NOT_FOUND
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in found]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+    return asked
+
+
+def claim(url: str, contract: str | None = None) -> Claim:
+    event = Event(1, "evt_" + "0" * 32, "s", 1, "app", "t", "2026-01-31T12:00:00Z", 1_700_000_000_000, "{}", "{}")
+    return Claim(Delivery(5, url, contract, 0, 0), event, queue=1, token=99, starts=1)
+
+
+async def unsigned(contract_id: str) -> Sending:
+    return Sending()
+
+
+@asynccontextmanager
+async def deliverer(
+    proxies: Proxies, tls: ssl.SSLContext | None = None, allow: Sequence[str] = (), **options: Any
+) -> AsyncIterator[WebhookDeliverer]:
+    one = WebhookDeliverer(
+        Guard(allow), unsigned, SystemClock(), user_agent="x", tls=tls, proxies=proxies, connect_s=30.0, **options
+    )
+    try:
+        yield one
+    finally:
+        await one.close()
+
+
+async def deliver(url: str, proxies: Proxies, tls: ssl.SSLContext | None = None, **options: Any) -> Outcome:
+    async with deliverer(proxies, tls, **options) as one:
+        return await one.deliver(claim(url))
+
+
+def through(proxy: ConnectProxy, scheme: str = "http", login: str = LOGIN) -> Proxies:
+    return read_proxies(f"{scheme}://{login}@localhost:{proxy.port}", {})
+
+
+class Proof(NamedTuple):
+    """Certificates of `hook.test` and of `localhost` (the proxy), and a client that trusts both."""
+
+    receiver: ssl.SSLContext
+    proxy: ssl.SSLContext
+    trusted: ssl.SSLContext
+    roots: Path
+
+
+@pytest.fixture(scope="module")
+def proof(tmp_path_factory: pytest.TempPathFactory) -> Proof:
+    folder = tmp_path_factory.mktemp("tls")
+    pairs = [self_signed(folder, host) for host in ("hook.test", "localhost")]
+    contexts = []
+    for certificate, key in pairs:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate, key)
+        contexts.append(context)
+    roots = folder / "roots.crt"
+    roots.write_bytes(b"".join(certificate.read_bytes() for certificate, _ in pairs))
+    return Proof(*contexts, ssl.create_default_context(cafile=roots), roots)
+
+
+# Which proxy is used
+
+
+def test_without_the_setting_there_is_no_proxy_whatever_the_environment_says():
+    environment = {"HTTPS_PROXY": "http://proxy.example:1", "https_proxy": "http://proxy.example:1"}
+    assert read_proxies("", environment) is DIRECT
+    assert DIRECT.find(read_target("https://hook.example/")) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "proxy"),
+    [
+        ("http://proxy.example:3128", Proxy("proxy.example", 3128, False)),
+        ("http://proxy.example", Proxy("proxy.example", 80, False)),
+        ("https://proxy.example/", Proxy("proxy.example", 443, True)),
+        ("HTTP://10.1.2.3:8080", Proxy("10.1.2.3", 8080, False)),
+        ("http://[fd00::1]:3128", Proxy("fd00::1", 3128, False)),
+        ("http://user:pass@proxy.example:3128", Proxy("proxy.example", 3128, False, "Basic dXNlcjpwYXNz")),
+        ("http://us%40er:p%3Aa%2Fss@proxy.example:1", Proxy("proxy.example", 1, False, "Basic dXNAZXI6cDphL3Nz")),
+        ("http://us:p@a/s?s#@proxy.example:1", Proxy("proxy.example", 1, False, "Basic dXM6cEBhL3M/cyM=")),
+        ("http://user@proxy.example:1", Proxy("proxy.example", 1, False, "Basic dXNlcjo=")),
+    ],
+)
+def test_a_proxy_is_read_from_its_url(text: str, proxy: Proxy):
+    assert read_proxies(text, {}) == Proxies(proxy, proxy)
+    assert read_proxies("env", {"HTTPS_PROXY": text}) == Proxies(proxy, None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "socks5://user:canary@proxy.example:1080", "http://", "http://user:canary@", "http://u:canary@proxy.example:0",
+        "http://user:canary@proxy.example:99999", "http://user:canary@proxy.example:http", "http://u:canary@pro xy:1",
+        "http://user:canary@proxy.example:3128/path", "http://user:canary@proxy.example/?x", "ftp://canary",
+        "http://user:canary@[v1.x]:1", "http://user:canary@[::1", "Env canary",
+    ],
+)  # fmt: skip
+def test_what_is_no_proxy_is_refused_by_name_and_without_its_password(text: str):
+    for name, read in (("egress.proxy", (text, {})), ("https_proxy", ("env", {"https_proxy": text}))):
+        with pytest.raises(BadConfig) as caught:
+            read_proxies(*read)
+        assert name in caught.value.message
+        assert "canary" not in caught.value.message
+
+
+def test_a_password_is_not_shown_with_its_proxy():
+    proxies = read_proxies(f"http://user:{PASSWORD}@proxy.example:3128", {})
+    assert proxies.https is not None
+    for text in (repr(proxies), str(proxies.https), proxies.https.name):
+        assert "proxy.example" in text
+        assert "canary" not in text
+        assert "Basic" not in text
+
+
+def test_the_environment_has_one_for_each_scheme_and_the_lower_case_name_goes_first():
+    environment = {
+        "HTTPS_PROXY": "http://upper.example:1",
+        "https_proxy": "http://lower.example:1",
+        "HTTP_PROXY": "plain.example:8080",
+        "ALL_PROXY": "http://all.example:1",
+    }
+    proxies = read_proxies("env", environment)
+    assert proxies.find(read_target("https://hook.example/")) == Proxy("lower.example", 1, False)
+    assert proxies.find(read_target("http://hook.example/")) == Proxy("plain.example", 8080, False)
+    assert read_proxies("env", {"ALL_PROXY": "http://all.example:1"}).find(read_target("https://x.example/")) is None
+    assert read_proxies("env", {"https_proxy": " ", "HTTPS_PROXY": "http://upper.example:1"}).https is not None
+
+
+EXEMPT = {
+    "hook.example": ("https://hook.example/ https://a.hook.example/ https://HOOK.example./", "https://xhook.example/"),
+    ".hook.example": ("https://a.hook.example/ https://hook.example/", "https://hook.example.org/"),
+    "*.hook.example": ("https://a.b.hook.example/", "https://other.example/"),
+    "hook.example:8443": ("https://hook.example:8443/ https://a.hook.example:8443/", "https://hook.example/"),
+    "10.1.0.0/16": ("https://10.1.2.3/ https://0xa.1.2.3/", "https://10.2.0.1/ https://hook.example/"),
+    "10.1.2.3/8": ("https://10.200.0.1/", "https://11.0.0.1/"),
+    "10.1.2.3": ("https://10.1.2.3/ https://10.1.2.3:8443/", "https://10.1.2.4/"),
+    "10.1.2.3:8443": ("https://10.1.2.3:8443/", "https://10.1.2.3/"),
+    "fd00::/8": ("https://[fd00::1]/", "https://[fe00::1]/"),
+    "[fd00::1]:8443": ("https://[fd00::1]:8443/", "https://[fd00::1]/"),
+    "a.example, b.example c.example,": (
+        "https://a.example/ https://b.example/ https://c.example/",
+        "https://d.example/",
+    ),
+    "*": ("https://hook.example/ https://10.1.2.3/ https://[fd00::1]:1/", ""),
+    "10.0.0.0/99,[,:,/,10.*": ("", "https://hook.example/ https://10.1.2.3/"),
+    "": ("", "https://hook.example/"),
+}
+
+
+@pytest.mark.parametrize("entries", EXEMPT)
+def test_no_proxy_exempts_names_networks_and_ports(entries: str):
+    proxies = read_proxies("env", {"HTTPS_PROXY": "http://proxy.example:3128", "NO_PROXY": entries})
+    direct, proxied = (text.split() for text in EXEMPT[entries])
+    assert [url for url in direct if proxies.find(read_target(url)) is not None] == []
+    assert [url for url in proxied if proxies.find(read_target(url)) is None] == []
+
+
+@pytest.mark.parametrize("host", ["localhost", "a.localhost", "127.0.0.1", "127.1", "[::1]", "[::ffff:127.0.0.1]"])
+def test_this_machine_is_never_reached_through_a_proxy(host: str):
+    assert read_proxies("http://proxy.example:3128", {}).find(read_target(f"https://{host}/")) is None
+
+
+def test_the_setting_reaches_the_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = tmp_path / "holdfast.yml"
+    path.write_text('egress: {proxy: "http://user:${PROXY_PASSWORD}@proxy.example:3128"}')
+    monkeypatch.setenv("PROXY_PASSWORD", PASSWORD)
+    config = load_config(path)
+    assert config.proxies == read_proxies(f"http://user:{PASSWORD}@proxy.example:3128", {})
+    assert "canary" not in repr(config)
+    monkeypatch.setenv("HTTPS_PROXY", "http://other.example:1")
+    monkeypatch.delenv("https_proxy", raising=False)
+    path.write_text("egress: {proxy: env}")
+    assert load_config(path).proxies.https == Proxy("other.example", 1, False)
+    assert load_config(None).proxies == DIRECT
+
+
+# What goes through it
+
+
+@pytest.mark.parametrize("outer", ["http", "https"])
+@pytest.mark.parametrize("inner", ["http", "https"])
+async def test_a_delivery_goes_through_a_tunnel(proof: Proof, monkeypatch: pytest.MonkeyPatch, outer: str, inner: str):
+    dns(monkeypatch, {"localhost": ["127.0.0.1"], "hook.test": ["203.0.113.9"]})
+    async with (
+        Sink(tls=proof.receiver if inner == "https" else None) as sink,
+        ConnectProxy({"hook.test": sink.port}, login=LOGIN, tls=proof.proxy if outer == "https" else None) as proxy,
+        deliverer(through(proxy, outer), proof.trusted, ["203.0.113.9"]) as one,
+    ):
+        for _ in range(3):
+            assert isinstance(await one.deliver(claim(f"{inner}://hook.test:9443/a?b=c")), Delivered)
+    assert [asked.line for asked in proxy.asked] == ["CONNECT hook.test:9443 HTTP/1.1"], "the tunnel was kept"
+    assert proxy.asked[0].headers["host"] == "hook.test:9443"
+    assert [got.path for got in sink.received] == ["/a?b=c"] * 3
+    for got in sink.received:
+        assert got.headers["Host"] == "hook.test:9443"
+        assert "proxy-authorization" not in {name.lower() for name in got.headers}
+
+
+async def test_a_name_that_only_the_proxy_can_resolve_is_the_proxys_to_decide(
+    proof: Proof, monkeypatch: pytest.MonkeyPatch
+):
+    asked = dns(monkeypatch, {"localhost": ["127.0.0.1"]})
+    async with Sink(tls=proof.receiver) as sink, ConnectProxy({"hook.test": sink.port}) as proxy:
+        outcome = await deliver("https://hook.test/", through(proxy), proof.trusted)
+    assert isinstance(outcome, Delivered)
+    assert asked == ["hook.test", "localhost"], "the name is looked up here first"
+
+
+async def test_without_a_login_none_is_sent(proof: Proof, monkeypatch: pytest.MonkeyPatch):
+    dns(monkeypatch, {"localhost": ["127.0.0.1"]})
+    async with Sink(tls=proof.receiver) as sink, ConnectProxy({"hook.test": sink.port}) as proxy:
+        proxies = read_proxies(f"http://localhost:{proxy.port}", {})
+        assert isinstance(await deliver("https://hook.test/", proxies, proof.trusted), Delivered)
+    assert "proxy-authorization" not in proxy.asked[0].headers
+
+
+async def test_each_target_has_tunnels_of_its_own(monkeypatch: pytest.MonkeyPatch):
+    dns(monkeypatch, {"localhost": ["127.0.0.1"], "one.test": ["203.0.113.9"], "two.test": ["203.0.113.9"]})
+    async with (
+        Sink() as first,
+        Sink() as second,
+        ConnectProxy({"one.test": first.port, "two.test": second.port}) as proxy,
+        deliverer(through(proxy), allow=["203.0.113.9"]) as one,
+    ):
+        for url in ("http://one.test/", "http://two.test/", "http://one.test/", "http://one.test:81/"):
+            assert isinstance(await one.deliver(claim(url)), Delivered)
+    assert [asked.line.split()[1] for asked in proxy.asked] == ["one.test:80", "two.test:80", "one.test:81"]
+    assert (len(first.received), len(second.received)) == (3, 1)
+
+
+async def test_an_exempt_target_is_reached_directly(monkeypatch: pytest.MonkeyPatch):
+    dns(monkeypatch, {"hook.test": ["127.0.0.1"]})
+    async with Sink() as sink, ConnectProxy() as proxy:
+        environment = {"HTTP_PROXY": f"http://127.0.0.1:{proxy.port}", "NO_PROXY": "hook.test"}
+        url = f"http://hook.test:{sink.port}/"
+        outcome = await deliver(url, read_proxies("env", environment), allow=["127.0.0.0/8"])
+    assert isinstance(outcome, Delivered)
+    assert proxy.asked == []
+
+
+async def test_a_receivers_certificate_is_checked_through_the_tunnel(proof: Proof, monkeypatch: pytest.MonkeyPatch):
+    dns(monkeypatch, {"localhost": ["127.0.0.1"]})
+    async with Sink(tls=proof.proxy) as sink, ConnectProxy({"hook.test": sink.port}) as proxy:
+        outcome = await deliver("https://hook.test/", through(proxy), proof.trusted)
+    assert isinstance(outcome, Retry)
+    assert "TLS: the certificate is not valid: Hostname mismatch" in outcome.error
+    assert sink.received == []
+
+
+# The guard holds
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://10.0.0.1/", "https://0xa9fea9fe/", "https://[::ffff:10.0.0.1]/", "https://private.test/",
+        "https://mixed.test/", "http://public.test/", "http://unknown.test/", "https://unknown.test:22/",
+        "https://[fd00::1]/", "https://169.254.169.254/", "https://127.0.0.1/", "https://localhost/",
+    ],
+)  # fmt: skip
+async def test_what_is_forbidden_stays_forbidden_through_a_proxy(monkeypatch: pytest.MonkeyPatch, url: str):
+    names = {"private.test": ["10.0.0.1"], "mixed.test": ["8.8.8.8", "10.0.0.1"], "public.test": ["8.8.8.8"]}
+    dns(monkeypatch, {"localhost": ["127.0.0.1"], **names})
+    async with ConnectProxy() as proxy:
+        outcome = await deliver(url, through(proxy))
+    assert isinstance(outcome, Dead)
+    assert "may not be a target" in outcome.error
+    assert proxy.asked == []
+
+
+async def test_trust_does_not_lead_to_the_metadata_service_through_a_proxy(monkeypatch: pytest.MonkeyPatch):
+    dns(monkeypatch, {"localhost": ["127.0.0.1"], "meta.test": ["169.254.169.254"]})
+    async with ConnectProxy() as proxy, deliverer(through(proxy), trusted=lambda _: True) as one:
+        assert isinstance(await one.deliver(claim("https://meta.test/", "c")), Dead)
+    assert proxy.asked == []
+
+
+# A proxy that fails
+
+FAILURES: dict[str, tuple[bytes, str]] = {
+    "demands a login": (b"HTTP/1.1 407 Login\r\n\r\n", "a user and a password, or refuses those it was sent (407)"),
+    "refuses": (b"HTTP/1.1 403 No\r\nX: canary\r\n\r\nno", "refused to connect to hook.test:443: it answered 403"),
+    "does not reach it": (b"HTTP/1.1 502 canary\r\n\r\n", "refused to connect to hook.test:443: it answered 502"),
+    "redirects": (b"HTTP/1.1 302 No\r\nLocation: https://x/\r\n\r\n", "it answered 302"),
+    "says 101": (b"HTTP/1.1 101 No\r\n\r\n", "it answered 101"),
+    "closes": (b"", "closed the connection"),
+    "closes in its head": (b"HTTP/1.1 200 OK\r\nX: ", "closed the connection"),
+    "speaks no HTTP": (b"SSH-2.0-OpenSSH_9.6\r\n\r\n", "did not answer in HTTP"),
+    "an endless head": (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000, "did not answer in HTTP"),
+    "endless interim answers": (b"HTTP/1.1 100 Go on\r\n\r\n" * 10_000, "did not answer in HTTP"),
+    "data before the request": (OK + b"HTTP/1.1 200 OK\r\n\r\n", "sent data before it was sent a request"),
+    "hangs": (b"", "no connection through the proxy"),
+    "hangs in its head": (b"HTTP/1.1 200 OK\r\nX: ", "no connection through the proxy"),
+    "hangs after 100": (b"HTTP/1.1 100 Go on\r\n\r\n", "no connection through the proxy"),
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+async def test_a_failure_of_the_proxy_is_tried_again_and_named_without_its_password(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, name: str
+):
+    answer, words = FAILURES[name]
+    hangs = name.startswith("hangs")
+    caplog.set_level(logging.DEBUG)
+    dns(monkeypatch, {"localhost": ["127.0.0.1"]})
+    async with Sink() as sink, ConnectProxy({"hook.test": sink.port}, answer=answer, hangs=hangs) as proxy:
+        one = WebhookDeliverer(
+            Guard(), unsigned, SystemClock(), user_agent="x", proxies=through(proxy),
+            connect_s=0.5 if hangs else 30.0,
+        )  # fmt: skip
+        outcome = await one.deliver(claim("https://hook.test/"))
+        await one.close()
+    assert isinstance(outcome, Retry)
+    assert f"localhost:{proxy.port}" in outcome.error
+    assert words in outcome.error
+    assert sink.received == []
+    no_secret_in(f"{outcome!r} {caplog.text}")
+
+
+def no_secret_in(text: str) -> None:
+    assert "canary" not in text
+    assert b64encode(LOGIN.encode()).decode() not in text
+    assert "unexpected" not in text
+
+
+async def test_a_proxy_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch):
+    dns(monkeypatch, {"localhost": ["127.0.0.1"]})
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        outcome = await deliver("https://hook.test/", read_proxies(f"http://{LOGIN}@localhost:{port}", {}))
+        assert outcome == Retry(
+            f"could not connect to the proxy localhost:{port}: Connection refused", None, outcome.detail
+        )
+        outcome = await deliver("https://hook.test/", read_proxies(f"http://{LOGIN}@nowhere.test:{port}", {}))
+    assert isinstance(outcome, Retry)
+    assert outcome.error == f"the name of the proxy nowhere.test:{port} was not found: Name or service not known"
+
+
+async def test_a_proxy_that_cannot_prove_itself_is_sent_no_password(proof: Proof, monkeypatch: pytest.MonkeyPatch):
+    dns(monkeypatch, {"localhost": ["127.0.0.1"]})
+    async with ConnectProxy(tls=proof.receiver) as proxy:
+        outcome = await deliver("https://hook.test/", through(proxy, "https"), proof.trusted)
+        assert isinstance(outcome, Retry)
+        assert f"TLS to the proxy localhost:{proxy.port}: the certificate is not valid" in outcome.error
+        async with raw_server(saying(b"HTTP/1.1 200 OK\r\n\r\n"), head=False) as url:
+            plain = f"https://{LOGIN}@localhost:{url.split(':')[2].split('/')[0]}"
+            outcome = await deliver("https://hook.test/", read_proxies(plain, {}), proof.trusted)
+        assert isinstance(outcome, Retry)
+        assert "TLS to the proxy localhost:" in outcome.error
+    assert proxy.asked == []
+
+
+async def test_an_interim_answer_of_the_proxy_is_passed_over(proof: Proof, monkeypatch: pytest.MonkeyPatch):
+    dns(monkeypatch, {"localhost": ["127.0.0.1"]})
+
+    class Patient(ConnectProxy):
+        async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(b"HTTP/1.1 102 Processing\r\n\r\n")
+            await super()._talk(reader, writer)
+
+    async with Sink(tls=proof.receiver) as sink, Patient({"hook.test": sink.port}) as proxy:
+        assert isinstance(await deliver("https://hook.test/", through(proxy), proof.trusted), Delivered)
+
+
+# The whole daemon
+
+
+@pytest.mark.slow
+async def test_a_daemon_delivers_through_its_proxy_and_shows_the_password_nowhere(proof: Proof, tmp_path: Path):
+    async with Sink(tls=proof.receiver) as sink, ConnectProxy({"hook.test": sink.port}, login=LOGIN) as proxy:
+        place = f"127.0.0.1:{proxy.port}"
+        config = f'egress: {{proxy: "http://user:${{PROXY_PASSWORD}}@{place}"}}\n'
+        env = {"PROXY_PASSWORD": PASSWORD, "SSL_CERT_FILE": str(proof.roots)}
+        with await asyncio.to_thread(Daemon(tmp_path / "home", config=config, env=env).start) as daemon:
+            said = await asyncio.to_thread(drive, daemon, proxy, sink)
+    assert f"the proxy {place} demands a user and a password" in said
+    secrets = (PASSWORD, b64encode(LOGIN.encode()).decode())
+    assert [secret for secret in secrets for text in (said, *files(tmp_path)) if secret in text] == []
+
+
+def files(folder: Path) -> list[str]:
+    return [path.read_bytes().decode("latin-1") for path in folder.rglob("*") if path.is_file()]
+
+
+def drive(daemon: Daemon, proxy: ConnectProxy, sink: Sink) -> str:
+    """One delivery that arrives and one that the proxy refuses; everything that was shown about them."""
+    contract = {"id": "c", "target": {"url": "https://hook.test/"}, "type_criterion": {"pattern": "order.*"}}
+    assert daemon.request("POST", "/hooks/contracts", contract)[0] == 201
+    daemon.request("POST", "/api/events", {"type": "order.one"})
+    daemon.wait_for("/api/deliveries?state=delivered", lambda answer: len(answer["items"]) == 1)
+    proxy.login = "somebody:else"
+    daemon.restart()  # and with that, without the tunnel that was kept
+    daemon.request("POST", "/api/events", {"type": "order.two"})
+    pending = "/api/deliveries?state=pending"
+    answer = daemon.wait_for(pending, lambda answer: [item for item in answer["items"] if item["last_error"]])
+    number = answer["items"][0]["id"]
+    shown = [answer, daemon.request("GET", f"/api/deliveries/{number}"), daemon.request("GET", "/api/status")]
+    for words in (("status",), ("deliveries", "list", "--json"), ("doctor",), ("events", "list", "--json")):
+        said = daemon.cli(*words)
+        shown += [said.out, said.err]
+    assert len(sink.received) == 1
+    return json.dumps(shown) + daemon.log
+
+
+# A proxy that others wrote
+
+
+class ForAll(Proxies):
+    """Loopback too, which is the only place where a test may listen."""
+
+    def find(self, target: Target) -> Proxy | None:
+        return self.https
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_tinyproxy_is_understood(proof: Proof, scheme: str):
+    binary = tinyproxy.program()
+    if binary is None:
+        pytest.skip("tinyproxy is not installed, and Debian's package cannot be fetched")
+
+    async def run(port: int, password: str) -> tuple[list[Outcome], int]:
+        proxies = ForAll(read_proxies(f"http://user:{password}@127.0.0.1:{port}", {}).https)
+        async with (
+            Sink(tls=proof.proxy if scheme == "https" else None) as sink,
+            deliverer(proxies, proof.trusted, ["127.0.0.0/8"]) as one,
+        ):
+            url = f"{scheme}://localhost:{sink.port}/"
+            return [await one.deliver(claim(url)) for _ in range(3)], len(sink.received)
+
+    with tinyproxy.running(binary, "user", "right") as (port, log):
+        outcomes, received = asyncio.run(run(port, "right"))
+        assert ([type(outcome) for outcome in outcomes], received) == ([Delivered] * 3, 3)
+        assert log.read_text().count("CONNECT") > 0
+        refused, received = asyncio.run(run(port, "wrong"))
+    assert received == 0
+    for outcome in refused:
+        assert isinstance(outcome, Retry)
+        assert f"the proxy 127.0.0.1:{port}" in outcome.error
