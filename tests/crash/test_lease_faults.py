@@ -73,7 +73,7 @@ async def test_s01_a_recovery_that_omits_the_claimed_state_strands_its_rows(
         monkeypatch,
         lease_reclaim="""
             UPDATE holdfast_ready SET owner = NULL, token = NULL, lease_until = NULL
-            WHERE token IS NULL AND (lease_until < ?1 OR owner IN
+            WHERE token IS NULL AND ?3 IS NOT NULL AND (lease_until < ?1 OR owner IN
               (SELECT id FROM holdfast_owners WHERE ended_at IS NOT NULL OR boot_id <> ?2))""",
     )
     assert len(await stranded_by_a_crash(bench)) == 3
@@ -107,7 +107,7 @@ async def test_s05_a_lock_without_expiry_or_reset_is_held_for_ever(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Claims want the row unlocked; nothing unlocks it: no expiry, and no reset at the start."""
-    put_in(monkeypatch, lease_reclaim="UPDATE holdfast_ready SET token = token WHERE ?1 IS NULL AND ?2 IS NULL")
+    put_in(monkeypatch, lease_reclaim="UPDATE holdfast_ready SET token = token WHERE coalesce(?1, ?2, ?3) IS NULL")
     assert len(await held_for_ever(bench)) == 2
 
 
@@ -118,7 +118,7 @@ async def test_s05_a_lock_without_expiry_is_noticed_even_if_a_new_start_resets_i
         monkeypatch,
         lease_reclaim="""
             UPDATE holdfast_ready SET owner = NULL, token = NULL, lease_until = NULL
-            WHERE token IS NOT NULL AND ?1 IS NOT NULL AND owner IN
+            WHERE token IS NOT NULL AND ?1 IS NOT NULL AND ?3 IS NOT NULL AND owner IN
               (SELECT id FROM holdfast_owners WHERE ended_at IS NOT NULL OR boot_id <> ?2)""",
     )
     assert await held_for_ever(bench) == ["a lease past its end is still held"]

@@ -10,6 +10,7 @@ from holdfast.domain.contract import Terms, default_terms
 from holdfast.domain.delivery import SUSPECT_STARTS, Claim, Delivered, Outcome
 from holdfast.domain.retry import POLICIES
 from holdfast.egress.engine import POLL_S, Engine
+from holdfast.egress.lines import Attempt
 from holdfast.ports import Chance, Clock, SystemChance
 from holdfast.store.sqlite.store import SqliteStore, inline_executor
 from holdfast.testing.suite.bench import Bench
@@ -29,7 +30,7 @@ class Watcher:
     def serves(self) -> None:
         return None
 
-    async def deliver(self, claim: Claim) -> Outcome:
+    async def deliver(self, claim: Claim, attempt: Attempt) -> Outcome:
         self._now += 1
         self.at_a_time = max(self.at_a_time, self._now)
         await asyncio.sleep(0)

@@ -63,6 +63,12 @@ class Loop:
         """Per duty: `ok`, or the error it is retrying after."""
         return {name: watch.last_error or "ok" for name, watch in self._watches.items()}
 
+    def fail(self, error: StoreFailed) -> None:
+        """End everything: nothing may be built on a store that can no longer be trusted."""
+        if not self.fatal.done():
+            log.critical("the store failed: %s", error)
+            self.fatal.set_result(error)
+
     async def stop(self, names: Sequence[str] | None = None) -> None:
         chosen = [task for task in self._tasks if names is None or task.get_name().partition(":")[2] in names]
         for task in chosen:
@@ -87,9 +93,7 @@ class Loop:
         try:
             delay = await watch.duty.tick()
         except StoreFailed as error:
-            log.critical("%s: %s", watch.duty.name, error)
-            if not self.fatal.done():
-                self.fatal.set_result(error)
+            self.fail(error)
             watch.last_error = str(error)
             return None
         except Exception as error:

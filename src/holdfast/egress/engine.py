@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
@@ -30,8 +31,9 @@ from holdfast.domain.delivery import (
 from holdfast.domain.event import NewEvent
 from holdfast.domain.retry import DEFAULT_POLICY, POLICIES
 from holdfast.domain.states import Reason, State
+from holdfast.egress.attempt_log import AttemptLog
 from holdfast.egress.gatekeeper import Gatekeeper
-from holdfast.egress.lines import Held, Line
+from holdfast.egress.lines import Attempt, Held, Line
 from holdfast.ports import Chance, Clock
 from holdfast.store.base import ClaimRequest, Deliveries, Owner, Served
 
@@ -40,7 +42,9 @@ WINDOW_MAX = 768
 LINES_MAX = 1000
 POLL_S = 1.0
 STALE_MS = 500
-EXPIRE_S = 0.05
+EXPIRE_MIN_S = 0.05  # deadlines are met this late at most
+STUBBORN_MS = 5000  # a coroutine that runs this long after its cancellation ignores it
+CANCEL_S = 0.5
 LEASE_MS = {kind: round(POLICIES[policy].lease_s * 1000) for kind, policy in DEFAULT_POLICY.items()}
 
 
@@ -53,7 +57,7 @@ class Deliverer(Protocol):
     kind: str
 
     def serves(self) -> frozenset[str] | None: ...
-    async def deliver(self, claim: Claim) -> Outcome: ...
+    async def deliver(self, claim: Claim, attempt: Attempt) -> Outcome: ...
     async def close(self) -> None: ...
 
 
@@ -70,10 +74,13 @@ class Engine:
         chance: Chance,
         *,
         capacity: int = 1000,
+        poll_s: float = POLL_S,
         gatekeeper: Gatekeeper | None = None,
         obituary: Callable[[Claim, Transition], NewEvent | None] | None = None,
+        blocked_queues: Callable[[], Iterable[int]] = tuple,
     ) -> None:
-        self._gatekeeper, self._obituary = gatekeeper, obituary
+        self._blocked_queues = blocked_queues
+        self._gatekeeper, self._obituary, self._poll_s = gatekeeper, obituary, poll_s
         self._deliveries, self._owner, self._deliverers = deliveries, owner, deliverers
         self._terms_of, self._clock, self._chance, self._capacity = terms_of, clock, chance, capacity
         self._held: dict[int, Held] = {}
@@ -83,7 +90,13 @@ class Engine:
         self._stopping = False
         self._turn = asyncio.Lock()
         self._after_queue = 0
+        self._log = AttemptLog()
+        self._look_at_ms: int | None = None  # when `expire` looks next, on the boot clock
+        self.busy = threading.Event()
+        """Set while anything is held, for those who watch the event loop from another thread."""
         self.wake: Callable[[], None] = lambda: None
+        self.wake_deadlines: Callable[[], None] = lambda: None
+        self.wake_renewal: Callable[[], None] = lambda: None
         self.delivered = 0
         self.failed = 0
         self.leases_lost = 0
@@ -100,7 +113,7 @@ class Engine:
         settled, claimed = await asyncio.gather(self._settle(done), self._claim(ending), return_exceptions=True)
         if isinstance(settled, BaseException):
             self._done = done + self._done  # nothing is forgotten: it is settled with the next tick
-        delay: float | None = POLL_S
+        delay: float | None = self._poll_s
         if not isinstance(claimed, BaseException):
             delay = claimed
         for error in (settled, claimed):
@@ -127,19 +140,39 @@ class Engine:
                     self._lose(asked[id])  # it, and not what may have been claimed in its place meanwhile
                 for item in asked.values():
                     item.lease_until_ms = until_ms
-        return min(LEASE_MS.values()) / 4000
+        return min(LEASE_MS.values()) / 4000 if self._held else None
 
     async def expire(self) -> float | None:
-        """Stop what has taken longer than it may. One look at all of them costs less than a timer for each."""
+        """Cancel attempts that have taken longer than they may. One look at all costs less than a timer for each."""
         now_ms = self._clock.boot_ms()
+        next_ms: int | None = None
         for held in self._held.values():
-            if held.worker is not None and not held.cut_off and now_ms >= held.deadline_ms:
-                held.late = True
-                held.worker.cancel()
-        return EXPIRE_S
+            if held.worker is None or held.deadline_ms is None:
+                continue
+            if now_ms >= held.deadline_ms:
+                self._end_late(held, now_ms)
+            if (due_ms := held.deadline_ms) and (next_ms is None or due_ms < next_ms):
+                next_ms = due_ms
+        self._look_at_ms = next_ms
+        return None if next_ms is None else max(EXPIRE_MIN_S, (next_ms - now_ms) / 1000)
 
-    async def stop(self, grace_s: float) -> None:
-        """Claim no more, give back what has not begun, and wait a while for what has."""
+    def _end_late(self, held: Held, now_ms: int) -> None:
+        """A coroutine is cancelled. A plain function cannot be: its lane waits for it, and its success counts."""
+        if not held.in_thread and not held.cut_off and held.worker is not None:
+            held.late = True
+            held.deadline_ms = now_ms + STUBBORN_MS
+            held.worker.cancel()
+            return
+        if not held.overdue:
+            held.overdue = True
+            self._log.overdue(held)
+        held.deadline_ms = None
+
+    async def stop(self, grace_s: float) -> list[Claim]:
+        """Claim no more, give back what has not begun, and wait for what has, but no longer than `grace_s`.
+
+        What is returned could not be stopped: it runs until the process ends, and keeps its lease until then.
+        """
         self._stopping = True
         async with self._turn:  # a claim under way comes to its end first: nobody else knows what it took
             unstarted = [held for line in self._lines.values() for held in line.waiting]
@@ -154,18 +187,38 @@ class Engine:
             await asyncio.wait(workers, timeout=grace_s)
         for worker in workers:
             worker.cancel()
-        await asyncio.gather(*workers, return_exceptions=True)
+        if workers:  # not gather: a coroutine may ignore its cancellation
+            await asyncio.wait(workers, timeout=CANCEL_S)
         async with self._turn:
             done, self._done = self._done, []
             await self._settle(done)
-        if self._held:  # cut off in order, not by a crash: its start does not count against it
-            await self._deliveries.release([held.claim for held in self._held.values()])
+        running = [held.claim for held in self._held.values() if held.is_running]
+        stopped = [held.claim for held in self._held.values() if not held.is_running]
+        # Cut off by a stop, not by a crash: the start does not count against the delivery.
+        if stopped:
+            await self._deliveries.release(stopped)
+        if running:
+            await self._deliveries.forgive(running)
         for deliverer in self._deliverers.values():
             await deliverer.close()
+        return running
 
     @property
     def in_flight(self) -> int:
         return len(self._held)
+
+    @property
+    def held_ids(self) -> list[int]:
+        """The deliveries that this process holds: their leases are its own, however long it stood still."""
+        return [id for id, held in self._held.items() if not held.lost]
+
+    def running(self) -> list[Claim]:
+        """What is being carried out at this moment."""
+        return [held.claim for held in list(self._held.values()) if held.is_running]
+
+    def claim_of(self, task: object) -> Claim | None:
+        """What a task is working on, if it is one of the engine's workers."""
+        return next((held.claim for held in list(self._held.values()) if held.worker is task), None)
 
     async def _settle(self, done: list[tuple[Held, Outcome]]) -> None:
         """Write down how deliveries ended. One whose lease was lost is counted and changes nothing."""
@@ -176,18 +229,19 @@ class Engine:
         settlements = [self._settlement(held, outcome, now_ms) for held, outcome in ours]
         lost = await self._deliveries.settle(self._owner, settlements) if settlements else set()
         self.leases_lost += len(done) - len(ours)
-        for held, outcome in ours:
+        for (held, outcome), settlement in zip(ours, settlements, strict=True):
             if held.claim.delivery.id in lost:
                 self.leases_lost += 1
             elif isinstance(outcome, Delivered):
                 self.delivered += 1
             else:
                 self.failed += 1
+                self._log.ended(held, settlement.transition, now_ms)
         for held, _ in done:
             self._forget(held)
 
     def _is_ours(self, held: Held) -> bool:
-        """Whether its end is ours to write, as far as we know: not if we were told otherwise, or claimed it anew."""
+        """Whether this process may write its end, as far as it knows: not if the lease was lost or taken again."""
         return not held.lost and self._held.get(held.claim.delivery.id) is held
 
     def _settlement(self, held: Held, outcome: Outcome, now_ms: int) -> Settlement:
@@ -210,7 +264,7 @@ class Engine:
         """Claim what there is room for, once those that are `ending` are settled: they count as gone already."""
         room = self._capacity - len(self._held) + len(ending)
         if self._stopping or room <= 0:
-            return POLL_S
+            return self._poll_s
         request = ClaimRequest(
             owner=self._owner.id,
             served=self._served(),
@@ -237,8 +291,8 @@ class Engine:
         if claimed.held_back and ending:  # the claim may have come before the settle that makes room
             return 0.0
         if claimed.next_due_ms is None:
-            return POLL_S
-        return min(POLL_S, max(0.0, (claimed.next_due_ms - self._clock.now_ms()) / 1000))
+            return self._poll_s
+        return min(self._poll_s, max(0.0, (claimed.next_due_ms - self._clock.now_ms()) / 1000))
 
     def _served(self) -> Served:
         whole: set[str] = set()
@@ -274,6 +328,8 @@ class Engine:
             elif line.waiting and now_ms - line.waiting[0].claimed_at_ms > STALE_MS:
                 line.window = max(1, line.window // 2)
             room[id] = max(0, line.window - line.held + ended[id])
+        for id in self._blocked_queues():
+            room[id] = 0
         return room
 
     def _accept(self, queue: int, claims: Sequence[Claim], now_ms: int, asked_ms: int) -> list[Claim]:
@@ -292,9 +348,12 @@ class Engine:
                 continue
             if before := self._held.get(claim.delivery.id):
                 self._lose(before)  # after standing still for longer than a lease we may claim what we still hold
-            held = self._held[claim.delivery.id] = Held(claim, kind, terms, now_ms, until_ms, gate=gate)
+            held = self._held[claim.delivery.id] = Held(claim, kind, terms, now_ms, until_ms, self, gate=gate)
             line.waiting.append(held)
             line.held += 1
+        if self._held and not self.busy.is_set():
+            self.busy.set()
+            self.wake_renewal()
         return refused
 
     def _line(self, queue: int, concurrency: int) -> Line:
@@ -357,18 +416,32 @@ class Engine:
             return Dead(
                 Reason.CRASH_LOOP, f"started {STARTS_MAX} times and never came to an end: it may kill its process"
             )
-        held.deadline_ms = self._clock.boot_ms() + round(held.terms.timeout_s * 1000)
         held.worker = worker
+        self.start(held)
         try:
-            return await self._deliverers[held.kind].deliver(claim)
-        except asyncio.CancelledError:
-            if worker is None or not (held.late or held.lost) or worker.uncancel() > 0:
+            outcome = await self._deliverers[held.kind].deliver(claim, held)
+        except asyncio.CancelledError as error:
+            if worker is not None and not worker.cancelling():
+                held.error = error
+                return Retry("CancelledError: the handler was not cancelled by Holdfast, but raised it itself")
+            if worker is None or not held.cut_off or worker.uncancel() > 0:
                 raise
             return Retry(f"timed out after {held.terms.timeout_s:g} s")
-        except Exception as error:
-            return Retry(describe(error))
+        except BaseException as error:  # SystemExit and KeyboardInterrupt too: a handler must not end the daemon
+            outcome = Retry(describe(error))
+            held.error = error
         finally:
             held.worker = None
+        if held.cut_off and worker is not None:
+            worker.uncancel()  # the handler ignored its cancellation and came to an end by itself
+        return outcome
+
+    def start(self, held: Held) -> None:
+        """Count an attempt's time from now on."""
+        held.deadline_ms = self._clock.boot_ms() + round(held.terms.timeout_s * 1000)
+        if self._look_at_ms is None or held.deadline_ms < self._look_at_ms:
+            self._look_at_ms = held.deadline_ms
+            self.wake_deadlines()
 
     async def _ask_again(self, held: Held) -> None:
         """After standing still, or waiting long for its moment, ask whether it is still ours."""
@@ -379,10 +452,10 @@ class Engine:
             held.lost = held.lost or bool(lost)
 
     def _lose(self, held: Held) -> None:
-        """The lease is not ours any more: stop the work if it has begun, and forget its outcome.
+        """The lease belongs to another process now: cancel the attempt if it has begun, and drop its outcome.
 
-        What has come to its end is left to the settle, which is fenced itself: a renewal that runs beside it finds the
-        lease gone because it was settled.
+        What has ended is left to the settle, which is fenced itself: a renewal that runs beside it finds the lease gone
+        because it was settled.
         """
         if held.ended:
             return
@@ -395,12 +468,14 @@ class Engine:
             held.leave_gate()
         claim = held.claim
         self._lines[claim.queue].held -= 1
-        if self._held.get(claim.delivery.id) is held:  # not if it was lost and claimed anew meanwhile
+        if self._held.get(claim.delivery.id) is held:  # not if it was lost and claimed again meanwhile
             del self._held[claim.delivery.id]
+            if not self._held:
+                self.busy.clear()
 
 
 class Renewal:
-    """The heartbeat of the engine's leases."""
+    """Renews the engine's leases."""
 
     name = "renewal"
 
@@ -417,7 +492,7 @@ def _suspects(held: Iterable[Held]) -> int:
 
 
 class Deadlines:
-    """The end of patience with deliveries that take too long."""
+    """Ends attempts that take too long."""
 
     name = "deadlines"
 

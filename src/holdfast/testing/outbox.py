@@ -18,6 +18,7 @@ from holdfast.domain.retry import POLICIES
 from holdfast.egress.deliverers.handler import HandlerDeliverer, ended_by
 from holdfast.egress.engine import Deliverer, Engine
 from holdfast.egress.exchange import judge
+from holdfast.egress.lines import Attempt
 from holdfast.outbox import Outbox
 from holdfast.ports import Inline, SystemChance, SystemClock
 from holdfast.routing.registry import Registry
@@ -171,7 +172,7 @@ class _Scripted:
     def serves(self) -> frozenset[str] | None:
         return None if self._inner is None else self._inner.serves()
 
-    async def deliver(self, claim: Claim) -> Outcome:
+    async def deliver(self, claim: Claim, attempt: Attempt) -> Outcome:
         failure = self._outbox._next_failure()
         if isinstance(failure, int):
             return judge(failure, None, {"status": failure})
@@ -181,7 +182,7 @@ class _Scripted:
             except (Reject, RetryAfter) as error:
                 return ended_by(error)
         if self._inner is not None:
-            return await self._inner.deliver(claim)
+            return await self._inner.deliver(claim, attempt)
         self._outbox.sent.append((claim.delivery.address, claim.event))
         return Delivered()
 

@@ -23,6 +23,7 @@ from holdfast.testing.suite.bursts import BurstsSuite
 from holdfast.testing.suite.care import CareSuite
 from holdfast.testing.suite.claims import ClaimsSuite
 from holdfast.testing.suite.contracts import ContractsSuite
+from holdfast.testing.suite.counts import CountsSuite
 from holdfast.testing.suite.events import EventsSuite
 from holdfast.testing.suite.gates import GatesSuite
 from holdfast.testing.suite.lanes import LanesSuite
@@ -42,6 +43,7 @@ __all__ = [
     "CareSuite",
     "ClaimsSuite",
     "ContractsSuite",
+    "CountsSuite",
     "CursorsSuite",
     "EventsSuite",
     "GatesSuite",

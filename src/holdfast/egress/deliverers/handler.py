@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import sys
 from collections.abc import Callable
@@ -13,6 +12,8 @@ from holdfast.domain.delivery import Claim, Dead, Delivered, Delivery, Outcome, 
 from holdfast.domain.errors import BadInput, Reject, RetryAfter
 from holdfast.domain.event import Event
 from holdfast.domain.states import Reason
+from holdfast.egress.handler_threads import HandlerThreads
+from holdfast.egress.lines import UNTIMED, Attempt
 
 Function = Callable[..., Any]
 Take = Callable[[Claim], Any]
@@ -40,15 +41,16 @@ def make_handler(function: Function) -> Handler:
 
 
 class HandlerDeliverer:
-    """Serves the handlers it was given, and nothing else: others' deliveries stay for whoever has them.
+    """Serves the handlers it was given. Deliveries to other handlers stay for the processes that have them.
 
-    A handler that returns an outcome says itself how it ended: `Delivered(effects)` appends its events in the
-    transaction that settles it. Any other answer means delivered.
+    A coroutine function is awaited, a plain function runs in a thread. It may return an outcome: `Delivered(effects)`
+    appends its events in the transaction that settles the delivery. Any other return value means delivered.
     """
 
     kind = "handler"
 
-    def __init__(self) -> None:
+    def __init__(self, threads: HandlerThreads | None = None) -> None:
+        self._threads = threads or HandlerThreads()
         self._handlers: dict[str, Handler] = {}
         self._addresses: frozenset[str] = frozenset()
 
@@ -59,11 +61,20 @@ class HandlerDeliverer:
     def serves(self) -> frozenset[str] | None:
         return self._addresses
 
-    async def deliver(self, claim: Claim) -> Outcome:
+    async def deliver(self, claim: Claim, attempt: Attempt = UNTIMED) -> Outcome:
         function, takes, is_async = self._handlers[claim.delivery.address]
         try:
             arguments = [take(claim) for take in takes]
-            answer = await function(*arguments) if is_async else await asyncio.to_thread(function, *arguments)
+            if is_async:
+                answer = await function(*arguments)
+            else:
+                attempt.waits()
+                answer = await self._threads.run(
+                    claim.delivery.address,
+                    partial(function, *arguments),
+                    begin=lambda: attempt.begins(in_thread=True),
+                    end=attempt.leaves_thread,
+                )
         except (Reject, RetryAfter) as error:
             return ended_by(error)
         return answer if answer is not None and isinstance(answer, Outcome) else _DELIVERED
@@ -73,7 +84,7 @@ class HandlerDeliverer:
 
 
 def ended_by(error: Reject | RetryAfter) -> Outcome:
-    """How a delivery ends whose handler said so itself."""
+    """The outcome that a handler asked for by raising one of these."""
     if isinstance(error, RetryAfter):
         return Retry(str(error), after_s=max(0.0, error.seconds))
     return Dead(Reason.REJECTED, str(error) or "the handler rejected it")

@@ -48,6 +48,10 @@ NEVER = {
     "a stream whose head is behind its events": """
         SELECT s.id FROM holdfast_streams s
         WHERE s.head < (SELECT max(seq) FROM holdfast_events e WHERE e.stream = s.id)""",
+    "a number of events, unmatched events or streams that is not what there is": """
+        SELECT events, unmatched, streams FROM holdfast_counts WHERE streams <> (SELECT count(*) FROM holdfast_streams)
+          OR unmatched <> (SELECT count(*) FROM holdfast_unmatched)
+          OR events <> (SELECT count(*) FROM holdfast_events) - (SELECT count(*) FROM holdfast_unrouted)""",
     "a chain whose head is not its last link": """
         SELECT n.chain FROM holdfast_nodes n LEFT JOIN holdfast_receipts r ON r.chain = n.chain AND r.seq = n.seq
         WHERE n.seq <> (SELECT count(*) FROM holdfast_receipts m WHERE m.chain = n.chain)

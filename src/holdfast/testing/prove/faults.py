@@ -12,7 +12,7 @@ FAULTS: dict[str, dict[str, str]] = {
     "stranding": {
         "lease_reclaim": """
             UPDATE holdfast_ready SET owner = NULL, token = NULL, lease_until = NULL
-            WHERE token IS NULL AND ?1 IS NOT NULL AND ?2 IS NOT NULL""",
+            WHERE token IS NULL AND ?1 IS NOT NULL AND ?2 IS NOT NULL AND ?3 IS NOT NULL""",
         "lease_reclaim_of": "UPDATE holdfast_ready SET owner = NULL WHERE token IS NULL AND owner = ?",
     },
     # The next of a lane is its newest, not its oldest.
@@ -28,7 +28,8 @@ FAULTS: dict[str, dict[str, str]] = {
     "forgetting": {
         "lease_reclaim": """
             DELETE FROM holdfast_ready WHERE token IS NOT NULL AND (lease_until < ?1
-              OR owner IN (SELECT id FROM holdfast_owners WHERE ended_at IS NOT NULL OR boot_id <> ?2))""",
+              OR owner IN (SELECT id FROM holdfast_owners WHERE ended_at IS NOT NULL OR boot_id <> ?2))
+              AND ?3 IS NOT NULL""",
     },
 }
 
@@ -46,7 +47,8 @@ POSTGRES_FAULTS: dict[str, dict[str, str]] = {
         "lease_reclaim": """
             WITH over AS (
               SELECT delivery FROM holdfast.ready
-              WHERE token IS NOT NULL AND $2::bigint[] IS NOT NULL AND (lease_until < coalesce($1, holdfast.now_ms())
+              WHERE token IS NOT NULL AND $2::bigint[] IS NOT NULL AND $3::bigint[] IS NOT NULL
+                AND (lease_until < coalesce($1, holdfast.now_ms())
                 OR owner NOT IN (SELECT holdfast.owners_alive()))
               FOR UPDATE SKIP LOCKED)
             UPDATE holdfast.ready r SET owner = NULL, token = NULL, lease_until = NULL
@@ -55,7 +57,8 @@ POSTGRES_FAULTS: dict[str, dict[str, str]] = {
     # An owner whose session is gone keeps its leases for ever, and so does one that stands still.
     "unreclaimed": {
         "lease_reclaim": """
-            UPDATE holdfast.ready SET token = token WHERE $1::bigint IS NOT NULL AND $2::bigint[] IS NULL""",
+            UPDATE holdfast.ready SET token = token
+            WHERE $1::bigint IS NOT NULL AND $2::bigint[] IS NULL AND $3::bigint[] IS NULL""",
     },
 }
 

@@ -15,15 +15,17 @@ import signal
 import sys
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
 
 import holdfast.daemon.wiring as wiring_module
 import holdfast.egress.engine as engine_module
 from holdfast import __version__
 from holdfast.daemon.run import run_daemon
 from holdfast.domain.delivery import Claim, Outcome
-from holdfast.egress.client import Client, Route
+from holdfast.egress.answer import Answer
+from holdfast.egress.client import Client
 from holdfast.egress.deliverers.webhook import WebhookDeliverer
+from holdfast.egress.lines import Attempt
+from holdfast.egress.route import Route
 from holdfast.home import find_home
 from holdfast.ports import Probe, no_probe
 from holdfast.testing.prove.faults import put_in
@@ -62,12 +64,14 @@ def show_leases() -> None:
     token: ContextVar[int] = ContextVar("token")
     deliver, post = WebhookDeliverer.deliver, Client.post
 
-    async def deliver_named(self: WebhookDeliverer, claim: Claim) -> Outcome:
+    async def deliver_named(self: WebhookDeliverer, claim: Claim, attempt: Attempt) -> Outcome:
         token.set(claim.token)
-        return await deliver(self, claim)
+        return await deliver(self, claim, attempt)
 
-    async def post_named(self: Client, route: Route, headers: dict[str, str], *rest: Any) -> None:
-        await post(self, route, {**headers, LEASE_HEADER: str(token.get())}, *rest)
+    async def post_named(
+        self: Client, route: Route, headers: dict[str, str], body: bytes, answer: Answer, *, reuse: bool = True
+    ) -> None:
+        await post(self, route, {**headers, LEASE_HEADER: str(token.get())}, body, answer, reuse=reuse)
 
     setattr(WebhookDeliverer, "deliver", deliver_named)  # noqa: B010
     setattr(Client, "post", post_named)  # noqa: B010

@@ -192,7 +192,9 @@ class WarmFile(ColdFiles):
             raise RuntimeError(f"{len(self._all) - len(self._idle)} connections are still in use")
         sweep = self._broom.execute
         sweep("BEGIN IMMEDIATE")
-        for name, rows in self._first.items():
+        for name in self._first:
+            sweep(f"DELETE FROM {name}")
+        for name, rows in self._first.items():  # the rows last: a trigger may have counted what was removed
             sweep(f"DELETE FROM {name}")
             for row in rows:
                 sweep(f"INSERT INTO {name} VALUES ({', '.join('?' * len(row))})", row)

@@ -115,19 +115,21 @@ class Process:
         )  # fmt: skip
         wake = loop.add(Patient(world, mutant.engine(engine), mutant.poll_s), poll_s=NEVER_S)
         engine.wake = lambda: None if self._drops() else wake()
+        engine.wake_deadlines = loop.add(Patient(world, Deadlines(engine)), poll_s=NEVER_S)
+        if mutant.renews:
+            engine.wake_renewal = loop.add(Renewal(engine), poll_s=NEVER_S)
         for duty in self._duties(engine, deliveries, handlers, registry):
-            loop.add(duty if isinstance(duty, Renewal) else Patient(world, duty), poll_s=NEVER_S)
+            loop.add(Patient(world, duty), poll_s=NEVER_S)
         store.on_change(self._changed)
         self.started = True
         self.log("is at work")
 
     def _duties(self, engine: Engine, deliveries: Deliveries, handlers: SimHandler, registry: Registry) -> list[Duty]:
         world, mutant = self.world, self.world.mutant
-        duties: list[Duty] = [Deadlines(engine), Refreshing(registry)]
-        if mutant.renews:
-            duties.append(Renewal(engine))
+        duties: list[Duty] = [Refreshing(registry)]
         if mutant.sweeps:
-            duties.append(Sweeper(deliveries, self.owner, lambda: handlers.serves() or frozenset(), self.clock))
+            served = lambda: handlers.serves() or frozenset()  # noqa: E731
+            duties.append(Sweeper(deliveries, self.owner, served, self.clock, lambda: engine.held_ids))
         if self.keep:
             routing: Routing = OneByOne(self.store.routing) if world.swarm.batch_of_one else self.store.routing
             duties.append(mutant.router(Router(routing, registry), registry, self.store))

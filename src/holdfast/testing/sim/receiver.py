@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from holdfast.domain.delivery import Claim, Delivered, Outcome
 from holdfast.domain.errors import Reject, RetryAfter
 from holdfast.domain.event import Event, NewEvent, new_event
+from holdfast.egress import lines
 from holdfast.egress.deliverers.handler import HandlerDeliverer
 from holdfast.egress.exchange import judge
 from holdfast.testing.prove.records import Sent, digest_json
@@ -69,7 +70,7 @@ class SimWebhook:
     def serves(self) -> frozenset[str] | None:
         return None
 
-    async def deliver(self, claim: Claim) -> Outcome:
+    async def deliver(self, claim: Claim, attempt: lines.Attempt) -> Outcome:
         answer = await take(self._process, claim)
         if answer == "lost":
             raise ConnectionResetError("the answer was lost")
@@ -95,9 +96,9 @@ class SimHandler:
     def serves(self) -> frozenset[str] | None:
         return self._inner.serves()
 
-    async def deliver(self, claim: Claim) -> Outcome:
+    async def deliver(self, claim: Claim, attempt: lines.Attempt) -> Outcome:
         _FATE.set(lambda: take(self._process, claim))
-        return await self._inner.deliver(claim)
+        return await self._inner.deliver(claim, attempt)
 
     async def close(self) -> None:
         await self._inner.close()

@@ -12,7 +12,7 @@ from holdfast.domain.contract import Terms
 from holdfast.domain.delivery import Claim, Dead, Delivered, Outcome, Retry, Settlement
 from holdfast.domain.states import Reason, State
 from holdfast.egress.engine import LEASE_MS, Deliverer, Engine
-from holdfast.egress.lines import Held, Line
+from holdfast.egress.lines import Attempt, Held, Line
 from holdfast.routing.registry import Registry
 from holdfast.routing.router import Router
 from holdfast.store.base import Owner
@@ -59,8 +59,8 @@ class Mistaken:
     def serves(self) -> frozenset[str] | None:
         return self._inner.serves()
 
-    async def deliver(self, claim: Claim) -> Outcome:
-        outcome = await self._inner.deliver(claim)
+    async def deliver(self, claim: Claim, attempt: Attempt) -> Outcome:
+        outcome = await self._inner.deliver(claim, attempt)
         return Delivered() if self._mistakes(outcome) else outcome
 
     async def close(self) -> None:
@@ -144,8 +144,8 @@ class Stingy:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    async def deliver(self, claim: Claim) -> Outcome:
-        outcome = await self._inner.deliver(claim)
+    async def deliver(self, claim: Claim, attempt: Attempt) -> Outcome:
+        outcome = await self._inner.deliver(claim, attempt)
         asked = isinstance(outcome, Retry) and outcome.after_s is not None
         return Dead(Reason.REJECTED, "answered 429") if asked else outcome
 
@@ -159,10 +159,10 @@ class FireAndForget:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    async def deliver(self, claim: Claim) -> Outcome:
+    async def deliver(self, claim: Claim, attempt: Attempt) -> Outcome:
         if self.kind != "handler":
-            return await self._inner.deliver(claim)
-        asyncio.get_running_loop().create_task(self._inner.deliver(claim))
+            return await self._inner.deliver(claim, attempt)
+        asyncio.get_running_loop().create_task(self._inner.deliver(claim, attempt))
         return Delivered()
 
 

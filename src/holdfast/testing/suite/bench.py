@@ -188,8 +188,9 @@ class Bench:
     # What time does
 
     async def prune(self, *, delivered_s: float = 1e9, inbound_s: float = 1e9, dead_s: float = 1e9,
-                    dedup_s: float = 1e9, limit: int = 100_000) -> dict[str, int]:  # fmt: skip
-        kept = (round(seconds * 1000) for seconds in (delivered_s, inbound_s, dead_s, dedup_s))
+                    dedup_s: float = 1e9, sessions_s: float = 1e9, streams_s: float = 1e9,
+                    limit: int = 100_000) -> dict[str, int]:  # fmt: skip
+        kept = (round(s * 1000) for s in (delivered_s, inbound_s, dead_s, dedup_s, sessions_s, streams_s))
         return await self.store.care.prune(Retention(*kept), limit)
 
     async def forget_keys(self) -> None:

@@ -10,8 +10,9 @@ import pytest
 from holdfast.domain.delivery import Dead, Delivered, Dropped, Retry
 from holdfast.domain.errors import Conflict
 from holdfast.domain.event import new_event
+from holdfast.domain.session import SessionChange, SessionState
 from holdfast.domain.states import Reason
-from holdfast.store.base import EventFilter, Feature
+from holdfast.store.base import EventFilter, Feature, SessionFilter
 from holdfast.testing.suite.bench import Bench, StoreSuite
 
 DAY = 86_400.0
@@ -129,6 +130,95 @@ class CareSuite(StoreSuite):
         assert (await bench.store.events.find(EventFilter(unmatched=True), None, 10)).items == []
         assert (await bench.store.operator.figures())["unmatched"] == 0
 
+    async def test_a_session_goes_when_its_time_is_over_and_nothing_of_it_is_left(self, bench: Bench) -> None:
+        await self._session(bench, "gone", SessionState.CLOSED)
+        await self._session(bench, "silent", SessionState.WORKING)  # its CLI never said that it ended
+        await bench.store.cursors.ensure("transcripts", "session:gone#abc")
+        await bench.store.cursors.ensure("transcripts", "session:gone-not#abc")
+        bench.clock.advance(89 * DAY)
+        await self._session(bench, "fresh", SessionState.CLOSED)
+        assert (await bench.prune(sessions_s=90 * DAY))["sessions"] == 0
+        bench.clock.advance(1 * DAY + 1)
+        assert (await bench.prune(sessions_s=90 * DAY))["sessions"] == 2
+        assert [one.id for one in (await bench.store.sessions.find(SessionFilter(), None, 10)).items] == ["fresh"]
+        assert await bench.store.cursors.get("transcripts", "session:gone#abc") is None
+        assert await bench.store.cursors.get("transcripts", "session:gone-not#abc") is not None
+
+    async def test_a_session_outlives_its_events_and_the_messages_that_wait_for_it(self, bench: Bench) -> None:
+        for id in ("told", "asked"):
+            await self._session(bench, id, SessionState.ENDED)
+        await bench.emit(stream="session:told")
+        await bench.emit(to="session:asked")
+        await bench.route()
+        bench.clock.advance(100 * DAY)
+        assert (await bench.prune(sessions_s=90 * DAY))["sessions"] == 0
+        await bench.end(Delivered(), kinds=["session"])
+        bench.clock.advance(1)
+        counts = await bench.prune(delivered_s=0, inbound_s=0, sessions_s=90 * DAY)
+        assert (counts["events"], counts["sessions"]) == (2, 2)
+
+    async def test_a_stream_is_remembered_long_after_its_last_event(self, bench: Bench) -> None:
+        for _ in range(2):
+            await bench.emit(stream="s")
+        await bench.route()
+        bench.clock.advance(8 * DAY)
+        assert (await bench.prune(delivered_s=7 * DAY))["events"] == 2
+        bench.clock.advance(365 * DAY - 1)
+        assert (await bench.prune(dedup_s=30 * DAY, streams_s=365 * DAY))["streams"] == 0
+        assert (await bench.emit(stream="s")).seq == 3
+
+    async def test_a_stream_that_stayed_empty_is_forgotten(self, bench: Bench) -> None:
+        await self._empty(bench, "old", "kept")
+        bench.clock.advance(300 * DAY)
+        await self._empty(bench, "kept")
+        bench.clock.advance(66 * DAY)
+        assert (await bench.prune(dedup_s=30 * DAY, streams_s=365 * DAY))["streams"] == 1
+        assert await bench.store.events.stream("old") is None
+        assert (await bench.emit(stream="old")).seq == 1
+        assert (await bench.emit(stream="kept")).seq == 3
+
+    async def test_a_stream_that_was_filled_again_is_not_forgotten(self, bench: Bench) -> None:
+        await self._empty(bench, "s")
+        await bench.emit(stream="s")
+        bench.clock.advance(1000 * DAY)
+        for _ in range(2):
+            assert (await bench.prune(dedup_s=0, streams_s=365 * DAY))["streams"] == 0
+        assert (await bench.emit(stream="s")).seq == 3
+
+    async def test_a_stream_that_a_reader_or_a_session_names_is_not_forgotten(self, bench: Bench) -> None:
+        await self._session(bench, "x", SessionState.IDLE)
+        await bench.store.cursors.ensure("publisher", "read")
+        await bench.store.events.append([new_event("t", stream=stream) for stream in ("read", "session:x")])
+        await bench.store.cursors.advance("publisher", "read", 1)
+        await bench.route()
+        bench.clock.advance(1)
+        assert (await bench.prune(delivered_s=0))["events"] == 2
+        bench.clock.advance(1000 * DAY)
+        assert (await bench.prune(dedup_s=0, streams_s=365 * DAY))["streams"] == 0
+        assert (await bench.emit(stream="read")).seq == (await bench.emit(stream="session:x")).seq == 2
+
+    async def test_a_stream_is_remembered_as_long_as_its_dedup_keys(self, bench: Bench) -> None:
+        await bench.emit(stream="s", dedup_key="k")
+        await bench.route()
+        bench.clock.advance(1)
+        await bench.prune(delivered_s=0)
+        bench.clock.advance(20 * DAY)
+        counts = await bench.prune(dedup_s=30 * DAY, streams_s=1 * DAY)
+        assert (counts["dedup_keys"], counts["streams"]) == (0, 0)
+        bench.clock.advance(11 * DAY)
+        counts = await bench.prune(dedup_s=30 * DAY, streams_s=1 * DAY)
+        assert (counts["dedup_keys"], counts["streams"]) == (1, 1)
+
+    async def _empty(self, bench: Bench, *streams: str) -> None:
+        """Give each of these streams an event and let retention take it."""
+        await bench.store.events.append([new_event("t", stream=stream) for stream in streams])
+        await bench.route()
+        bench.clock.advance(1)
+        assert (await bench.prune(delivered_s=0))["events"] == len(streams)
+
+    async def _session(self, bench: Bench, id: str, state: SessionState) -> None:
+        await bench.store.sessions.change(SessionChange(id, "claude", f"native-{id}", state=state))
+
     async def test_pruning_removes_at_most_what_it_is_asked_to(self, bench: Bench) -> None:
         await bench.contract()
         await bench.store.events.append([new_event("t", dedup_key=f"k{i}") for i in range(7)])
@@ -139,6 +229,17 @@ class CareSuite(StoreSuite):
             counts = await bench.prune(delivered_s=0, dedup_s=0, limit=3)
             assert max(counts.values()) <= 3
             assert len(await bench.rows()) == left
+
+    async def test_pruning_removes_at_most_so_many_streams_and_sessions(self, bench: Bench) -> None:
+        await self._empty(bench, *"abcde")
+        for id in "abcde":
+            await self._session(bench, id, SessionState.CLOSED)
+        bench.clock.advance(1)
+        for left in (3, 1, 0):
+            counts = await bench.prune(dedup_s=0, sessions_s=0, streams_s=0, limit=2)
+            assert counts["streams"] == counts["sessions"] <= 2
+            assert len((await bench.store.events.streams(None, 10)).items) == left
+            assert len((await bench.store.sessions.find(SessionFilter(), None, 10)).items) == left
 
     async def test_pruning_an_empty_store_removes_nothing(self, bench: Bench) -> None:
         assert set((await bench.prune(delivered_s=0, dedup_s=0)).values()) == {0}

@@ -80,6 +80,16 @@ class ContractsSuite(StoreSuite):
         assert [contract.id for contract in await bench.store.contracts.all()] == ["on"]
         assert [contract.id for contract in await bench.store.contracts.all(inactive=True)] == ["off", "on"]
 
+    async def test_which_contracts_have_a_secret_is_known_without_the_secret(self, bench: Bench) -> None:
+        for id, secret in (("a", "s"), ("b", None), ("c", "s"), ("d", "s")):
+            await bench.contract(id, secret=secret)
+        assert await bench.store.contracts.signing() == {"a", "c", "d"}
+        await bench.store.contracts.rotate("b", "new", 0)
+        await bench.store.contracts.rotate("c", "new", 1000)
+        await bench.store.contracts.remove("d")
+        await bench.contract("a", secret=None)
+        assert await bench.store.contracts.signing() == {"b", "c"}
+
     async def test_a_secret_is_given_only_to_who_asks_for_it(self, bench: Bench) -> None:
         await bench.contract("c", secret="canary-secret")
         assert (await bench.store.contracts.private("c")).secrets == ("canary-secret",)

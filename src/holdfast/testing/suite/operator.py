@@ -67,6 +67,22 @@ class OperatorSuite(StoreSuite):
         assert await count(DeliveryFilter(reason="exhausted")) == {}
         assert (await bench.store.operator.figures())["dead"] == 4
 
+    async def test_dead_letters_are_chosen_the_oldest_first(self, bench: Bench) -> None:
+        await bench.contract("a", "handler:a")
+        await bench.contract("b", "handler:b")
+        for index in range(4):
+            await bench.emit(stream=f"s{index % 2}")
+        await bench.route()
+        for claim in reversed(await bench.claim()):
+            await bench.settle(claim, Dead(Reason.REJECTED, "no"))
+        dead = [row.id for row in await bench.rows(state="dead", contract="a")]
+        chosen = bench.store.operator.dead_ids
+        assert await chosen(DeliveryFilter(contract="a"), 100) == sorted(dead)
+        assert await chosen(DeliveryFilter(contract="a"), 2) == sorted(dead)[:2]
+        assert len(await chosen(DeliveryFilter(), 100)) == 8
+        assert len(await chosen(DeliveryFilter(stream="s1", address="handler:b"), 100)) == 2
+        assert await chosen(DeliveryFilter(reason="exhausted"), 100) == []
+
     async def test_what_waits_for_an_address_and_what_is_in_hand_are_counted(self, bench: Bench) -> None:
         count = bench.store.operator.count_ready
         assert await count("handler:a") == (0, 0)
