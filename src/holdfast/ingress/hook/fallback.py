@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
+from holdfast.file_watch import FileWatch
 from holdfast.ingress.hook.intake import fallbacks
 from holdfast.ingress.importer import spool_depth
 from holdfast.ingress.spool import place_of
@@ -19,6 +20,7 @@ LOG_NAME = "receiver.log"
 TAIL_BYTES = 64 * 1024
 RECENT_MS = 24 * 3600 * 1000
 SWEEP_S = 3600.0
+POLL_S, NOTICED_POLL_S = 1.0, 5.0
 UNFINISHED_S = 24 * 3600.0
 
 log = logging.getLogger("holdfast.spool")
@@ -40,12 +42,23 @@ class Spools:
         self._others: dict[Path, Importer] = {}
         self._failed: set[Path] = set()
         self._swept_s: float | None = None
+        self._noticed = False
+
+    def watch(self, files: FileWatch, wake: Callable[[], None]) -> None:
+        """Wake the duty when a record is written, where the system gives notice of that."""
+        watched = [
+            files.watch(folder, lambda name: place_of(name) is not None, wake)
+            for folder in (self._home / "spool", *folders(self._home))
+        ]
+        self._noticed = all(watched)
 
     async def tick(self) -> float | None:
         waits = [await self._tick(folder) for folder in folders(self._home)]
         waits.append(await self._main.tick())
         self._sweep()
-        return min((wait for wait in waits if wait is not None), default=None)
+        if any(wait == 0.0 for wait in waits):
+            return 0.0
+        return NOTICED_POLL_S if self._noticed else POLL_S
 
     async def _tick(self, folder: Path) -> float | None:
         if folder not in self._others:
