@@ -13,8 +13,9 @@ from holdfast.store.sqlite.store import DRIVERS, prepare_file
 HOT = [
     "contract_changed", "delivery_arrive", "delivery_known", "delivery_lanes", "event_first", "event_get",
     "event_seq", "handed_due", "lane_join", "lane_next", "lease_release", "lease_renew", "paused_unready",
-    "ready_again", "ready_end", "ready_lease", "ready_leased", "ready_queues", "receipt_at", "stream_read",
-    "suspect_lease", "unrouted_take", "unserved_pending",
+    "ready_again", "ready_end", "ready_lease", "ready_leased", "ready_queues", "receipt_at", "sessions_old",
+    "stream_emptied", "stream_read", "streams_emptied", "streams_pinned", "streams_refilled", "suspect_lease",
+    "unrouted_take", "unserved_pending",
 ]  # fmt: skip
 LARGE = re.compile(
     r"SCAN (holdfast_(events|deliveries|ready|dedup|receipts|streams|lanes|attempts|contracts)|behind|[cderh])\b"

@@ -53,7 +53,7 @@ def test_the_reasons_of_the_dead_are_the_same_everywhere() -> None:
         [*(text for number, text in scripts() if number > BEFORE), *(getattr(sql, n) for n in sql.names())]
     )
     lists = [set(re.findall(r"'(\w+)'", found)) for found in re.findall(r"reason IN \((.*?)\)", text)]
-    assert len(lists) == 4
+    assert len(lists) == 5
     assert all(found == set(REASONS_OF[State.DEAD]) for found in lists)
 
 

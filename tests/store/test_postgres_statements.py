@@ -21,6 +21,7 @@ ONLY_HERE = {
     "settle_delivered": "as route_plain",
     "unrouted_first": "a look spares a transaction here",
     "unrouted_done": "SQLite's events are committed in the order of their numbers, so its router has a place instead",
+    "figures_first": "SQLite counts its streams by a trigger; here publishers would wait for each other",
     "owner_lock": "on SQLite a file lock proves the keeper's life",
     "owner_unlock": "as owner_lock",
     "owner_back": "a broken connection may come back; a file lock does not break",
@@ -51,6 +52,7 @@ ONLY_SQLITE = {
     "again_take": "as router_place",
     "again_done": "as router_place",
     "lease_holders": "here locks tell who is gone, and owners_missing names them",
+    "lease_others": "here any number of processes may work, so the answer is always yes",
     "lease_reclaim_of": "goes with the other reclaimed leases here",
 }
 USE = re.compile(r"\bsql\.([a-z_]+)")

@@ -77,6 +77,10 @@ class TestCare(suite.CareSuite):
     pass
 
 
+class TestCounts(suite.CountsSuite):
+    pass
+
+
 class TestLife(suite.LifeSuite):
     pass
 

@@ -87,6 +87,10 @@ class TestCare(suite.CareSuite):
     pass
 
 
+class TestCounts(suite.CountsSuite):
+    pass
+
+
 class TestLife(suite.LifeSuite):
     pass
 

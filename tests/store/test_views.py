@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -84,7 +85,7 @@ async def test_webhook_outbox_maps_every_state(bench: Bench, file: Path, shell: 
     assert {row["id"]: row["status"] for row in rows} == names
     assert {row["kind"] for row in rows} == {"integer"}
     assert {row["target_secret"] for row in rows} == {None}
-    assert {(row["contract_id"], row["target_url"]) for row in rows} == {("c", "https://example.com/hook")}
+    assert {(row["contract_id"], row["target_url"]) for row in rows} == {("c", "https://example.com/…")}
     by_status = {row["status"]: row for row in rows}
     assert by_status["pending"]["last_error"] == "503 busy"
     assert by_status["pending"]["attempt_count"] == 1
@@ -210,6 +211,26 @@ async def test_webhook_contracts_show_no_secret(bench: Bench, file: Path, shell:
     assert row["created_at"] == "2023-11-14T22:13:20.000Z"
     for view in COLUMNS:
         assert "canary-secret" not in shell.run(file, f"SELECT * FROM {view};").stdout
+
+
+async def test_of_a_url_the_views_show_only_the_host(bench: Bench, file: Path, shell: Shell) -> None:
+    urls = {
+        "a": "https://hooks.example/services/T0/B0/canary-path?key=canary-query",
+        "b": "http://hooks.example:8080?key=canary-query",
+        "c": "https://hooks.example",
+    }
+    for id, url in urls.items():
+        await bench.contract(id, url)
+    await bench.emit()
+    await bench.route()
+    shown = {row["contract_id"]: row["target_url"] for row in shell.rows(file, "SELECT * FROM webhook_outbox;")}
+    assert shown == {
+        "a": "https://hooks.example/…", "b": "http://hooks.example:8080/…", "c": "https://hooks.example",
+    }  # fmt: skip
+    stored = {row["id"]: row["contract_json"] for row in shell.rows(file, "SELECT * FROM webhook_contracts;")}
+    assert {id: json.loads(text)["target"]["url"] for id, text in stored.items()} == shown
+    for view in COLUMNS:
+        assert "canary" not in shell.run(file, f"SELECT * FROM {view};").stdout
 
 
 async def test_a_removed_contract_stays_visible_as_inactive(bench: Bench, file: Path, shell: Shell) -> None:

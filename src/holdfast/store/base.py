@@ -12,15 +12,19 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from holdfast.domain.contract import Contract
 from holdfast.domain.cursor import Cursor
 from holdfast.domain.delivery import Claim, Settlement
+from holdfast.domain.errors import StoreFailed
 from holdfast.domain.event import Appended, Event, NewEvent
 from holdfast.domain.receipt import Head, Link
 from holdfast.domain.session import Session, SessionChange
 
 T = TypeVar("T")
 
+SERVED_MS = 150 * 1000  # a process says about once a minute which handlers it serves
 PAGE_MAX = 1000
 PAGE_BYTES_MAX = 8 * 1024 * 1024  # a page ends behind the event that reaches it, so that one always has at least one
 BATCH_MAX = 500
+PRUNED = ("deliveries", "events", "dedup_keys", "inbox", "lanes", "sessions", "streams")
+_DAY_MS = 86_400_000
 
 
 class Feature(StrEnum):
@@ -196,6 +200,13 @@ class Retention:
     inbound_ms: int
     dead_ms: int
     dedup_ms: int
+    sessions_ms: int = 90 * _DAY_MS
+    streams_ms: int = 365 * _DAY_MS
+
+    @property
+    def streams_kept_ms(self) -> int:
+        """A dedup key answers with its event's place in the stream, so the stream outlives it."""
+        return max(self.streams_ms, self.dedup_ms)
 
 
 class Gate(NamedTuple):
@@ -262,6 +273,18 @@ class Contracts(Protocol):
     ) -> None:
         """Create or replace. `keep` leaves its secrets and whether it is active: so an application does at start."""
 
+    async def register(self, application: str, contracts: Sequence[Contract], *, alone: bool) -> list[str]:
+        """Make these the contracts of an application's code; the ids of those it retired.
+
+        A contract that the application registered before and does not register now is retired: disabled, what waits
+        for it parked, until code registers it again or somebody removes it. Not while another process may still serve
+        it, as during a rolling deployment; `alone` says that there is none. Secrets, and whether an operator disabled
+        a contract, stay as they are.
+        """
+
+    async def with_private_keys(self) -> list[str]:
+        """The contracts that sign with a private key."""
+
     async def adopt(self, digest: str, registered: Sequence[Registered]) -> bool:
         """Make these the contracts of source `config`, and no others. False: they are so already."""
 
@@ -281,6 +304,9 @@ class Contracts(Protocol):
         """Sign with a new secret; the old ones sign beside it for a while. False: there is no such contract."""
 
     async def private(self, id: str) -> Private: ...
+    async def signing(self) -> frozenset[str]:
+        """The ids of the contracts that have a secret to sign with now."""
+
     async def version(self) -> int: ...
     async def changed(self, since: int) -> list[ContractChange]:
         """What was put, removed, switched on or off, or given another secret after that version, each once."""
@@ -303,8 +329,22 @@ class Deliveries(Protocol):
     async def settle(self, owner: Owner, settlements: Sequence[Settlement]) -> set[int]:
         """Apply transitions, receipts and effects in one transaction; the ids whose lease was lost."""
 
-    async def release(self, claims: Sequence[Claim]) -> None: ...
-    async def reclaim(self) -> int: ...
+    async def release(self, claims: Sequence[Claim]) -> None:
+        """Give claims back as if they had never been taken: their starts are not counted."""
+
+    async def forgive(self, claims: Sequence[Claim]) -> None:
+        """Do not count the starts of these claims, whose leases stay: a stop cut them off, not a crash."""
+
+    async def reclaim(self, holding: Sequence[int] = ()) -> int:
+        """Free the leases of owners that are gone, and leases that have ended; how many there were.
+
+        `holding` are deliveries that the calling process still works on: after it stood still, their leases may have
+        ended, but no other process took them, so they stay its own.
+        """
+
+    async def others_hold(self, owner: Owner) -> bool:
+        """Whether other processes may hold leases now, so that their end must be noticed within a second."""
+
     async def resume_handed(self) -> int: ...
     async def serve(self, addresses: Sequence[str]) -> None: ...
     async def drop_removed(self, owner: Owner) -> int: ...
@@ -345,6 +385,9 @@ class Operator(Protocol):
     async def delivery(self, id: int) -> DeliveryRow | None: ...
     async def attempts(self, id: int) -> list[AttemptRow]: ...
     async def count_dead(self, wanted: DeliveryFilter) -> dict[str, int]: ...
+    async def dead_ids(self, wanted: DeliveryFilter, limit: int) -> list[int]:
+        """Dead letters that the filter matches, the oldest first: in this order they are requeued."""
+
     async def count_ready(self, address: str) -> tuple[int, int]: ...
     async def reprocess(self, owner: Owner, ids: Sequence[int], states: frozenset[str], actor: str) -> list[int]: ...
     async def discard(self, owner: Owner, ids: Sequence[int], actor: str) -> list[int]: ...
@@ -386,14 +429,27 @@ class Tokens(Protocol):
 
 
 class Care(Protocol):
-    async def prune(self, retention: Retention, limit: int) -> dict[str, int]: ...
+    async def prune(self, retention: Retention, limit: int) -> dict[str, int]:
+        """Remove what is past its time, at most `limit` of each kind. How many went of each kind in `PRUNED`."""
+
     async def backup(self, path: Path) -> None: ...
     async def checkpoint(self) -> None: ...
     async def check(self) -> list[str]: ...
     async def about(self) -> str:
         """What holds the data, with its version."""
 
-    def changed_elsewhere(self) -> bool: ...
+    def changed_elsewhere(self) -> bool:
+        """Whether another process committed since the last call."""
+
+    def watched_files(self) -> list[Path]:
+        """Files in one folder that a commit of another process changes; none where the store gives notice itself."""
+
+    def commits(self) -> int:
+        """How many commits this process made. Only whether it changed has a meaning."""
+
+    def refusal(self) -> str | None:
+        """Why nothing new is accepted now; None: new events are accepted."""
+
     def notes(self) -> list[str]:
         """What an operator should know about how this store is reached; usually nothing."""
 
@@ -432,5 +488,8 @@ class Store(Protocol):
 
     def on_change(self, listener: Callable[[str], None]) -> None:
         """Be told, after a commit of this process, what changed: events, deliveries, contracts."""
+
+    def on_failure(self, listener: Callable[[StoreFailed], None]) -> None:
+        """Be called when anything, a read included, finds that the store can no longer be trusted."""
 
     async def close(self) -> None: ...

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from holdfast.domain.address import parse_address
+from holdfast.domain.address import Address, parse_address
 from holdfast.domain.contract import Contract, Criterion
-from holdfast.domain.delivery import Claim, Delivery
+from holdfast.domain.delivery import Claim, Delivery, clip
+from holdfast.domain.errors import BadInput
 from holdfast.domain.event import Event, iso_time
 from holdfast.domain.session import Session, SessionChange, SessionState
-from holdfast.store.base import AttemptRow, ContractChange, DeliveryRow, EventFilter, Private, QueueRow
+from holdfast.store.base import SERVED_MS, AttemptRow, ContractChange, DeliveryRow, EventFilter, Private, QueueRow
 
 Stored = Sequence[Any]
 
 DETAIL_MAX = 4000
+UNREADABLE = Address("handler", "handler:unreadable")
+"""Stands for the address of a contract that cannot be read."""
 _encode_detail = json.JSONEncoder(ensure_ascii=False).encode
 
 
@@ -102,6 +106,8 @@ def contract_text(contract: Contract) -> str:
             "format": contract.format,
             "template": contract.template,
             "retry_on": list(contract.retry_on),
+            **({"application": contract.application} if contract.application is not None else {}),
+            **({"retired": True} if contract.retired else {}),
         },
         ensure_ascii=False,
     )
@@ -121,9 +127,17 @@ def to_private(secrets: Sequence[Stored], headers: Sequence[Stored]) -> Private:
 
 
 def to_contract(row: Stored) -> Contract:
-    """A row of `contract_get`."""
+    """A row of `contract_get`. One that another version wrote and this one cannot read says so, and stops no other."""
     id, text, active, source, created_at = row
-    stored: dict[str, Any] = json.loads(text)
+    try:
+        return _contract(row, json.loads(text))
+    except (ValueError, KeyError, TypeError, AttributeError, StopIteration, BadInput) as error:
+        why = f"its stored form cannot be read by this version ({type(error).__name__}: {error})"
+        return Contract(id, UNREADABLE, source=source, active=bool(active), created_at_ms=created_at, fault=clip(why))
+
+
+def _contract(row: Stored, stored: dict[str, Any]) -> Contract:
+    id, _, active, source, created_at = row
     target = stored["target"]
     kind = next(kind for kind in ("url", "handler", "session") if target.get(kind) is not None)
     return Contract(
@@ -146,7 +160,29 @@ def to_contract(row: Stored) -> Contract:
         format=stored.get("format"),
         template=stored.get("template"),
         retry_on=tuple(stored.get("retry_on", ())),
+        application=stored.get("application"),
+        retired=bool(stored.get("retired")),
     )
+
+
+def retirable(
+    known: Iterable[Contract],
+    application: str,
+    present: Sequence[Contract],
+    served_at: Mapping[str, int],
+    now_ms: int | None,
+) -> list[Contract]:
+    """What an application's code no longer registers, marked as retired.
+
+    With `now_ms`, not what a process may still serve: one that was served until a moment ago.
+    """
+    ids = {contract.id for contract in present}
+    return [
+        replace(one, active=False, retired=True)
+        for one in known
+        if one.source == "programmatic" and one.application == application and one.id not in ids and not one.retired
+        and one.fault is None and (now_ms is None or now_ms - served_at.get(one.id, 0) > SERVED_MS)
+    ]  # fmt: skip
 
 
 def to_session(row: Stored) -> Session:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from holdfast.domain.errors import BadInput
 from holdfast.ports import Clock
-from holdfast.store.base import Retention
+from holdfast.store.base import PRUNED, Retention
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.session import Session
 from holdfast.store.postgres.statements import sql
@@ -24,7 +24,7 @@ class PostgresCare:
         """Remove what is past its time, in batches short enough to hold nobody up; at most `limit` of each kind."""
         now_ms = self._clock.now_ms()
         ((first_d, last_d, first_e, last_e),) = await self._pool.rows(sql.prune_span)
-        counts = {"deliveries": 0, "events": 0, "dedup_keys": 0, "inbox": 0, "lanes": 0}
+        counts = dict.fromkeys(PRUNED, 0)
         for start in range(first_d - 1, last_d, SPAN):
             if left := limit - counts["deliveries"]:
                 work = partial(_prune_deliveries, start, retention, now_ms, left)
@@ -37,9 +37,11 @@ class PostgresCare:
             counts["dedup_keys"] += removed
             if removed < SPAN:
                 break
-        cutoff = now_ms - retention.dedup_ms
-        counts["inbox"] = await self._pool.run(lambda session: session.run(sql.prune_inbox, cutoff, min(limit, SPAN)))
-        counts["lanes"] = await self._pool.run(lambda session: session.run(sql.prune_lanes, min(limit, SPAN)))
+        cutoff, some = now_ms - retention.dedup_ms, min(limit, SPAN)
+        counts["inbox"] = await self._pool.run(lambda session: session.run(sql.prune_inbox, cutoff, some))
+        counts["lanes"] = await self._pool.run(lambda session: session.run(sql.prune_lanes, some))
+        counts["sessions"] = await self._pool.run(partial(_prune_sessions, now_ms - retention.sessions_ms, some))
+        counts["streams"] = await self._pool.run(partial(_prune_streams, retention, now_ms, some))
         return counts
 
     async def backup(self, path: Path) -> None:
@@ -67,11 +69,20 @@ class PostgresCare:
         broken = await self._pool.rows(sql.check_indexes)
         return faults + [f"the index {row[0]} is not valid; run: REINDEX INDEX {row[0]}" for row in broken]
 
+    def refusal(self) -> str | None:
+        return None
+
     def notes(self) -> list[str]:
         return self._wire.notes()
 
+    def watched_files(self) -> list[Path]:
+        return []
+
+    def commits(self) -> int:
+        return 0
+
     def changed_elsewhere(self) -> bool:
-        """Whether another process told us of events since we last looked. A hint: polling alone would be right too."""
+        """Whether a notification came since the last call. A hint: polling alone would be correct too."""
         return self._wire.take_hint()
 
 
@@ -88,9 +99,34 @@ async def _prune_events(start: int, retention: Retention, now_ms: int, limit: in
     rows = await session.rows(sql.prune_events, start, SPAN, now_ms - retention.delivered_ms, now_ms, limit)
     if not rows:
         return 0
-    gone = [row[0] for row in await session.rows(sql.prune_event, [row[0] for row in rows])]
-    await session.run(sql.prune_unmatched, gone)
+    gone = await session.rows(sql.prune_event, [row[0] for row in rows])
+    unmatched = await session.run(sql.prune_unmatched, [n for n, _ in gone])
+    if emptied := sorted({stream for _, stream in gone if stream is not None}):
+        await session.run(sql.stream_emptied, now_ms, emptied)
+    await session.run(sql.counts_add, -len(gone), -unmatched, 0)
     return len(gone)
+
+
+async def _prune_sessions(before_ms: int, limit: int, session: Session) -> int:
+    ids = [row[0] for row in await session.rows(sql.sessions_old, before_ms, limit)]
+    if not ids:
+        return 0
+    gone = [row[0] for row in await session.rows(sql.prune_sessions, ids, before_ms)]
+    await session.run(sql.prune_bookmarks, gone)
+    return len(gone)
+
+
+async def _prune_streams(retention: Retention, now_ms: int, limit: int, session: Session) -> int:
+    """Streams that stayed empty for long. A name that comes back begins at 1 again, so nothing may remember the old."""
+    before_ms = now_ms - retention.streams_kept_ms
+    ids = [row[0] for row in await session.rows(sql.streams_emptied, before_ms, limit)]
+    if not ids:
+        return 0
+    await session.run(sql.streams_refilled, ids)
+    await session.run(sql.streams_pinned, ids, now_ms)
+    gone = await session.run(sql.prune_streams, ids, before_ms)
+    await session.run(sql.counts_add, 0, 0, -gone)
+    return gone
 
 
 async def _prune_dedup(before_ms: int, limit: int, session: Session) -> int:

@@ -11,7 +11,14 @@ from holdfast.store.memo import ContractMemo
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.session import Session
 from holdfast.store.postgres.statements import sql
-from holdfast.store.rows import contract_text, to_contract, to_contract_change, to_private, to_queue_row
+from holdfast.store.rows import (
+    contract_text,
+    retirable,
+    to_contract,
+    to_contract_change,
+    to_private,
+    to_queue_row,
+)
 
 
 class PostgresContracts:
@@ -31,6 +38,30 @@ class PostgresContracts:
 
         await self._pool.run(work, repeatable=True)
         self._changed("contracts")
+
+    async def register(self, application: str, contracts: Sequence[Contract], *, alone: bool) -> list[str]:
+        await self._pool.opened()
+        now_ms = self._clock.now_ms()
+
+        async def work(session: Session) -> list[str]:
+            known = {row[0]: to_contract(row) for row in await session.rows(sql.contract_all)}
+            served_at = {row[1]: row[6] for row in await session.rows(sql.queue_all)}
+            for contract in contracts:
+                was = known.get(contract.id)
+                await _put(session, Registered(contract), keep=was is None or not was.retired, now_ms=now_ms)
+            gone = retirable(known.values(), application, contracts, served_at, None if alone else now_ms)
+            for contract in gone:
+                await session.run(sql.contract_rewrite, contract_text(contract), now_ms, contract.id)
+                await session.run(sql.queue_park, True, contract.id)
+            await session.run(sql.contract_bump)
+            return [contract.id for contract in gone]
+
+        retired = await self._pool.run(work, repeatable=True)
+        self._changed("contracts")
+        return retired
+
+    async def with_private_keys(self) -> list[str]:
+        return [row[0] for row in await self._pool.rows(sql.secret_private_keys)]
 
     async def adopt(self, digest: str, registered: Sequence[Registered]) -> bool:
         await self._pool.opened()
@@ -128,6 +159,9 @@ class PostgresContracts:
     async def private(self, id: str) -> Private:
         now_ms = self._clock.now_ms()
         return await self._pool.run(lambda session: _private(session, id, now_ms), durable=False, repeatable=True)
+
+    async def signing(self) -> frozenset[str]:
+        return frozenset(row[0] for row in await self._pool.rows(sql.secret_owners, self._clock.now_ms()))
 
     async def version(self) -> int:
         return int(await self._pool.value(sql.contract_version))

@@ -110,18 +110,25 @@ class PostgresDeliveries:
         )
         self._changed("deliveries")
 
-    async def reclaim(self) -> int:
-        """Give back what a dead owner or an ended lease holds. One who may have lost only his session keeps it."""
-        lease_now = self._lease_now()
+    async def forgive(self, claims: Sequence[Claim]) -> None:
+        ids, tokens = _fences(claims)
+        await self._pool.run(lambda session: session.run(sql.lease_forgive, ids, tokens), durable=False)
+
+    async def reclaim(self, holding: Sequence[int] = ()) -> int:
+        """An owner that may have lost only its connection keeps its leases until they end."""
+        lease_now, held = self._lease_now(), list(holding)
         gone = self._neighbours.gone(await self._pool.rows(sql.owners_missing))
         count = await self._pool.run(
-            lambda session: session.run(sql.lease_reclaim, lease_now, gone), durable=False, repeatable=True
+            lambda session: session.run(sql.lease_reclaim, lease_now, gone, held), durable=False, repeatable=True
         )
         if self._neighbours.doubtful:  # look again as soon as time has told
             asyncio.get_running_loop().call_later(BACK_S, self._changed, "owners")
         if count:
             self._changed("deliveries")
         return count
+
+    async def others_hold(self, owner: Owner) -> bool:
+        return True  # any number of processes work on this store, and one may have begun a moment ago
 
     async def resume_handed(self) -> int:
         """Put what was handed over, and whose time to look has come, where it can be claimed again."""

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 
+from holdfast.logs import LogThrottle
 from holdfast.store.postgres.errors import FAULTS, translate
 from holdfast.store.postgres.session import Session
 from holdfast.store.postgres.statements import sql
@@ -21,12 +22,7 @@ from holdfast.store.postgres.statements import sql
 LEASE_MS = 30_000
 GIVE_UP_S = 900.0
 JOIN_S = 5.0
-STEP_MAX_S = 0.25
-
-BUSY = (
-    "a handler has blocked the event loop for %.0f s: leases are renewed from a thread, but nothing else goes on; make "
-    "it a plain function, which runs in a thread of its own, or await what it waits for"
-)
+STEP_MAX_S = 0.5
 
 log = logging.getLogger("holdfast.store")
 
@@ -37,6 +33,7 @@ class Heart:
     def __init__(self, dsn: str, schema: str, owners: Callable[[], Iterable[int]]) -> None:
         self._dsn, self._schema, self._owners = dsn, schema, owners
         self._over = threading.Event()
+        self._throttle = LogThrottle(log, burst=3)
         self._thread: threading.Thread | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._seen = time.monotonic()
@@ -71,17 +68,16 @@ class Heart:
         while not self._over.wait(self._step_s):
             silent_s = time.monotonic() - self._seen
             if self.lease_ms / 4000 < silent_s < GIVE_UP_S:
-                self._keep(silent_s)
+                self._keep()
 
-    def _keep(self, silent_s: float) -> None:
+    def _keep(self) -> None:
         try:
             held = asyncio.run(self._prolong())
         except FAULTS as error:
-            log.warning("the leases of a busy process could not be renewed: %s", translate(error).message)
+            why = translate(error).message
+            self._throttle.log(logging.WARNING, why, "the leases of a busy process could not be renewed: %s", why)
             return
         if held:
-            if not self.kept:
-                log.warning(BUSY, silent_s)
             self.kept += 1
 
     async def _prolong(self) -> int:

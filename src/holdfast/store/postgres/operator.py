@@ -20,6 +20,7 @@ from holdfast.store.rows import to_attempt_row, to_delivery_row
 
 SPAN = 2000
 SCAN_MAX = 50_000
+FIRST_MAX = 50_000  # with more events before the router, the number of streams is unknown rather than slow
 _NEWEST = 1 << 62
 _DEAD_REASONS = ", ".join(f"'{reason}'" for reason in sorted(REASONS_OF[State.DEAD]))
 
@@ -55,6 +56,10 @@ class PostgresOperator:
         if any(value is not None for value in values):
             return dict(await self._pool.rows(sql.dead_count_filtered, *values))
         return dict(await self._pool.rows(sql.dead_count))
+
+    async def dead_ids(self, wanted: DeliveryFilter, limit: int) -> list[int]:
+        values = (wanted.reason, wanted.contract, wanted.address, wanted.stream, wanted.event, limit)
+        return [row[0] for row in await self._pool.rows(sql.dead_oldest, *values)]
 
     async def count_ready(self, address: str) -> tuple[int, int]:
         """How many for this address could be claimed, now or when their time comes, and how many are in hand."""
@@ -142,11 +147,12 @@ class PostgresOperator:
         async def look(session: Session) -> dict[str, Any]:
             ((ready, leased, next_due),) = await session.rows(sql.figures_ready)
             ((lanes, _),) = await session.rows(sql.figures_lanes)
-            ((events, unmatched, streams, unrouted),) = await session.rows(sql.figures_events)
+            ((routed, unmatched, streams, unrouted),) = await session.rows(sql.figures_events)
+            known = unrouted <= FIRST_MAX
             return {
-                "events": events,
+                "events": routed + unrouted,
                 "unmatched": unmatched,
-                "streams": streams,
+                "streams": streams + await session.value(sql.figures_first) if known else None,
                 "unrouted": unrouted,
                 "pending": ready + await session.value(sql.figures_behind),
                 "in_flight": leased,

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
-from holdfast.domain.errors import StoreError
+from holdfast.domain.errors import StoreError, StoreFailed
 from holdfast.ports import Probe
 from holdfast.store.postgres.clock import ServerClock
 from holdfast.store.postgres.errors import FAULTS, is_again, is_lost, translate
@@ -50,6 +50,8 @@ class Pool:
         self._prepared = False
         self._closed = False
         self.pids: set[int] = set()
+        self.failed: Callable[[StoreFailed], None] = lambda error: None
+        """Called when the server says that its data is damaged."""
 
     async def run(self, work: Work[T], *, durable: bool = True, repeatable: bool = False) -> T:
         """Run a work in a transaction of its own; `durable`: return only when it is on disk.
@@ -126,7 +128,10 @@ class Pool:
             except FAULTS as error:
                 again = is_again(error) or (repeatable and is_lost(error))
                 if not again or attempt == TRIES:
-                    raise translate(error) from error
+                    failure = translate(error)
+                    if isinstance(failure, StoreFailed):
+                        self.failed(failure)
+                    raise failure from error
                 await asyncio.sleep(PAUSE_S * attempt * attempt)
         raise AssertionError("the last try returns or raises")
 

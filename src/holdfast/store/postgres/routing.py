@@ -68,7 +68,8 @@ class PostgresRoutingBatch:
         with translated():
             now_ms = self._clock.now_ms()
             work = _route_plain if _is_plain(plans) else _route
-            routed = await work(self._session, self.version, owner, plans, now_ms)
+            firsts = {event.n for event in self.events if event.seq == 1 and event.stream != event.id}
+            routed = await work(self._session, self.version, owner, plans, firsts, now_ms)
             if routed is None:
                 return False
             self._begun = False
@@ -89,21 +90,23 @@ def _is_plain(plans: Sequence[Plan]) -> bool:
 
 
 async def _route_plain(
-    session: Session, version: int, owner: Owner | None, plans: Sequence[Plan], now_ms: int
+    session: Session, version: int, owner: Owner | None, plans: Sequence[Plan], firsts: set[int], now_ms: int
 ) -> int | None:
-    """The number of deliveries that came of it; None where the contracts changed."""
+    """The number of deliveries that came of it; None where the contracts changed. `firsts` began their streams."""
     duties = {(plan.n, target.queue): max(now_ms, plan.due_at_ms) for plan in plans for target in plan.targets}
     events, queues, due = [n for n, _ in duties], [queue for _, queue in duties], list(duties.values())
     unmatched = [plan.n for plan in plans if not plan.targets]
-    values = (version, [plan.n for plan in plans], unmatched, events, queues, due, now_ms)
+    values = (version, [plan.n for plan in plans], unmatched, events, queues, due, now_ms, list(firsts))
     ((found, routed),) = await session.rows(sql.route_plain, *values)
     return int(routed) if found == version else None
 
 
-async def _route(session: Session, version: int, owner: Owner | None, plans: Sequence[Plan], now_ms: int) -> int | None:
+async def _route(
+    session: Session, version: int, owner: Owner | None, plans: Sequence[Plan], firsts: set[int], now_ms: int
+) -> int | None:
     if int(await session.value(sql.contract_version_held)) != version:
         return None
-    return await route(session, owner, plans, now_ms)
+    return await route(session, owner, plans, firsts, now_ms)
 
 
 class Duty(NamedTuple):
@@ -117,13 +120,18 @@ class Duty(NamedTuple):
     thins: bool
 
 
-async def route(session: Session, owner: Owner | None, plans: Sequence[Plan], now_ms: int) -> int:
-    """The number of deliveries that came of it."""
+async def route(session: Session, owner: Owner | None, plans: Sequence[Plan], firsts: set[int], now_ms: int) -> int:
+    """The number of deliveries that came of it. The counts come last: retention waits for whoever holds their row."""
     waiting = {row[0] for row in await session.rows(sql.unrouted_done, [plan.n for plan in plans])}
     plans = [plan for plan in plans if plan.n in waiting]
-    if unmatched := [plan.n for plan in plans if not plan.targets]:
-        await session.run(sql.unmatched_add, unmatched)
-    matched = [plan for plan in plans if plan.targets]
+    unmatched = [plan.n for plan in plans if not plan.targets]
+    added = await session.run(sql.unmatched_add, unmatched) if unmatched else 0
+    made = await _deliver(session, owner, [plan for plan in plans if plan.targets], now_ms)
+    await session.run(sql.counts_add, len(plans), added, len(firsts & waiting))
+    return made
+
+
+async def _deliver(session: Session, owner: Owner | None, matched: Sequence[Plan], now_ms: int) -> int:
     if not matched:
         return 0
     direct = await _direct_queues(session, matched, now_ms)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast import __version__
+from holdfast.domain.errors import StoreFailed
 from holdfast.ports import Chance, Clock, Probe, SystemChance, SystemClock, no_probe
 from holdfast.store.base import Feature
 from holdfast.store.postgres.books import PostgresCursors, PostgresOwners, PostgresTokens
@@ -83,6 +84,9 @@ class PostgresStore:
         lease_clock: LeaseClock = _database_clock if clock is None else clock.boot_ms
         server_clock = ServerClock(clock or SystemClock(), own=clock is not None)
         return cls(parse_place(url), server_clock, lease_clock, chance or SystemChance(), create, probe)
+
+    def on_failure(self, listener: Callable[[StoreFailed], None]) -> None:
+        self._pool.failed = listener
 
     def on_change(self, listener: Callable[[str], None]) -> None:
         self._listeners.append(listener)

@@ -235,6 +235,7 @@ class Wire:
                     for owner in self._owners:
                         await self._pool.rows(sql.owner_back, owner)
                     self._rang = True
+                    self._changed("events")  # notifications may have been missed meanwhile
                     return
             except (HoldfastError, *FAULTS) as error:
                 log.info("the wire to the database is down: %s", translate(error).message)

@@ -63,7 +63,7 @@ class SqliteOwners:
             unclean = False
             if self._keeper:
                 unclean = connection.run(sql.owner_end_others, (now_ms, id)) > 0
-                connection.run(sql.lease_reclaim, (boot_ms, boot_id))
+                connection.run(sql.lease_reclaim, (boot_ms, boot_id, "[]"))
                 connection.run(sql.owner_forget, (now_ms - _FORGET_OWNERS_MS,))
             free = connection.rows(sql.node_free) or connection.rows(sql.node_add)
             chain = str(free[0][0])

@@ -9,7 +9,7 @@ from typing import Any
 
 from holdfast.domain.errors import Conflict, StoreFailed, StoreFull
 from holdfast.ports import Clock, Executor
-from holdfast.store.base import Retention
+from holdfast.store.base import PRUNED, Retention
 from holdfast.store.sqlite.connection import BUSY_TIMEOUT_MS, Connection, Row
 from holdfast.store.sqlite.disk import MIB, Disk
 from holdfast.store.sqlite.reader import Reader
@@ -80,7 +80,7 @@ class SqliteCare:
         """Remove what is past its time, in batches short enough to hold nobody up; at most `limit` of each kind."""
         now_ms = self._clock.now_ms()
         first_d, last_d, first_e, last_e = (await self._reader.run(lambda c: c.rows(sql.prune_span)))[0]
-        counts = {"deliveries": 0, "events": 0, "dedup_keys": 0, "inbox": 0, "lanes": 0}
+        counts = dict.fromkeys(PRUNED, 0)
         for start in range(first_d - 1, last_d, SPAN):
             if left := limit - counts["deliveries"]:
                 work = partial(_prune_deliveries, start, retention, now_ms, left)
@@ -93,9 +93,11 @@ class SqliteCare:
             counts["dedup_keys"] += removed
             if removed < SPAN:
                 break
-        cutoff = now_ms - retention.dedup_ms
-        counts["inbox"] = await self._writer.run(lambda c: c.run(sql.prune_inbox, (cutoff, min(limit, SPAN))))
-        counts["lanes"] = await self._writer.run(lambda c: c.run(sql.prune_lanes, (min(limit, SPAN),)))
+        cutoff, some = now_ms - retention.dedup_ms, min(limit, SPAN)
+        counts["inbox"] = await self._writer.run(lambda c: c.run(sql.prune_inbox, (cutoff, some)))
+        counts["lanes"] = await self._writer.run(lambda c: c.run(sql.prune_lanes, (some,)))
+        counts["sessions"] = await self._writer.run(partial(_prune_sessions, now_ms - retention.sessions_ms, some))
+        counts["streams"] = await self._writer.run(partial(_prune_streams, retention, now_ms, some))
         return counts
 
     async def backup(self, path: Path) -> None:
@@ -149,8 +151,17 @@ class SqliteCare:
             return [error.message]
         return [] if rows == [("ok",)] else [str(row[0]) for row in rows]
 
+    def refusal(self) -> str | None:
+        return self._disk.refusal()
+
     def notes(self) -> list[str]:
         return []
+
+    def watched_files(self) -> list[Path]:
+        return [self._wal]
+
+    def commits(self) -> int:
+        return self._writer.commits
 
     def changed_elsewhere(self) -> bool:
         """Whether another connection committed since we last looked. Raises if the file was replaced under us."""
@@ -191,9 +202,29 @@ def _prune_deliveries(start: int, retention: Retention, now_ms: int, limit: int,
 
 def _prune_events(start: int, retention: Retention, now_ms: int, limit: int, connection: Connection) -> int:
     rows = connection.rows(sql.prune_events, (start, SPAN, now_ms - retention.delivered_ms, now_ms, limit))
-    connection.many(sql.prune_unmatched, rows)
-    connection.many(sql.prune_event, rows)
+    if not rows:
+        return 0
+    unmatched = sum(connection.run(sql.prune_unmatched, (n,)) for n, _ in rows)
+    connection.many(sql.prune_event, [(n,) for n, _ in rows])
+    connection.many(sql.stream_emptied, [(now_ms, stream) for stream in {stream for _, stream in rows if stream}])
+    connection.run(sql.counts_add, (-len(rows), -unmatched))
     return len(rows)
+
+
+def _prune_sessions(before_ms: int, limit: int, connection: Connection) -> int:
+    rows = connection.rows(sql.sessions_old, (before_ms, limit))
+    connection.many(sql.prune_sessions, rows)
+    connection.many(sql.prune_bookmarks, rows)
+    return len(rows)
+
+
+def _prune_streams(retention: Retention, now_ms: int, limit: int, connection: Connection) -> int:
+    """Streams that stayed empty for long. A name that comes back begins at 1 again, so nothing may remember the old."""
+    before_ms = now_ms - retention.streams_kept_ms
+    ids = [id for (id,) in connection.rows(sql.streams_emptied, (before_ms, limit))]
+    connection.many(sql.streams_refilled, [(id,) for id in ids])
+    connection.many(sql.streams_pinned, [(id, now_ms) for id in ids])
+    return sum(connection.run(sql.prune_streams, (id, before_ms)) for id in ids)
 
 
 def _prune_dedup(before_ms: int, limit: int, connection: Connection) -> int:

@@ -58,6 +58,9 @@ class Connection(Protocol):
 
     def run(self, sql: str, params: Params = ()) -> int: ...
     def many(self, sql: str, rows: Iterable[Params]) -> None: ...
+    def total_changes(self) -> int:
+        """How many rows this connection has changed."""
+
     def set_busy_timeout(self, ms: int) -> None: ...
     def interrupt(self) -> None: ...
     def close(self) -> None: ...
@@ -108,6 +111,9 @@ class ApswConnection:
             self._raw.executemany(sql, rows)
         except self._apsw.Error as error:
             raise self._translate(error) from error
+
+    def total_changes(self) -> int:
+        return int(self._raw.total_changes())
 
     def set_busy_timeout(self, ms: int) -> None:
         self._raw.set_busy_timeout(ms)
@@ -166,6 +172,9 @@ class StdlibConnection:
             self._raw.executemany(sql, rows)
         except sqlite3.Error as error:
             raise self._translate(error) from error
+
+    def total_changes(self) -> int:
+        return self._raw.total_changes
 
     def set_busy_timeout(self, ms: int) -> None:
         self._raw.execute(f"PRAGMA busy_timeout = {int(ms)}")

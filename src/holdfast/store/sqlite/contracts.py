@@ -8,7 +8,14 @@ from holdfast.domain.contract import Contract
 from holdfast.ports import Clock
 from holdfast.store.base import ContractChange, Private, QueueRow, Registered
 from holdfast.store.memo import ContractMemo
-from holdfast.store.rows import contract_text, to_contract, to_contract_change, to_private, to_queue_row
+from holdfast.store.rows import (
+    contract_text,
+    retirable,
+    to_contract,
+    to_contract_change,
+    to_private,
+    to_queue_row,
+)
 from holdfast.store.sqlite.connection import Connection
 from holdfast.store.sqlite.reader import Reader
 from holdfast.store.sqlite.statements import sql
@@ -31,6 +38,29 @@ class SqliteContracts:
 
         await self._writer.run(work)
         self._changed("contracts")
+
+    async def register(self, application: str, contracts: Sequence[Contract], *, alone: bool) -> list[str]:
+        now_ms = self._clock.now_ms()
+
+        def work(connection: Connection) -> list[str]:
+            known = {row[0]: to_contract(row) for row in connection.rows(sql.contract_all)}
+            served_at = {row[1]: row[6] for row in connection.rows(sql.queue_all)}
+            for contract in contracts:
+                was = known.get(contract.id)
+                _put(connection, Registered(contract), keep=was is None or not was.retired, now_ms=now_ms)
+            gone = retirable(known.values(), application, contracts, served_at, None if alone else now_ms)
+            for contract in gone:
+                connection.run(sql.contract_rewrite, (contract_text(contract), now_ms, contract.id))
+                connection.run(sql.queue_park, (1, contract.id))
+            connection.run(sql.contract_bump)
+            return [contract.id for contract in gone]
+
+        retired = await self._writer.run(work)
+        self._changed("contracts")
+        return retired
+
+    async def with_private_keys(self) -> list[str]:
+        return [row[0] for row in await self._reader.run(lambda c: c.rows(sql.secret_private_keys))]
 
     async def adopt(self, digest: str, registered: Sequence[Registered]) -> bool:
         now_ms = self._clock.now_ms()
@@ -126,6 +156,10 @@ class SqliteContracts:
     async def private(self, id: str) -> Private:
         now_ms = self._clock.now_ms()
         return await self._reader.run(lambda connection: _private(connection, id, now_ms))
+
+    async def signing(self) -> frozenset[str]:
+        now_ms = self._clock.now_ms()
+        return frozenset(row[0] for row in await self._reader.run(lambda c: c.rows(sql.secret_owners, (now_ms,))))
 
     async def version(self) -> int:
         return int((await self._reader.run(lambda c: c.rows(sql.contract_version)))[0][0])

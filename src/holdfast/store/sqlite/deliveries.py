@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from holdfast.domain.delivery import Claim, Settlement
@@ -13,6 +14,7 @@ from holdfast.store.base import BATCH_MAX, Claimed, ClaimRequest, Owner
 from holdfast.store.marks import read_mark, runs
 from holdfast.store.rows import to_claim
 from holdfast.store.sqlite.connection import Connection, Row
+from holdfast.store.sqlite.reader import Reader
 from holdfast.store.sqlite.receipts import write_link
 from holdfast.store.sqlite.settling import advance_lane, settle
 from holdfast.store.sqlite.statements import sql
@@ -23,8 +25,10 @@ _NO_END = 1 << 62
 
 
 class SqliteDeliveries:
-    def __init__(self, writer: Writer, clock: Clock, chance: Chance, changed: Callable[[str], None]) -> None:
-        self._writer, self._clock, self._chance, self._changed = writer, clock, chance, changed
+    def __init__(
+        self, writer: Writer, reader: Reader, clock: Clock, chance: Chance, changed: Callable[[str], None]
+    ) -> None:
+        self._writer, self._reader, self._clock, self._chance, self._changed = writer, reader, clock, chance, changed
 
     async def claim(self, request: ClaimRequest) -> Claimed:
         now_ms, boot_ms, token = self._clock.now_ms(), self._clock.boot_ms(), self._chance.token()
@@ -62,12 +66,15 @@ class SqliteDeliveries:
         await self._writer.run(lambda connection: connection.many(sql.lease_release, rows), durable=False)
         self._changed("deliveries")
 
-    async def reclaim(self) -> int:
-        """Give back what a dead owner, a process that runs no more, or an ended lease holds."""
-        boot_ms, boot_id = self._clock.boot_ms(), self._clock.boot_id
+    async def forgive(self, claims: Sequence[Claim]) -> None:
+        rows = [(claim.delivery.id, claim.token) for claim in claims]
+        await self._writer.run(lambda connection: connection.many(sql.lease_forgive, rows), durable=False)
+
+    async def reclaim(self, holding: Sequence[int] = ()) -> int:
+        boot_ms, boot_id, held = self._clock.boot_ms(), self._clock.boot_id, json.dumps(list(holding))
 
         def work(connection: Connection) -> int:
-            count = connection.run(sql.lease_reclaim, (boot_ms, boot_id))
+            count = connection.run(sql.lease_reclaim, (boot_ms, boot_id, held))
             for owner, pid, mark in connection.rows(sql.lease_holders):
                 if runs(pid, read_mark(mark)) is False:
                     count += connection.run(sql.lease_reclaim_of, (owner,))
@@ -77,6 +84,10 @@ class SqliteDeliveries:
         if count:
             self._changed("deliveries")
         return count
+
+    async def others_hold(self, owner: Owner) -> bool:
+        found = await self._reader.run(lambda connection: connection.rows(sql.lease_others, (owner.id,)))
+        return bool(found[0][0])
 
     async def resume_handed(self) -> int:
         """Put what was handed over, and whose time to look has come, where it can be claimed again."""

@@ -66,17 +66,23 @@ class Disk:
         """Refuse a new fact while there is too little room. Claims, settlements and reads do not ask."""
         if self._clock.boot_ms() - self._looked_ms >= LOOK_EVERY_MS:
             self.look(make=False)
+        if (why := self.refusal()) is not None:
+            raise StoreFull(why)
+
+    def refusal(self) -> str | None:
+        """Why nothing new is accepted; None: there is room."""
         if self._read_only:
-            raise StoreFull(
+            return (
                 f"the file system of {self._folder} is read-only: what is there can be read, nothing new is accepted; "
                 "mount it writable, and intake opens by itself"
             )
         if self.is_low:
-            raise StoreFull(
+            return (
                 f"only {(self._free or 0) / MIB:.1f} MiB are free in {self._folder}, and below "
                 f"{self._room.low_water_bytes / MIB:g} MiB nothing new is accepted, so that what was accepted can be "
                 "finished; make room, and intake opens by itself"
             )
+        return None
 
     @property
     def is_low(self) -> bool:

@@ -67,10 +67,11 @@ class SqliteEvents:
 
     async def reroute(self, ids: Sequence[str]) -> int:
         def work(connection: Connection) -> int:
-            count = 0
+            count = unmatched = 0
             for id in ids:
                 count += connection.run(sql.event_reroute, (id,))
-                connection.run(sql.event_rerouted, (id,))
+                unmatched += connection.run(sql.event_rerouted, (id,))
+            connection.run(sql.counts_add, (-count, -unmatched))
             return count
 
         count = await self._writer.run(work)
@@ -107,9 +108,18 @@ def door_row(event: NewEvent, id: str, now_ms: int) -> tuple[object, ...]:
 
 
 def _is_plain(item: tuple[NewEvent, str]) -> bool:
-    """Whether the door has nothing to do for it: no place in a stream, no key, no address, no time to wait for."""
+    """Whether the door has nothing to do for it: no place in a stream, no key, no address, no time to wait for.
+
+    An id of its own may be known already, and an insert that finds it would skip a number.
+    """
     event = item[0]
-    return event.stream is None and event.dedup_key is None and event.to is None and event.not_before_ms is None
+    return (
+        event.stream is None
+        and event.dedup_key is None
+        and event.to is None
+        and event.not_before_ms is None
+        and event.id is None
+    )
 
 
 def _plain_row(event: NewEvent, id: str, now_ms: int) -> tuple[object, ...]:

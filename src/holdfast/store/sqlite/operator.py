@@ -53,6 +53,10 @@ class SqliteOperator:
             rows = await self._reader.run(lambda c: c.rows(sql.dead_count))
         return dict(rows)
 
+    async def dead_ids(self, wanted: DeliveryFilter, limit: int) -> list[int]:
+        params = (wanted.reason, wanted.contract, wanted.address, wanted.stream, wanted.event, limit)
+        return [row[0] for row in await self._reader.run(lambda c: c.rows(sql.dead_oldest, params))]
+
     async def count_ready(self, address: str) -> tuple[int, int]:
         """How many for this address could be claimed, now or when their time comes, and how many are in hand."""
         ((waiting, held),) = await self._reader.run(lambda c: c.rows(sql.ready_count, (address,)))
@@ -150,13 +154,14 @@ class SqliteOperator:
             ready, leased, next_due = connection.rows(sql.figures_ready)[0]
             lanes, _ = connection.rows(sql.figures_lanes)[0]
             behind = connection.rows(sql.figures_behind)[0][0]
-            events, unmatched, streams = connection.rows(sql.figures_events)[0]
+            routed, unmatched, streams = connection.rows(sql.figures_events)[0]
+            unrouted = connection.rows(sql.unrouted_count)[0][0]
             oldest = connection.rows(sql.figures_oldest)
             return {
-                "events": events,
+                "events": routed + unrouted,
                 "unmatched": unmatched,
                 "streams": streams,
-                "unrouted": connection.rows(sql.unrouted_count)[0][0],
+                "unrouted": unrouted,
                 "pending": ready + behind,
                 "in_flight": leased,
                 "lanes": lanes,

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable
 from typing import TypeVar
 
-from holdfast.domain.errors import StoreError
+from holdfast.domain.errors import StoreError, StoreFailed
 from holdfast.ports import Executor
 from holdfast.store.sqlite.connection import Connection
 
@@ -14,12 +14,18 @@ T = TypeVar("T")
 
 
 class Reader:
-    def __init__(self, connection: Connection, executor: Executor) -> None:
-        self._connection, self._executor = connection, executor
+    def __init__(
+        self, connection: Connection, executor: Executor, failed: Callable[[StoreFailed], None] = lambda error: None
+    ) -> None:
+        self._connection, self._executor, self._failed = connection, executor, failed
 
     async def run(self, look: Callable[[Connection], T]) -> T:
         """Everything `look` reads is one snapshot; it must fetch all rows before it returns."""
-        return await self._executor.submit(lambda: self._snapshot(look))
+        try:
+            return await self._executor.submit(lambda: self._snapshot(look))
+        except StoreFailed as error:
+            self._failed(error)
+            raise
 
     def _snapshot(self, look: Callable[[Connection], T]) -> T:
         self._connection.run("BEGIN")

@@ -75,10 +75,12 @@ def route(
     deliveries: list[tuple[object, ...]] = []
     ready: list[tuple[int, int, int]] = []
     bursts: list[Joined] = []
+    routed = unmatched = 0
     for plan in plans:
         again = plan.n <= place
         if again and not connection.run(sql.again_done, (plan.n,)):
             continue
+        routed += 1
         known: set[int] = set()
         for target in plan.targets:
             queue = target.queue if target.queue is not None else _direct_queue(connection, target, now_ms)
@@ -97,7 +99,9 @@ def route(
                 ready.append((next_id, queue, max(now_ms, plan.due_at_ms)))
             next_id += 1
         if not plan.targets:
-            connection.run(sql.unmatched_add, (plan.n,))
+            unmatched += connection.run(sql.unmatched_add, (plan.n,))
+    if routed:
+        connection.run(sql.counts_add, (routed, unmatched))
     insert(connection, sql.delivery_add, deliveries)
     insert(connection, sql.ready_add, ready)
     if owner is not None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import __version__
-from holdfast.domain.errors import StoreError
+from holdfast.domain.errors import StoreError, StoreFailed
 from holdfast.domain.event import iso_time
 from holdfast.ports import (
     Chance,
@@ -70,8 +70,9 @@ class SqliteStore:
         self._log = Log(path.with_name(path.name + "-wal"), lambda: not disk.is_low)
         if keeper is None:
             self._log.close()
-        self._writer = Writer(write, executor("writer"), probe, disk.ran_out, self._log.lay)
-        self._reader = Reader(read, executor("reader"))
+        self._failure_listeners: list[Callable[[StoreFailed], None]] = []
+        self._writer = Writer(write, executor("writer"), probe, disk.ran_out, self._log.lay, self._failed)
+        self._reader = Reader(read, executor("reader"), self._writer.fail)
         self._care_executor = executor("care")
         self._care_connection = care
         writer, reader, changed = self._writer, self._reader, self._changed
@@ -79,7 +80,7 @@ class SqliteStore:
         self.contracts = IntakeContracts(writer, reader, clock, changed)
         self.events.disk = self.contracts.disk = disk
         self.routing = SqliteRouting(writer, reader, clock, changed)
-        self.deliveries = SqliteDeliveries(writer, clock, chance, changed)
+        self.deliveries = SqliteDeliveries(writer, reader, clock, chance, changed)
         self.gates = SqliteGates(writer, reader, clock)
         self.sessions = SqliteSessions(writer, reader, clock)
         self.operator = SqliteOperator(writer, reader, clock, changed)
@@ -122,6 +123,13 @@ class SqliteStore:
     def on_change(self, listener: Callable[[str], None]) -> None:
         self._listeners.append(listener)
 
+    def on_failure(self, listener: Callable[[StoreFailed], None]) -> None:
+        self._failure_listeners.append(listener)
+
+    def _failed(self, error: StoreFailed) -> None:
+        for listener in self._failure_listeners:
+            listener(error)
+
     def _changed(self, topic: str) -> None:
         for listener in self._listeners:
             listener(topic)
@@ -143,7 +151,7 @@ def prepare_file(path: Path, driver: str, *, own: bool, create: bool) -> int:
     if not path.exists():
         if not create:
             raise StoreError(f"there is no database at {path}; run: holdfast db migrate --store sqlite:///{path}")
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600))
+        _create(path)
     connection = DRIVERS[driver](path)
     try:
         tune(connection)
@@ -152,6 +160,17 @@ def prepare_file(path: Path, driver: str, *, own: bool, create: bool) -> int:
         return migrate(connection, __version__, own=own)
     finally:
         connection.close()
+
+
+def _create(path: Path) -> None:
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600))
+    except FileNotFoundError:
+        raise StoreError(f"the folder {path.parent} does not exist; create it, or choose another store") from None
+    except OSError as error:
+        raise StoreError(
+            f"{path} cannot be created ({error.strerror}); make its folder writable, or choose another store"
+        ) from error
 
 
 def inline_executor(name: str) -> Executor:

@@ -42,7 +42,9 @@ class Writer:
         probe: Probe,
         on_full: Callable[[], None] = lambda: None,
         before_sync: Callable[[], None] = lambda: None,
+        on_failure: Callable[[StoreFailed], None] = lambda error: None,
     ) -> None:
+        self._on_failure = on_failure
         self._connection, self._executor, self._probe, self._on_full = connection, executor, probe, on_full
         self._before_sync = before_sync
         self._waiting: deque[_Item] = deque()
@@ -50,7 +52,9 @@ class Writer:
         self._synced = True
         self._failed: StoreFailed | None = None
         self._idle: asyncio.Future[None] | None = None
+        self._changes = connection.total_changes()
         self.commits = 0
+        """How many commits changed something."""
 
     async def run(self, work: Work[T], *, durable: bool = True) -> T:
         """Run a work in a transaction and return when it is committed; synced to disk unless not `durable`."""
@@ -77,8 +81,10 @@ class Writer:
         return None if self._busy or self._failed else look(self._connection)
 
     def fail(self, error: StoreFailed) -> None:
-        """Somebody else met a failing disk: nothing more is built on what may be lost."""
-        self._failed = self._failed or error
+        """The disk failed or the file is damaged: nothing more is written on top of what may be lost."""
+        if self._failed is None:
+            self._failed = error
+            self._on_failure(error)
 
     async def close(self) -> None:
         while self._busy:
@@ -113,6 +119,10 @@ class Writer:
         if any(isinstance(item.error, StoreFull) for item in batch):
             self._on_full()
         for item in batch:
+            if isinstance(item.error, StoreFailed):
+                self._on_failure(item.error)
+                break
+        for item in batch:
             if item.future.cancelled():
                 continue
             if item.error is not None:
@@ -143,7 +153,9 @@ class Writer:
                 self._before_sync()
             self._probe("before_commit")
             connection.run("COMMIT")
-            self.commits += 1
+            changes = connection.total_changes()
+            self.commits += changes != self._changes
+            self._changes = changes
             self._probe("after_commit")
         except _WouldWait:
             raise

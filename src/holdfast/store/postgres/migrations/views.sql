@@ -1,4 +1,5 @@
--- The source systems' names, for people. No code reads these; secrets never appear in them.
+-- The source systems' names, for people. No code reads these; secrets never appear in them. The path and the query of a
+-- URL may hold a token, so of a URL only the host is shown.
 
 CREATE OR REPLACE FUNCTION holdfast.iso(ms bigint) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
   RETURN to_char(to_timestamp(ms / 1000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
@@ -19,7 +20,11 @@ CREATE VIEW holdfast.hook_outbox AS
   WHERE e.source = 'hook' AND q.kind = 'handler';
 
 CREATE VIEW holdfast.webhook_contracts AS
-  SELECT id, contract_json, active, source,
+  SELECT id, CASE WHEN contract_json::json #>> '{target,url}' ~ '^[^:]+://[^/?]*[/?].'
+                  THEN jsonb_set(contract_json::jsonb, '{target,url}', to_jsonb(regexp_replace(
+                         contract_json::json #>> '{target,url}', '^([^:]+://[^/?]*)[/?].+$', '\1/…')))::text
+                  ELSE contract_json END AS contract_json,
+         active, source,
          holdfast.iso(created_at) AS created_at,
          holdfast.iso(updated_at) AS updated_at
   FROM holdfast.contracts;
@@ -28,7 +33,7 @@ CREATE VIEW holdfast.webhook_outbox AS
   SELECT d.id, nullif(q.contract, '') AS contract_id,
          json_build_object('id', e.id, 'source', e.source, 'type', e.type, 'timestamp', e.timestamp,
                      'properties', e.properties::json, 'payload', e.payload::json)::text AS event_json,
-         q.address AS target_url, NULL::text AS target_secret,
+         regexp_replace(q.address, '^([^:]+://[^/?]*)[/?].+$', '\1/…') AS target_url, NULL::text AS target_secret,
          CASE WHEN d.state = 'dead' AND d.reason = 'rejected' THEN 'rejected'
               WHEN d.state = 'dead' THEN 'dead_letter'
               ELSE d.state END AS status,

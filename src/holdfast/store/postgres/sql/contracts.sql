@@ -16,6 +16,9 @@ SELECT c.id, c.contract_json, c.active, c.source, c.created_at, c.removed_at IS 
 FROM holdfast.contracts c LEFT JOIN holdfast.queues q ON q.contract = c.id AND q.contract <> ''
 WHERE c.version > $1;
 
+-- name: contract_rewrite
+UPDATE holdfast.contracts SET contract_json = $1, active = false, updated_at = $2 WHERE id = $3 AND removed_at IS NULL;
+
 -- name: contract_touch
 UPDATE holdfast.contracts SET updated_at = $1 WHERE id = $2 AND removed_at IS NULL;
 
@@ -53,6 +56,12 @@ ON CONFLICT (contract, secret) DO UPDATE SET created_at = excluded.created_at, u
 -- name: secret_all
 SELECT secret, until FROM holdfast.secrets WHERE contract = $1 AND (until IS NULL OR until > $2)
 ORDER BY until IS NOT NULL, created_at DESC;
+
+-- name: secret_private_keys
+SELECT DISTINCT contract FROM holdfast.secrets WHERE secret LIKE 'whsk\_%';
+
+-- name: secret_owners
+SELECT DISTINCT contract FROM holdfast.secrets WHERE until IS NULL OR until > $1;
 
 -- name: secret_outdate
 UPDATE holdfast.secrets SET until = $1 WHERE contract = $2 AND until IS NULL;

@@ -66,19 +66,24 @@ UPDATE holdfast.ready r SET owner = NULL, token = NULL, lease_until = NULL, star
 FROM unnest($1::bigint[], $2::bigint[]) w(delivery, token)
 WHERE r.delivery = w.delivery AND r.token IS NOT DISTINCT FROM w.token;
 
+-- name: lease_forgive
+UPDATE holdfast.ready r SET starts = r.starts - 1
+FROM unnest($1::bigint[], $2::bigint[]) w(delivery, token)
+WHERE r.delivery = w.delivery AND r.token IS NOT DISTINCT FROM w.token;
+
 -- name: lease_disown
 -- What was taken under these tokens, and never came to be known.
 UPDATE holdfast.ready SET owner = NULL, token = NULL, lease_until = NULL, starts = starts - 1
 WHERE token = ANY ($1::bigint[]);
 
 -- name: lease_reclaim
--- Whoever is thought gone may have come back a moment ago: his lock is looked at once more.
+-- An owner that seemed gone may have come back a moment ago, so its lock is checked once more.
 WITH alive AS MATERIALIZED (
   SELECT holdfast.owners_alive() AS id
 ), over AS (
   SELECT r.delivery FROM holdfast.ready r
   WHERE r.token IS NOT NULL
-    AND (r.lease_until < coalesce($1, holdfast.now_ms())
+    AND ((r.lease_until < coalesce($1, holdfast.now_ms()) AND r.delivery <> ALL ($3::bigint[]))
          OR (r.owner = ANY ($2::bigint[]) AND r.owner NOT IN (SELECT id FROM alive)))
   FOR UPDATE SKIP LOCKED
 )

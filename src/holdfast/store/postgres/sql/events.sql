@@ -85,5 +85,11 @@ WITH kept AS (
   SELECT e.n FROM holdfast.events e WHERE e.id = ANY ($1::text[]) ORDER BY e.n FOR KEY SHARE
 ), taken AS (
   DELETE FROM holdfast.unmatched u USING kept WHERE u.event = kept.n RETURNING u.event
+), uncounted AS (
+  UPDATE holdfast.counts SET events = events - (SELECT count(*) FROM taken),
+    unmatched = unmatched - (SELECT count(*) FROM taken),
+    streams = streams - (SELECT count(*) FROM taken JOIN holdfast.events e ON e.n = taken.event
+                         WHERE e.seq = 1 AND e.stream IS NOT NULL)
+  WHERE EXISTS (SELECT FROM taken)
 )
 INSERT INTO holdfast.unrouted (event) SELECT event FROM taken ON CONFLICT DO NOTHING;

@@ -37,6 +37,15 @@ WHERE d.reason IN ('rejected', 'exhausted', 'crash_loop', 'no_handler')
   AND ($5::text IS NULL OR e.id = $5)
 GROUP BY 1;
 
+-- name: dead_oldest
+SELECT d.id
+FROM holdfast.deliveries d JOIN holdfast.queues q ON q.id = d.queue JOIN holdfast.events e ON e.n = d.event
+WHERE d.reason IN ('rejected', 'exhausted', 'crash_loop', 'no_handler')
+  AND ($1::text IS NULL OR d.reason = $1) AND ($2::text IS NULL OR q.contract = $2)
+  AND ($3::text IS NULL OR q.address = $3) AND ($4::text IS NULL OR coalesce(e.stream, e.id) = $4)
+  AND ($5::text IS NULL OR e.id = $5)
+ORDER BY d.id LIMIT $6;
+
 -- name: ready_count
 -- Each by its own index; what is in hand is little, whatever waits.
 SELECT (SELECT count(*) FROM holdfast.queues q JOIN holdfast.ready r ON r.queue = q.id AND r.token IS NULL
@@ -89,8 +98,14 @@ SELECT (SELECT count(*) FROM holdfast.deliveries WHERE pos > 0)
 SELECT count(*) FROM holdfast.deliveries WHERE reason IN ('rejected', 'exhausted', 'crash_loop', 'no_handler');
 
 -- name: figures_events
-SELECT (SELECT coalesce(max(n), 0) FROM holdfast.events), (SELECT count(*) FROM holdfast.unmatched),
-       (SELECT count(*) FROM holdfast.streams), (SELECT count(*) FROM holdfast.unrouted);
+SELECT events, unmatched, streams, (SELECT count(*) FROM holdfast.unrouted) FROM holdfast.counts;
+
+-- name: figures_first
+-- Events at the head of a stream of their own, among those that wait for the router.
+SELECT count(*) FROM holdfast.unrouted u JOIN holdfast.events e ON e.n = u.event WHERE e.seq = 1 AND e.stream IS NOT NULL;
+
+-- name: counts_add
+UPDATE holdfast.counts SET events = events + $1, unmatched = unmatched + $2, streams = streams + $3;
 
 -- name: figures_oldest
 SELECT min(d.created_at) FROM (SELECT delivery FROM holdfast.ready ORDER BY delivery LIMIT 1) r

@@ -31,10 +31,54 @@ LIMIT $5 FOR UPDATE OF e SKIP LOCKED;
 DELETE FROM holdfast.events e WHERE e.n = ANY ($1::bigint[])
   AND NOT EXISTS (SELECT FROM holdfast.unrouted u WHERE u.event = e.n)
   AND NOT EXISTS (SELECT FROM holdfast.deliveries d WHERE d.event = e.n)
-RETURNING e.n;
+RETURNING e.n, e.stream;
 
 -- name: prune_unmatched
 DELETE FROM holdfast.unmatched WHERE event = ANY ($1::bigint[]);
+
+-- name: stream_emptied
+-- A stream that is being appended to is locked, and not empty for long: nobody waits for it.
+UPDATE holdfast.streams SET emptied_at = $1 WHERE id IN (
+  SELECT s.id FROM holdfast.streams s
+  WHERE s.id = ANY ($2::text[]) AND NOT EXISTS (SELECT FROM holdfast.events e WHERE e.stream = s.id)
+  ORDER BY s.id FOR UPDATE SKIP LOCKED);
+
+-- name: streams_emptied
+-- Those that have been empty for long, as far as is known, locked against appends. Each one leaves this list.
+SELECT id FROM holdfast.streams WHERE emptied_at < $1 ORDER BY emptied_at LIMIT $2 FOR UPDATE SKIP LOCKED;
+
+-- name: streams_refilled
+UPDATE holdfast.streams s SET emptied_at = NULL
+WHERE s.id = ANY ($1::text[]) AND EXISTS (SELECT FROM holdfast.events e WHERE e.stream = s.id);
+
+-- name: streams_pinned
+-- A reader or a session still refers to it: look again after another period.
+UPDATE holdfast.streams s SET emptied_at = $2
+WHERE s.id = ANY ($1::text[]) AND s.emptied_at IS NOT NULL
+  AND (EXISTS (SELECT FROM holdfast.cursors c WHERE c.stream = s.id)
+       OR EXISTS (SELECT FROM holdfast.sessions t WHERE t.id = substr(s.id, 9) AND s.id = 'session:' || t.id));
+
+-- name: prune_streams
+DELETE FROM holdfast.streams WHERE id = ANY ($1::text[]) AND emptied_at < $2;
+
+-- name: sessions_old
+-- Sessions that have not changed for long, of which no event is left and for which no message waits.
+SELECT s.id FROM holdfast.sessions s
+WHERE s.updated_at < $1
+  AND NOT EXISTS (SELECT FROM holdfast.events e WHERE e.stream = 'session:' || s.id)
+  AND NOT EXISTS (SELECT FROM holdfast.lanes l WHERE l.key = 'session:' || s.id AND l.open > 0)
+ORDER BY s.updated_at LIMIT $2 FOR UPDATE OF s SKIP LOCKED;
+
+-- name: prune_sessions
+-- Looked at once more under the lock: a hook may just have come.
+DELETE FROM holdfast.sessions s WHERE s.id = ANY ($1::text[]) AND s.updated_at < $2
+  AND NOT EXISTS (SELECT FROM holdfast.events e WHERE e.stream = 'session:' || s.id)
+RETURNING s.id;
+
+-- name: prune_bookmarks
+-- How far the transcripts of a session were read: cursors named after its stream, `#` and a digest.
+DELETE FROM holdfast.cursors c USING unnest($1::text[]) gone(id)
+WHERE c.stream > 'session:' || gone.id || '#' AND c.stream < 'session:' || gone.id || '$';
 
 -- name: prune_dedup
 DELETE FROM holdfast.dedup WHERE (source, key) IN (

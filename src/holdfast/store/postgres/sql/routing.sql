@@ -22,7 +22,11 @@ WITH held AS MATERIALIZED (
   DELETE FROM holdfast.unrouted WHERE event = ANY ($2::bigint[]) AND (SELECT version FROM held) = $1 RETURNING event
 ), unmatched AS (
   INSERT INTO holdfast.unmatched (event) SELECT gone.event FROM gone JOIN unnest($3::bigint[]) w(event) USING (event)
-  ON CONFLICT DO NOTHING
+  ON CONFLICT DO NOTHING RETURNING event
+), counted AS (
+  UPDATE holdfast.counts SET events = events + (SELECT count(*) FROM gone),
+    unmatched = unmatched + (SELECT count(*) FROM unmatched),
+    streams = streams + (SELECT count(*) FROM gone JOIN unnest($8::bigint[]) w(event) USING (event))
 ), wanted AS (
   SELECT w.event, w.queue, w.due_at, w.ord
   FROM unnest($4::bigint[], $5::bigint[], $6::bigint[]) WITH ORDINALITY w(event, queue, due_at, ord)

@@ -1,4 +1,5 @@
--- The source systems' names, for people. No code reads these; secrets never appear in them.
+-- The source systems' names, for people. No code reads these; secrets never appear in them. The path and the query of a
+-- URL may hold a token, so of a URL only the host is shown.
 
 CREATE VIEW hook_outbox AS
   SELECT d.id, substr(e.stream, 9) AS session_id, substr(e.type, 6) AS event_type, e.payload,
@@ -16,16 +17,23 @@ CREATE VIEW hook_outbox AS
   WHERE e.source = 'hook' AND q.kind = 'handler';
 
 CREATE VIEW webhook_contracts AS
-  SELECT id, contract_json, active, source,
+  SELECT id, CASE WHEN behind GLOB '*/?*/'
+                  THEN json_set(contract_json, '$.target.url',
+                                substr(url, 1, instr(url, '://') + 1 + instr(behind, '/')) || '/…')
+                  ELSE contract_json END AS contract_json,
+         active, source,
          strftime('%Y-%m-%dT%H:%M:%fZ', created_at / 1000.0, 'unixepoch') AS created_at,
          strftime('%Y-%m-%dT%H:%M:%fZ', updated_at / 1000.0, 'unixepoch') AS updated_at
-  FROM holdfast_contracts;
+  FROM (SELECT *, replace(substr(url, instr(url, '://') + 3), '?', '/') || '/' AS behind
+        FROM (SELECT *, json_extract(contract_json, '$.target.url') AS url FROM holdfast_contracts));
 
 CREATE VIEW webhook_outbox AS
   SELECT d.id, nullif(q.contract, '') AS contract_id,
          json_object('id', e.id, 'source', e.source, 'type', e.type, 'timestamp', e.timestamp,
                      'properties', json(e.properties), 'payload', json(e.payload)) AS event_json,
-         q.address AS target_url, NULL AS target_secret,
+         substr(q.address, 1, instr(q.address, '://') + 1 + instr(q.behind, '/'))
+           || CASE WHEN q.behind GLOB '*/?*/' THEN '/…' ELSE '' END AS target_url,
+         NULL AS target_secret,
          CASE WHEN d.state = 'dead' AND d.reason = 'rejected' THEN 'rejected'
               WHEN d.state = 'dead' THEN 'dead_letter'
               ELSE d.state END AS status,
@@ -36,7 +44,8 @@ CREATE VIEW webhook_outbox AS
          strftime('%Y-%m-%dT%H:%M:%fZ', d.created_at / 1000.0, 'unixepoch') AS created_at
   FROM holdfast_deliveries d
   JOIN holdfast_events e ON e.n = d.event
-  JOIN holdfast_queues q ON q.id = d.queue
+  JOIN (SELECT *, replace(substr(address, instr(address, '://') + 3), '?', '/') || '/' AS behind
+        FROM holdfast_queues) q ON q.id = d.queue
   LEFT JOIN holdfast_ready r ON r.delivery = d.id
   WHERE q.kind = 'https';
 

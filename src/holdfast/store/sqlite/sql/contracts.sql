@@ -16,6 +16,9 @@ SELECT c.id, c.contract_json, c.active, c.source, c.created_at, c.removed_at IS 
 FROM holdfast_contracts c LEFT JOIN holdfast_queues q ON q.contract = c.id AND q.contract <> ''
 WHERE c.version > ?;
 
+-- name: contract_rewrite
+UPDATE holdfast_contracts SET contract_json = ?1, active = 0, updated_at = ?2 WHERE id = ?3 AND removed_at IS NULL;
+
 -- name: contract_touch
 UPDATE holdfast_contracts SET updated_at = ? WHERE id = ? AND removed_at IS NULL;
 
@@ -48,6 +51,12 @@ ON CONFLICT DO UPDATE SET created_at = excluded.created_at, until = NULL;
 -- name: secret_all
 SELECT secret, until FROM holdfast_secrets WHERE contract = ? AND (until IS NULL OR until > ?)
 ORDER BY until IS NOT NULL, created_at DESC;
+
+-- name: secret_private_keys
+SELECT DISTINCT contract FROM holdfast_secrets WHERE secret GLOB 'whsk_*';
+
+-- name: secret_owners
+SELECT DISTINCT contract FROM holdfast_secrets WHERE until IS NULL OR until > ?;
 
 -- name: secret_outdate
 UPDATE holdfast_secrets SET until = ? WHERE contract = ? AND until IS NULL;

@@ -51,15 +51,21 @@ UPDATE holdfast_ready SET lease_until = ? WHERE delivery = ? AND token = ?;
 UPDATE holdfast_ready SET owner = NULL, token = NULL, lease_until = NULL, starts = starts - 1
 WHERE delivery = ? AND token = ?;
 
+-- name: lease_forgive
+UPDATE holdfast_ready SET starts = starts - 1 WHERE delivery = ? AND token = ?;
+
 -- name: lease_reclaim
 UPDATE holdfast_ready SET owner = NULL, token = NULL, lease_until = NULL
 WHERE token IS NOT NULL AND (
-  lease_until < ?1
+  (lease_until < ?1 AND delivery NOT IN (SELECT value FROM json_each(?3)))
   OR owner IN (SELECT id FROM holdfast_owners WHERE ended_at IS NOT NULL OR boot_id <> ?2));
 
 -- name: lease_holders
 SELECT DISTINCT o.id, o.pid, o.host FROM holdfast_ready r JOIN holdfast_owners o ON o.id = r.owner
 WHERE r.token IS NOT NULL;
+
+-- name: lease_others
+SELECT EXISTS (SELECT 1 FROM holdfast_ready WHERE token IS NOT NULL AND owner <> ?);
 
 -- name: lease_reclaim_of
 UPDATE holdfast_ready SET owner = NULL, token = NULL, lease_until = NULL WHERE token IS NOT NULL AND owner = ?;

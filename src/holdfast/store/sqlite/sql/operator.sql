@@ -33,6 +33,14 @@ WHERE d.state = 'dead'
   AND (?4 IS NULL OR coalesce(e.stream, e.id) = ?4) AND (?5 IS NULL OR e.id = ?5)
 GROUP BY 1;
 
+-- name: dead_oldest
+SELECT d.id
+FROM holdfast_deliveries d JOIN holdfast_queues q ON q.id = d.queue JOIN holdfast_events e ON e.n = d.event
+WHERE d.state = 'dead'
+  AND (?1 IS NULL OR d.reason = ?1) AND (?2 IS NULL OR q.contract = ?2) AND (?3 IS NULL OR q.address = ?3)
+  AND (?4 IS NULL OR coalesce(e.stream, e.id) = ?4) AND (?5 IS NULL OR e.id = ?5)
+ORDER BY d.id LIMIT ?6;
+
 -- name: ready_count
 -- Each by its own index; what is in hand is little, whatever waits.
 SELECT (SELECT count(*) FROM holdfast_queues q JOIN holdfast_ready r ON r.queue = q.id AND r.token IS NULL
@@ -80,8 +88,10 @@ SELECT (SELECT count(*) FROM holdfast_deliveries WHERE state = 'pending' AND lan
 SELECT count(*) FROM holdfast_deliveries WHERE state = 'dead';
 
 -- name: figures_events
-SELECT (SELECT coalesce(max(n), 0) FROM holdfast_events), (SELECT count(*) FROM holdfast_unmatched),
-       (SELECT count(*) FROM holdfast_streams);
+SELECT events, unmatched, streams FROM holdfast_counts;
+
+-- name: counts_add
+UPDATE holdfast_counts SET events = events + ?, unmatched = unmatched + ?;
 
 -- name: figures_oldest
 SELECT min(d.created_at) FROM (SELECT delivery FROM holdfast_ready ORDER BY delivery LIMIT 1) r
