@@ -16,6 +16,7 @@ from holdfast.domain.errors import BadConfig
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 4653
 SECRET_BYTES_MAX = 4096
+MASKED = "***"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,13 @@ def find_home() -> Home:
     """`HOLDFAST_HOME`, or the platform's folder for state."""
     given = os.environ.get("HOLDFAST_HOME")
     if given:
-        return Home(Path(given).expanduser().absolute())
+        try:
+            return Home(Path(given).expanduser().absolute())
+        except FileNotFoundError:
+            raise BadConfig(
+                f"HOLDFAST_HOME is {given}, relative to the current folder, which no longer exists; "
+                "go to another folder, or give an absolute path"
+            ) from None
     state = os.environ.get("XDG_STATE_HOME")
     return Home(Path(state) / "holdfast") if state and sys.platform != "darwin" else usual_home()
 
@@ -94,8 +101,8 @@ def shown_url(url: str) -> str:
     start, at, rest = url.rpartition("@")
     scheme, _, user = start.partition("://")
     if "password=" in rest:
-        rest = re.sub(r"password=[^&]*", "password=***", rest)
-    return f"{scheme}://{user.partition(':')[0]}:***@{rest}" if at and ":" in user else f"{start}{at}{rest}"
+        rest = re.sub(r"password=[^&]*", f"password={MASKED}", rest)
+    return f"{scheme}://{user.partition(':')[0]}:{MASKED}@{rest}" if at and ":" in user else f"{start}{at}{rest}"
 
 
 def read_secret(path: Path) -> str | None:

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.daemon.config import Config, load_config
+from holdfast.daemon.registration import register
 from holdfast.daemon.wiring import House
 from holdfast.domain.errors import KeeperHeld, StoreFailed
 from holdfast.home import find_home
@@ -70,8 +71,12 @@ class Workers:
         if self._waiting is not None:
             await self._waiting
         house, self._house = self._house, None
-        if house is not None and not house.loop.fatal.done():
-            await house.stop()
+        if house is None:
+            return
+        if house.loop.fatal.done():
+            await house.abandon()
+        elif await house.stop():
+            log.error("the application stops while handlers still run. %s", house.left())
 
     async def _begin(self) -> None:
         """Be the keeper and begin to work, or say who the keeper is."""
@@ -84,21 +89,21 @@ class Workers:
                 None,
                 handlers=outbox.handlers,
                 normalizers=outbox.normalizers,
+                application=outbox.application,
                 contracts=outbox.contracts.all(),
             )
             await house.start()
         except BaseException:
             await store.close()
             raise
-        house.loop.fatal.add_done_callback(_mourn)
+        house.loop.fatal.add_done_callback(_log_fatal)
         self._house = house
 
     async def _register(self) -> None:
         """Put this application's contracts beside the keeper's, so that no event of theirs goes unmatched."""
         store = await self._open(keep=False)
         try:
-            for contract in self._outbox.contracts.all():
-                await store.contracts.put(contract, None)
+            await register(store, self._outbox.application, self._outbox.contracts.all(), keeper=False)
         finally:
             await store.close()
 
@@ -127,6 +132,6 @@ class Workers:
             return
 
 
-def _mourn(fatal: asyncio.Future[StoreFailed]) -> None:
+def _log_fatal(fatal: asyncio.Future[StoreFailed]) -> None:
     if not fatal.cancelled():
-        log.critical("nothing is delivered any more: %s. Restart the application", fatal.result())
+        log.critical("nothing is delivered until the application is restarted: %s", fatal.result())

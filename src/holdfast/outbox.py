@@ -16,18 +16,22 @@ Then `holdfast up --app module:outbox`, or `FastAPI(lifespan=outbox.lifespan)`, 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract, Criterion, check_contract_id, parse_criteria, parse_criterion
 from holdfast.domain.errors import BadInput
-from holdfast.domain.retry import POLICIES
+from holdfast.domain.event import check_name
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from datetime import datetime
+    from types import FrameType
 
     from holdfast.domain.hook_event import HookEvent
     from holdfast.ingress.inbox import Once
@@ -53,26 +57,32 @@ class EventFields(TypedDict, total=False):
 
 
 class ContractBook:
-    """The contracts an application registers in code. They are put into the store when its daemon starts."""
+    """The contracts that an application registers in code. They are put into the store when it starts to work."""
 
-    def __init__(self) -> None:
+    def __init__(self, application: str) -> None:
+        self._application = application
         self._contracts: dict[str, Contract] = {}
 
     def register(self, contract: Contract) -> None:
-        self._contracts[contract.id] = contract
+        self._contracts[contract.id] = replace(contract, source="programmatic", application=self._application)
 
     def all(self) -> list[Contract]:
         return list(self._contracts.values())
 
 
 class Outbox:
-    """An outbox in your database. Creating one opens nothing and costs nothing."""
+    """An outbox in your database. Creating one opens nothing and costs nothing.
 
-    def __init__(self, url: str) -> None:
+    `application` names the code that registers handlers here, by default the module that creates the outbox. When the
+    application starts, contracts that it registered earlier and no longer does are retired.
+    """
+
+    def __init__(self, url: str, *, application: str | None = None) -> None:
         self.url = url
+        self.application = check_contract_id(application or _calling_module())
         self.handlers: dict[str, Callable[..., Any]] = {}
         self.normalizers: dict[str, Callable[..., HookEvent | Sequence[HookEvent]]] = {}
-        self.contracts = ContractBook()
+        self.contracts = ContractBook(self.application)
 
     def publish(
         self, connection: Any, type: str, payload: Any = None, **fields: Unpack[EventFields]
@@ -140,8 +150,8 @@ class Outbox:
         @outbox.on("order.*")
         async def ship(order: Order): ...       # a pydantic model, or Event; raise Reject("why") or RetryAfter(30)
         """
-        if policy is not None and policy not in POLICIES:
-            raise BadInput(f"policy {policy!r} is unknown; use one of {', '.join(POLICIES)}")
+        if policy is not None:
+            check_name(policy, "policy")  # whether it exists, the configuration decides where the application runs
 
         def register(function: F) -> F:
             from holdfast.egress.deliverers.handler import make_handler
@@ -228,3 +238,17 @@ class Outbox:
         from holdfast.ingress.caller import check_async
 
         return await check_async(connection)
+
+
+def _calling_module() -> str:
+    """The module outside this package that creates an outbox. One that is run as a script has its file's name."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        name = str(frame.f_globals.get("__name__", ""))
+        if name == "__main__":
+            file = frame.f_globals.get("__file__")
+            return Path(file).stem if file else "application"
+        if name.partition(".")[0] != "holdfast":
+            return name[-100:].lstrip(".") or "application"
+        frame = frame.f_back
+    return "application"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -99,3 +100,22 @@ def read(create=ssl.create_default_context):
 seen, wiring.Loop, ssl.create_default_context = [], Loop, read
 """
     assert told(watch + DAEMON.replace("sorted(sys.modules)", "seen"), tmp_path) == '["certificates", "duties"]'
+
+
+def test_a_poke_before_the_store_can_be_reached_does_no_harm(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    env = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+    env |= {"HOLDFAST_HOME": str(home), "HOLDFAST_STORE": "postgresql://127.0.0.1:1/nobody"}
+    command = [sys.executable, "-u", "-m", "holdfast", "up", "--port", "0"]
+    daemon = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert daemon.stdout is not None
+    try:
+        assert "Waiting for the store" in daemon.stdout.readline()
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+            sender.sendto(b"spool", str(home / "holdfast.sock"))
+        daemon.terminate()
+        said, _ = daemon.communicate(timeout=60)
+    finally:
+        daemon.kill()
+    assert "Traceback" not in said
+    assert daemon.returncode == 0

@@ -11,7 +11,8 @@ from holdfast.daemon.loop import Loop
 from holdfast.domain.delivery import Delivered
 from holdfast.domain.errors import StoreError, StoreFailed
 from holdfast.domain.event import new_event
-from holdfast.operations.retention import Checkpointing, Watching
+from holdfast.operations.change_watch import ChangeWatch
+from holdfast.operations.retention import Checkpointing
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.clock import SeededChance
 from holdfast.testing.disk.recorder import EIO_READ, EIO_SYNC, EIO_WRITE, Fault
@@ -117,7 +118,7 @@ async def test_a_file_that_vanishes_is_noticed_within_a_second(shelf, driver: st
         path.write_bytes(path.with_name("aside").read_bytes())
     shelf.clock.advance(1)
     loop = Loop(SeededChance(1))
-    loop.add(Watching(store.care, lambda: None))
+    loop.add(ChangeWatch(store.care, lambda: None))
     async with asyncio.timeout(60):
         error = await loop.fatal
     assert f"{path} was moved or replaced" in error.message

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain_strategies import examples
-from holdfast.domain.address import ADDRESS_MAX, KINDS, Address, parse_address
+from holdfast.domain.address import ADDRESS_MAX, KINDS, Address, parse_address, without_tokens
 from holdfast.domain.errors import BadInput
 
 
@@ -95,3 +95,29 @@ def test_any_text_is_an_address_or_an_error_fit_for_a_terminal(text):
 @examples
 def test_every_handler_name_of_python_is_an_address(name):
     assert parse_address(f"handler:{name}").name == name
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("handler:ship", "handler:ship"),
+        ("https://example.com", "https://example.com"),
+        ("https://example.com/hooks/orders", "https://example.com/hooks/orders"),
+        ("https://example.com/hook?token=abc", "https://example.com/hook?…"),
+        ("https://example.com?token=abc", "https://example.com?…"),
+        ("https://hooks.slack.com/services/T024BE7LD/B01/kXyZ", "https://hooks.slack.com/services/T024BE7LD/B01/…"),
+        ("https://discord.com/api/webhooks/42/shortToken", "https://discord.com/api/webhooks/42/…"),
+        ("https://discord.com/api/webhooks/42/shortToken/slack", "https://discord.com/api/webhooks/42/…/slack"),
+        ("https://api.telegram.org/bot1:x/sendMessage?chat_id=4", "https://api.telegram.org/…/sendMessage?…"),
+        ("https://x.example/a/0123456789abcdef0123/b", "https://x.example/a/…/b"),
+        ("https://user:pass@x.example/a", "https://…@x.example/a"),
+    ],
+)
+def test_what_may_be_a_token_is_not_shown(address: str, shown: str) -> None:
+    assert without_tokens(address) == shown
+
+
+def test_a_masked_url_is_not_taken_for_an_address() -> None:
+    for url in ("https://hooks.slack.com/services/T0/B0/…", "https://example.com/hook?…"):
+        with pytest.raises(BadInput, match="give the whole URL"):
+            parse_address(url)

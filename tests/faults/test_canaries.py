@@ -22,6 +22,7 @@ from rawhttp import exchange, head, post
 from sink import Sink
 
 TOKEN, SECRET, PASSWORD, VARIABLE = (f"canary{word}" for word in ("TOKEN", "SECRET", "PASSWORD", "VARIABLE"))
+QUERY, PATH = "canaryQUERY", "canaryPATH"
 TOKEN = "hf_" + TOKEN + "0" * 50
 PATHS = (
     "/api/events", "/api/streams", "/api/deliveries", "/api/dlq", "/api/dlq/count", "/hooks/contracts",
@@ -47,7 +48,7 @@ class Ear:
 
     @property
     def canaries(self) -> list[str]:
-        return [TOKEN, SECRET, PASSWORD, VARIABLE, *filter(None, [self.created])]
+        return [TOKEN, SECRET, PASSWORD, VARIABLE, QUERY, PATH, *filter(None, [self.created])]
 
     def leaks(self) -> list[str]:
         return [f"{canary} in {what}" for what, raw in self.heard for canary in self.canaries if canary.encode() in raw]
@@ -68,7 +69,9 @@ def listen_to_commands(ear: Ear, daemon: Daemon) -> None:
     for words in (
         ("token", "list"), ("status",), ("events", "list", "--json"), ("deliveries", "list"),
         ("dlq", "inspect", "--json"),
-        ("contracts", "list", "--json"), ("receipts", "verify"), ("emit", "order.cli"), ("token", "revoke", "tok_none"),
+        ("contracts", "list", "--json"), ("contracts", "list"), ("contracts", "show", "signed"), ("dlq", "count"),
+        ("deliveries", "list", "--json"), ("dlq", "inspect"),
+        ("receipts", "verify"), ("emit", "order.cli"), ("token", "revoke", "tok_none"),
         ("contracts", "remove", "none"), ("events", "show", "evt_none"), ("--help",),
         ("db", "backup", str(daemon.home / "copy.db"), "--json"),
     ):  # fmt: skip
@@ -150,11 +153,13 @@ async def test_no_canary_is_found_where_it_does_not_live(tmp_path: Path, home: P
         with shop(shop_folder, home=home, config=config, env={"A_VARIABLE": VARIABLE}) as daemon:
             contract = {
                 "id": "signed",
-                "target": {"url": sink.url, "secret": SECRET},
+                "target": {"url": f"{sink.url}/services/T0/B0/{PATH}?key={QUERY}", "secret": SECRET},
                 "type_criterion": {"pattern": "order.*"},
             }
             assert daemon.request("POST", "/hooks/contracts", contract)[0] == 201
             daemon.request("POST", "/api/events", {"type": "order.one"})
+            direct = {"type": "plain.one", "to": f"http://127.0.0.1:1/bot1:{PATH}/send?key={QUERY}"}
+            ear.note("an event", str(daemon.request("POST", "/api/events", direct)).encode())
             daemon.request("POST", "/api/events", {"type": "bad.one"})
             await sink.wait_for(2)
             for listen in (listen_to_commands, listen_to_answers, listen_to_an_end):
@@ -164,7 +169,7 @@ async def test_no_canary_is_found_where_it_does_not_live(tmp_path: Path, home: P
     assert ear.leaks() == []
 
     store = {"holdfast.db", "holdfast.db-wal", "copy.db"}
-    allowed = {(TOKEN, "token"), *((SECRET, name) for name in store)}
+    allowed = {(TOKEN, "token"), *((canary, name) for name in store for canary in (SECRET, QUERY, PATH))}
     found = {(canary, path.name) for path, raw in files(tmp_path) for canary in ear.canaries if canary.encode() in raw}
     assert found - allowed == set()
     assert {(TOKEN, "token"), (SECRET, "holdfast.db")} <= found, "the scene is set wrong: no canary was ever kept"

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.ingress.hook.agents import adapter_for
 from holdfast.ingress.spool import read_record
 from holdfast.operations.agents.machine import GUARD, Machine, find_program, is_own, slow_program, split_line
 from wired import AGENTS, JSON_FILES, make_machine, make_wiring
@@ -43,6 +44,17 @@ def test_no_event_that_fires_for_every_chunk_is_wired(tmp_path: Path, name: str)
     machine = make_machine(tmp_path)
     make_wiring(machine).install([name], tools=True)
     assert not PER_CHUNK & set(make_wiring(machine).status([name])["agents"][0]["events"])
+
+
+@pytest.mark.parametrize("tools", [False, True], ids=["lifecycle", "tools"])
+@pytest.mark.parametrize("name", AGENTS)
+def test_a_cli_that_reports_subagents_reports_their_start_and_their_end(tmp_path: Path, name: str, tools: bool) -> None:
+    machine = make_machine(tmp_path)
+    make_wiring(machine).install([name], tools=tools)
+    events = adapter_for(name).events
+    wired = [events[event] for event in make_wiring(machine).status([name])["agents"][0]["events"] if event in events]
+    known = {native.event_type for native in events.values()} & {"subagent_start", "subagent_stop"}
+    assert known <= {native.event_type for native in wired}
 
 
 def commands(value: Any) -> list[list[str]]:

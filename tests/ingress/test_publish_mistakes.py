@@ -72,3 +72,8 @@ def test_a_closed_connection_is_named(tmp_path: Path) -> None:
     connection.close()
     with pytest.raises(StoreError, match="closed database"):
         outbox.publish(connection, "x")
+
+
+def test_a_database_in_a_folder_that_is_missing_is_told_in_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=f"the folder {tmp_path}/missing does not exist; create it"):
+        Outbox(f"sqlite:///{tmp_path}/missing/app.db").migrate()

@@ -64,6 +64,8 @@ def test_an_end_may_be_a_moment() -> None:
         ({"format": "yaml"}, "use one of raw"),
         ({"format": "template"}, "go together"),
         ({"template": "hi"}, "go together"),
+        ({"format": "telegram"}, "needs the chat in the URL"),
+        ({"format": "telegram", "target": {"url": f"{URL}?chat_id="}}, "needs the chat in the URL"),
         ({"retry_on": [500]}, "400 to 499"),
         ({"retry_on": [410]}, "400 to 499"),
         ({"retry_on": 404}, "400 to 499"),
@@ -97,6 +99,24 @@ def test_a_subscription_takes_criteria_as_the_file_writes_them() -> None:
 def test_properties_may_stand_under_their_own_name_too() -> None:
     value = {"id": "x", "contract": {"properties": {"repo": "a"}}, "target": {"handler": "h"}}
     assert read_subscription(value, POLICIES, NOW_MS).contract.properties == {"repo": Criterion("a")}
+
+
+@pytest.mark.parametrize("name", ["typ", "types", "tpye", "Type", "TYPE", "tyle", "sourc", "sources", "propertes"])
+def test_a_misspelt_criterion_is_not_taken_for_a_property(name: str) -> None:
+    value = {"id": "x", "contract": {name: "order.placed"}, "target": {"handler": "h"}}
+    with pytest.raises(BadInput, match=f"contract.{name}: did you mean (type|source|properties)\\?"):
+        read_subscription(value, POLICIES, NOW_MS)
+
+
+@pytest.mark.parametrize("name", ["severity", "event_type", "source_ip", "topic", "time"])
+def test_another_name_is_a_property(name: str) -> None:
+    value = {"id": "x", "contract": {name: "a"}, "target": {"handler": "h"}}
+    assert read_subscription(value, POLICIES, NOW_MS).contract.properties == {name: Criterion("a")}
+
+
+def test_a_property_with_a_name_like_a_criterion_is_written_among_the_properties() -> None:
+    value = {"id": "x", "contract": {"type": "t", "properties": {"types": "a"}}, "target": {"handler": "h"}}
+    assert read_subscription(value, POLICIES, NOW_MS).contract.properties == {"types": Criterion("a")}
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from holdfast.operations.doctor.home import check_disk, check_filesystem, check_
 from holdfast.operations.doctor.spool import check_receiver, check_spool
 from holdfast.operations.doctor.store import check_store
 from holdfast.store.open import migrate_store
+from holdfast.surfaces.cli.doctor import _store_of
 from postgres import Server, newest, own_server, schema, server  # noqa: F401
 from receiving import PYTHON, Receiver
 from wired import make_machine
@@ -80,6 +81,22 @@ def test_without_a_daemon_it_works_and_makes_nothing(tmp_path: Path, env: dict[s
         "warn",
     )
     assert not (tmp_path / "nowhere").exists()
+
+
+def test_beside_an_application_its_own_store_is_examined(tmp_path: Path, env: dict[str, str]) -> None:
+    (tmp_path / "other.py").write_text(f'from holdfast import Outbox\noutbox = Outbox("sqlite:///{tmp_path}/app.db")\n')
+    with Daemon(tmp_path / "home", app="other:outbox", cwd=tmp_path, env=env) as daemon:
+        said = daemon.cli("doctor", "--json", env=env)
+    assert said_levels(said)["store.reached"] == "ok"
+    assert text_of(said, "store.reached").startswith("the store is SQLite")
+
+
+def test_a_store_that_only_the_daemon_can_open_is_said_not_to_be_examined() -> None:
+    hidden, whole = "postgresql://app:***@db/shop", "postgresql://app:secret@db/shop"
+    assert _store_of({"store": hidden}, "sqlite:///home.db") == (None, hidden)
+    assert _store_of({"store": hidden}, whole) == (whole, None)
+    assert _store_of({"store": "sqlite:///app.db"}, None) == ("sqlite:///app.db", None)
+    assert _store_of(None, "sqlite:///home.db") == ("sqlite:///home.db", None)
 
 
 def test_a_daemon_that_does_not_answer_is_a_failure(tmp_path: Path, env: dict[str, str]) -> None:

@@ -90,6 +90,42 @@ async def test_every_miss_says_the_value_and_what_was_wanted_the_nearest_first(b
     ]
 
 
+async def test_a_near_miss_comes_before_contracts_that_want_something_else(bench: Bench, ops: Operations) -> None:
+    for number in range(21):
+        await want(bench, f"a{number:02}", type=Criterion(f"other.{number}"))
+    await want(bench, "b-country", country=Criterion("AU"))
+    await want(bench, "z-near", source=Criterion("app"), type=Criterion("order.placed"), country=Criterion("NZ"))
+    id = await publish(bench, new_event("order.placed", properties={"country": "FR"}))
+    told = await ops.events.explain(id, limit=5)
+    assert told["missed"][0]["contract_id"] == "z-near"
+    assert told["missed_left_off"] == 18
+
+
+async def test_the_type_weighs_more_than_a_property(bench: Bench, ops: Operations) -> None:
+    await want(bench, "a-type-wrong", type=Criterion("invoice.made"), country=Criterion("FR"), total=Criterion("5"))
+    await want(bench, "b-type-right", type=Criterion("order.placed"), country=Criterion("NZ"), total=Criterion("6"))
+    await want(bench, "c-source-right", source=Criterion("app"), type=Criterion("invoice.made"))
+    id = await publish(bench, new_event("order.placed", properties={"country": "FR", "total": 5}))
+    missed = [one["contract_id"] for one in (await ops.events.explain(id))["missed"]]
+    assert missed == ["b-type-right", "c-source-right", "a-type-wrong"]
+
+
+async def test_among_wrong_types_the_most_alike_comes_first(bench: Bench, ops: Operations) -> None:
+    for id, type in (("a", "invoice.made"), ("b", "order.paid"), ("c", "order.place")):
+        await want(bench, id, type=Criterion(type))
+    event = await publish(bench, new_event("order.placed"))
+    assert [one["contract_id"] for one in (await ops.events.explain(event))["missed"]] == ["c", "b", "a"]
+
+
+async def test_a_contract_that_only_forgot_to_name_its_source_is_near(bench: Bench, ops: Operations) -> None:
+    await want(bench, "a-all")
+    await want(bench, "b-type", type=Criterion("hook.agent_stop"))
+    await want(bench, "c-off", source=Criterion("hook"), type=Criterion("hook.agent_stop"), active=False)
+    id = await publish(bench, new_event("hook.agent_stop", source="hook"))
+    missed = [one["contract_id"] for one in (await ops.events.explain(id))["missed"]]
+    assert missed == ["c-off", "b-type", "a-all"]
+
+
 async def test_the_attempts_of_every_delivery_are_told(bench: Bench, ops: Operations) -> None:
     await want(bench, "yes", type=Criterion("t"))
     bench.script.answer = lambda claim: Retry("the receiver is away")

@@ -45,7 +45,7 @@ async def test_a_direct_address_needs_no_contract(bench: Bench) -> None:
 
 async def test_messages_to_one_session_share_a_lane_whatever_they_come_from(bench: Bench) -> None:
     await bench.contract("c", "session:abc", "ping")
-    await bench.publish(new_event("ping", stream="x"), new_event("hello", to="session:abc"), new_event("ping"))
+    await bench.publish(new_event("ping", stream="x"), new_event("ping", stream="y"), new_event("ping"))
     rows = await bench.rows()
     assert [row.waits_for for row in rows] == [None, "head of lane", "head of lane"]
 

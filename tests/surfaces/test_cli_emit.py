@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import socket
 import stat
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,9 +56,69 @@ def test_the_same_key_again_answers_the_first(daemon: Daemon) -> None:
 
 def test_for_people_it_is_one_line(daemon: Daemon) -> None:
     said = daemon.cli("emit", "a.b", "--stream", "line:1")
-    assert said.out.startswith("evt_")
-    assert said.out.endswith(" is 1 in line:1\n")
+    assert re.fullmatch(r"evt_\w+ accepted as number 1 of line:1\n", said.out)
     assert said.err == ""
+    assert re.fullmatch(r"evt_\w+ accepted\n", daemon.cli("emit", "a.b").out)
+    daemon.cli("emit", "a.b", "--dedup", "line")
+    assert re.fullmatch(r"evt_\w+ was accepted before\n", daemon.cli("emit", "a.b", "--dedup", "line").out)
+
+
+def test_a_reader_that_has_gone_is_no_failure(daemon: Daemon) -> None:
+    for arguments in (("emit", "a.b"), ("emit", "a.b", "--json"), ("status",)):
+        reading, writing = os.pipe()
+        os.close(reading)
+        env = {**os.environ, "HOLDFAST_HOME": str(daemon.home)}
+        command = [sys.executable, "-m", "holdfast", *arguments]
+        done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, env=env, timeout=60, check=False)
+        os.close(writing)
+        assert (arguments, done.returncode, done.stderr) == (arguments, 0, b"")
+
+
+@pytest.fixture(params=["read-only", "writable by others", "a file", "below a file"])
+def unusable(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A home whose spool cannot be written."""
+    home = tmp_path / "home"
+    match request.param:
+        case "read-only":
+            home.mkdir(mode=0o500)
+            if os.access(home, os.W_OK):
+                pytest.skip("this user may write everywhere")
+        case "writable by others":
+            home.mkdir()
+            home.chmod(0o770)
+        case "a file":
+            home.write_text("")
+        case "below a file":
+            (tmp_path / "file").write_text("")
+            home = tmp_path / "file" / "home"
+    return home
+
+
+@pytest.mark.parametrize("url", [None, "http://127.0.0.1:1"])
+def test_what_cannot_be_kept_is_never_said_to_be_kept(unusable: Path, url: str | None) -> None:
+    said = run_cli(unusable, "emit", "a.b", env={} if url is None else {"HOLDFAST_URL": url})
+    assert (said.code, said.out) == (1, "")
+    assert "the event was not accepted: " in said.err or "token cannot be read" in said.err
+    assert said.err.count("\n") == 1
+    assert "is kept" not in said.err
+
+
+def test_what_the_disk_does_not_take_is_never_said_to_be_kept(tmp_path: Path) -> None:
+    command = f"ulimit -f 0; exec {sys.executable} -m holdfast emit a.b"  # every write to a file fails
+    env = {**os.environ, "HOLDFAST_HOME": str(tmp_path / "home")}
+    done = subprocess.run(["sh", "-c", command], env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("holdfast: the event was not accepted: ")
+    assert done.stderr.count("\n") == 1
+    assert list((tmp_path / "home" / "spool").iterdir()) == []
+
+
+def test_a_home_relative_to_a_folder_that_is_gone_is_named(tmp_path: Path) -> None:
+    command = f"cd {tmp_path}; mkdir gone; cd gone; rmdir ../gone; exec {sys.executable} -m holdfast emit a.b"
+    env = {**os.environ, "HOLDFAST_HOME": "here"}
+    done = subprocess.run(["sh", "-c", command], env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "which no longer exists" in done.stderr
 
 
 def test_without_a_daemon_the_spool_keeps_it_until_one_starts(tmp_path: Path) -> None:

@@ -98,11 +98,19 @@ def test_a_command_beside_the_daemon_never_migrates(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "word"), [("shop", "module:name"), ("no_such_module:outbox", "no_such_module"), ("json:dumps", "Outbox")]
+    ("spec", "word", "code"),
+    [
+        ("shop", "module:name", 2),
+        ("shop:", "module:name", 2),
+        (":outbox", "module:name", 2),
+        ("shop.py:outbox:x", "module:name", 2),
+        ("no_such_module:outbox", "no_such_module", 1),
+        ("json:dumps", "Outbox", 1),
+    ],
 )
-def test_an_app_that_cannot_be_loaded_is_said(spec: str, word: str, tmp_path: Path) -> None:
+def test_an_app_that_cannot_be_loaded_is_said(spec: str, word: str, code: int, tmp_path: Path) -> None:
     said = run_cli(tmp_path, "up", "--port", "0", "--app", spec)
-    assert said.code == 1
+    assert said.code == code
     assert word in said.err
     assert "Traceback" not in said.err
 

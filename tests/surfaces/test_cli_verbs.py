@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from daemon import Daemon, Said, shop
+from holdfast.store.base import PRUNED
 
 _numbers = itertools.count(1)
 
@@ -120,10 +121,10 @@ def test_dead_letters_are_counted_inspected_reprocessed_and_discarded(daemon: Da
     assert "no such customer" in daemon.cli("dlq", "inspect", *only).out
     id = str(one["id"])
     dry = ok(daemon.cli("dlq", "reprocess", id, "--dry-run", "--json"))
-    assert dry == {"reprocessed": 1, "ids": [one["id"]], "dry_run": True}
-    assert ok(daemon.cli("dlq", "reprocess", id, "--json")) == {"reprocessed": 1, "ids": [one["id"]]}
+    assert dry == {"reprocessed": 1, "ids": [one["id"]], "remaining": 0, "dry_run": True}
+    assert ok(daemon.cli("dlq", "reprocess", id, "--json")) == {"reprocessed": 1, "ids": [one["id"]], "remaining": 0}
     daemon.wait_for(f"/api/deliveries/{id}", lambda shown: shown["state"] == "dead" and shown["generation"] == 2)
-    assert ok(daemon.cli("dlq", "discard", id, "--json")) == {"discarded": 1, "ids": [one["id"]]}
+    assert ok(daemon.cli("dlq", "discard", id, "--json")) == {"discarded": 1, "ids": [one["id"]], "remaining": 0}
     assert daemon.request("GET", f"/api/deliveries/{id}")[1]["reason"] == "discarded"
 
 
@@ -136,13 +137,50 @@ def test_a_bulk_verb_counts_and_asks_first(daemon: Daemon) -> None:
         assert "Discard 1 dead letter?" in said.err
         assert "nothing was changed" in said.err
     assert daemon.cli("dlq", "discard", *only, "--dry-run").out == "1 would be discarded\n"
-    assert ok(daemon.cli("dlq", "discard", *only, "--json", input="y\n")) == {"discarded": 1, "ids": [one["id"]]}
-    assert ok(daemon.cli("dlq", "discard", *only, "--yes", "--json")) == {"discarded": 0, "ids": []}
+    assert ok(daemon.cli("dlq", "discard", *only, "--json", input="y\n")) == {
+        "discarded": 1,
+        "ids": [one["id"]],
+        "remaining": 0,
+    }
+    assert ok(daemon.cli("dlq", "discard", *only, "--yes", "--json")) == {"discarded": 0, "ids": [], "remaining": 0}
 
 
 def test_all_means_all(daemon: Daemon) -> None:
     ids = {dead_letter(daemon)["id"] for _ in range(2)}
     assert ids <= set(ok(daemon.cli("dlq", "discard", "--all", "--dry-run", "--json"))["ids"])
+
+
+def test_several_types_and_sources_become_a_list_of_which_one_must_match(daemon: Daemon) -> None:
+    wish = (
+        "--type",
+        "order.placed",
+        "--type",
+        "order.paid",
+        "--source",
+        "till",
+        "--source",
+        "web",
+        "--handler",
+        "ship",
+    )
+    shown = ok(
+        daemon.cli("contracts", "add", "--id", "several", *wish, "--property", "a=1", "--property", "a=2", "--json")
+    )
+    assert shown["type_criterion"]["match"] == ["order.placed", "order.paid"]
+    assert shown["source_criterion"]["match"] == ["till", "web"]
+    assert shown["properties"]["a"]["match"] == ["1", "2"]
+    named = ok(daemon.cli("contracts", "add", *wish, "--json"))["id"]
+    assert named.startswith("order.placed-")
+    for id in ("several", named):
+        ok(daemon.cli("contracts", "remove", id, "--json"))
+    mixed = daemon.cli("contracts", "add", "--type", "order.*", "--type", "refund.made", "--handler", "ship")
+    assert (mixed.code, "one pattern or several exact values" in mixed.err) == (2, True)
+
+
+def test_a_telegram_contract_without_a_chat_is_refused(daemon: Daemon) -> None:
+    url = "https://api.telegram.org/bot1:x/sendMessage"
+    said = daemon.cli("contracts", "add", "--type", "x", "--url", url, "--format", "telegram")
+    assert (said.code, "chat_id=" in said.err) == (2, True)
 
 
 def test_an_id_that_is_no_dead_letter_is_named(daemon: Daemon) -> None:
@@ -256,7 +294,7 @@ def test_status_says_what_is_true(daemon: Daemon) -> None:
 
 
 def test_prune_says_what_it_removed(daemon: Daemon) -> None:
-    assert set(ok(daemon.cli("prune", "--json"))) == {"deliveries", "events", "dedup_keys", "inbox", "lanes"}
+    assert tuple(ok(daemon.cli("prune", "--json"))) == PRUNED
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import aiohttp
 import pytest
@@ -151,7 +152,8 @@ async def test_a_contract_has_the_seeds_shape_and_never_shows_its_secret(api: Ap
     }
     status, made = await api.call("POST", "/hooks/contracts", body)
     assert status == 201
-    assert made["target"] == {"handler": "seen", "url": None, "session": None, "secret": None}
+    shown = {"handler": "seen", "url": None, "session": None, "secret": None, "has_secret": True}
+    assert made["target"] == shown
     assert made["properties"]["severity"] == {"match": ["error", "fatal"], "pattern": None, "required": True}
     assert (made["active"], made["source"]) == (True, "api")
     listed = (await api.call("GET", "/hooks/contracts"))[1]
@@ -297,6 +299,77 @@ async def test_dead_letters_are_counted_inspected_and_repaired(api: Api) -> None
     _, row = await _until(lambda: api.call("GET", path), lambda got: got[1]["state"] == "delivered")
     assert row["generation"] == 2
     assert (await api.call("GET", "/api/receipts/verify"))[1]["ok"] is True
+
+
+async def test_a_contract_says_whether_it_has_a_secret_and_never_which(api: Api) -> None:
+    for id, secret in (("signed", "canary"), ("plain", None)):
+        body = {"id": id, "target": {"handler": "h", "secret": secret}}
+        _, made = await api.call("POST", "/hooks/contracts", body)
+        assert (made["target"]["secret"], made["target"]["has_secret"]) == (None, secret is not None)
+        assert (await api.call("GET", f"/hooks/contracts/{id}"))[1]["target"] == made["target"]
+    listed = (await api.call("GET", "/hooks/contracts"))[1]
+    assert {one["id"]: one["target"]["has_secret"] for one in listed} == {"signed": True, "plain": False}
+    await api.call("POST", "/hooks/contracts/plain/rotate", {"secret": "canary"})
+    assert (await api.call("GET", "/hooks/contracts/plain"))[1]["target"]["has_secret"] is True
+
+
+async def test_an_address_is_shown_masked_and_found_by_its_whole_text(api: Api) -> None:
+    url = "https://192.0.2.1/services/T0/B0/canary?key=canary"
+    await api.call("POST", "/api/events", {"type": "x", "to": url})
+    path = f"/api/deliveries?address={quote(url, safe='')}"
+    _, page = await _until(lambda: api.call("GET", path), lambda got: got[1]["items"])
+    assert page["items"][0]["address"] == "https://192.0.2.1/services/T0/B0/…?…"
+    masked = quote(page["items"][0]["address"], safe="")
+    status, answer = await api.call("GET", f"/api/deliveries?address={masked}")
+    assert (status, "masked" in answer["detail"]) == (422, True)
+    paused = (await api.call("POST", "/api/pause", {"scope": "address", "name": url}))[1]
+    assert (paused["name"], paused["changed"]) == ("https://192.0.2.1/services/T0/B0/…?…", True)
+    assert "canary" not in str((await api.call("GET", "/api/status"))[1])
+
+
+async def test_a_position_beyond_the_head_of_a_stream_is_refused(api: Api) -> None:
+    await api.call("POST", "/api/events", {"type": "x", "stream": "s"})
+    assert (await api.call("GET", "/api/streams/s/events?after=1"))[1]["items"] == []
+    status, answer = await api.call("GET", "/api/streams/s/events?after=2")
+    assert (status, "began again" in answer["detail"]) == (409, True)
+
+
+async def test_an_empty_filter_changes_nothing_unless_all_is_said(api: Api) -> None:
+    await _dead_letters(api, 3)
+    for verb in ("reprocess", "discard"):
+        status, answer = await api.call("POST", f"/api/dlq/{verb}", {"filter": {}})
+        assert (status, "all: true" in answer["detail"]) == (422, True)
+    assert (await api.call("GET", "/api/dlq/count"))[1]["count"] == 3
+    for body in ({"all": True}, {"filter": {}, "all": True}):
+        dry = (await api.call("POST", "/api/dlq/discard", {**body, "dry_run": True}))[1]
+        assert (dry["discarded"], dry["remaining"]) == (3, 0)
+    assert (await api.call("POST", "/api/dlq/discard", {"all": True}))[1]["discarded"] == 3
+    assert (await api.call("GET", "/api/dlq/count"))[1]["count"] == 0
+
+
+async def test_a_bulk_call_takes_the_oldest_and_says_how_many_remain(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    await _dead_letters(api, 5)
+    monkeypatch.setattr("holdfast.operations.deliveries.PAGE_MAX", 2)
+    dead = sorted(item["id"] for item in (await api.call("GET", "/api/dlq?limit=50"))[1]["items"])
+    taken = []
+    for remaining in (3, 1, 0):
+        answer = (await api.call("POST", "/api/dlq/discard", {"filter": {"contract": "picky"}}))[1]
+        assert answer["remaining"] == remaining
+        taken += answer["ids"]
+    assert taken == dead
+
+
+async def _dead_letters(api: Api, count: int) -> None:
+    from holdfast.domain.errors import Reject
+
+    async def refuse(event) -> None:
+        raise Reject("no such product")
+
+    api.house.handlers.add("picky", refuse)
+    await api.call("POST", "/hooks/contracts", {"id": "picky", "target": {"handler": "picky"}})
+    for _ in range(count):
+        await api.call("POST", "/api/events", {"type": "x"})
+    await _until(lambda: api.call("GET", "/api/dlq/count"), lambda got: got[1]["count"] == count)
 
 
 async def test_what_is_paused_waits_and_goes_on_when_resumed(api: Api) -> None:

@@ -21,6 +21,7 @@ from holdfast.domain.event import show
 from holdfast.domain.hook import EVENT_TYPES
 from holdfast.domain.retry import POLICIES, Policy
 from holdfast.egress.guard import Guard
+from holdfast.egress.proxy import DIRECT, Proxies, read_proxies
 from holdfast.ingress.webhook import InboundSource
 from holdfast.store.base import Retention
 
@@ -55,6 +56,7 @@ class Config:
     disable_after_ms: int = 0
     interval_us: int = 0
     concurrency_per_host: int = 64
+    proxies: Proxies = DIRECT
     session_events: tuple[str, ...] = EVENT_TYPES
     transcripts: str = "heard"
 
@@ -249,6 +251,8 @@ def _build(settings: Mapping[str, Any]) -> Config:
             inbound_ms=round(retention["inbound_days"] * _DAY_MS),
             dead_ms=round(retention["dead_days"] * _DAY_MS),
             dedup_ms=round(retention["dedup_days"] * _DAY_MS),
+            sessions_ms=round(retention["sessions_days"] * _DAY_MS),
+            streams_ms=round(retention["streams_days"] * _DAY_MS),
         ),
         prune_every_s=float(retention["every_minutes"]) * 60,
         policies=policies,
@@ -257,6 +261,7 @@ def _build(settings: Mapping[str, Any]) -> Config:
         disable_after_ms=round(settings["egress"]["disable_after_days"] * _DAY_MS),
         interval_us=_interval_us(settings["egress"]["rate"]),
         concurrency_per_host=_per_host(settings["egress"]["concurrency"]),
+        proxies=read_proxies(settings["egress"]["proxy"], os.environ),
         low_water_bytes=disk["low_water_bytes"],
         ballast_bytes=disk["ballast_bytes"],
         session_events=tuple(settings["sessions"]["events"]),

@@ -9,16 +9,18 @@ import itertools
 import logging
 import os
 import secrets
-import signal
 import socket
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast import __version__
 from holdfast.daemon.config import Config, load_config
+from holdfast.daemon.secret_file import SecretFile
 from holdfast.daemon.serve import Server, bind
+from holdfast.daemon.stop_signals import StopSignals
 from holdfast.daemon.wiring import House
 from holdfast.domain.errors import HoldfastError, StoreBusy, StoreFailed
 from holdfast.home import Home, Presence, shown_url, store_url, write_secret
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from holdfast.surfaces.rest.app import App
 
 WARM_S = 2.0
+STOP_S = 1.0  # beyond the grace time, to settle and to close
 TURN_S = 0.0005
 REACH_S, REACH_MAX_S = 0.2, 5.0
 
@@ -44,7 +47,7 @@ async def run_daemon(
     say: Callable[[str], None],
     probe: Probe = no_probe,
 ) -> int:
-    """Work until told to stop. 0: stopped in order; 1: the store failed."""
+    """Work until a signal stops it. 0: stopped in order; 1: the store failed."""
     config = load_config(home.config)
     home.make()
     os.umask(0o077)
@@ -52,8 +55,8 @@ async def run_daemon(
     listener = bind(host or config.host, config.port if port is None else port)
     house = _open_house(url, config, home, app, probe)
     stopping = asyncio.Event()
-    _listen_to_signals(stopping)
-    with _poke_socket(home, lambda: house.loop.wake("spool")):
+    signals = StopSignals(stopping.set, config.grace_s + STOP_S, house.left)
+    with signals.installed(), _poke_socket(home, lambda: _wake_spool(house)):
         if not await _start(house, stopping, say):
             return 0
         with _short_turns():
@@ -66,15 +69,19 @@ async def run_daemon(
         say(_greeting(address, shown_url(url), home))
         warming = asyncio.get_running_loop().create_task(_warm_later(surfaces))
         failed = await _until(stopping, house)
-        say("Stopping: no new work is taken, what has begun may finish.")
+        deadline_s = time.monotonic() + config.grace_s
+        say(f"Stopping: no new work is taken; deliveries under way have {config.grace_s:g} s to finish.")
         warming.cancel()
         await server.stop()
         presence.end()
-        if failed is None:
-            await house.stop()
-    if failed is not None:
-        say(f"Stopped because the store failed: {failed}")
-        return 1
+        if failed is not None:
+            say(f"Stopped because the store failed: {failed}")
+            if house.engine.running():
+                os._exit(1)  # a handler may not let itself be stopped
+            return 1
+        if await house.stop(max(0.0, deadline_s - time.monotonic())):
+            say(f"Stopped. {house.left()}")
+            os._exit(0)  # what still runs cannot be stopped in any other way
     say("Stopped. Nothing was lost.")
     return 0
 
@@ -86,7 +93,15 @@ def _open_house(url: str, config: Config, home: Home, app: Outbox | None, probe:
     store = open_store(url, driver=driver, keep=True, own=app is None, probe=probe, **config.room)
     if app is None:
         return House(store, config, home)
-    return House(store, config, home, handlers=app.handlers, normalizers=app.normalizers, contracts=app.contracts.all())
+    return House(
+        store,
+        config,
+        home,
+        handlers=app.handlers,
+        normalizers=app.normalizers,
+        application=app.application,
+        contracts=app.contracts.all(),
+    )
 
 
 async def _start(house: House, stopping: asyncio.Event, say: Callable[[str], None]) -> bool:
@@ -139,13 +154,11 @@ def _surfaces(house: House, home: Home, config: Config, listener: socket.socket)
     from holdfast.surfaces.rest.app import build_app
     from holdfast.surfaces.rest.gate import Tokens
 
-    admin = home.read_token()
-    if admin is None:
-        admin = "hf_" + secrets.token_hex(32)
-        write_secret(home.token, admin)
+    if home.read_token() is None:
+        write_secret(home.token, "hf_" + secrets.token_hex(32))
     host = listener.getsockname()[0]
     hosts = {"localhost", "127.0.0.1", "[::1]", f"[{host}]" if ":" in host else host, *config.hosts}
-    tokens = Tokens(admin, house.operations.tokens.scope_of)
+    tokens = Tokens(SecretFile(home.token).text, house.operations.tokens.scope_of)
     return build_app(house.operations, tokens, hosts, config.body_max_bytes, config.inbound)
 
 
@@ -155,16 +168,11 @@ async def _until(stopping: asyncio.Event, house: House) -> StoreFailed | None:
     return house.loop.fatal.result() if house.loop.fatal.done() else None
 
 
-def _listen_to_signals(stopping: asyncio.Event) -> None:
-    """The first signal stops in order; a second one does not wait."""
-
-    def stop() -> None:
-        if stopping.is_set():
-            os._exit(130)
-        stopping.set()
-
-    for name in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(name, stop)
+def _wake_spool(house: House) -> None:
+    """Before the start there is no loop to wake; its first step is to look at the spool."""
+    loop = getattr(house, "loop", None)
+    if loop is not None:
+        loop.wake("spool")
 
 
 @contextlib.contextmanager
@@ -238,12 +246,12 @@ def _import_from_here() -> None:
 
 def load_app(spec: str) -> Outbox:
     """The outbox that `module:name` names, with the current folder importable as in every Python tool."""
-    from holdfast.domain.errors import BadConfig
+    from holdfast.domain.errors import BadConfig, BadInput
     from holdfast.outbox import Outbox
 
     module_name, colon, name = spec.partition(":")
-    if not colon or not module_name or not name:
-        raise BadConfig(f"--app takes module:name, such as shop:outbox, not {spec!r}")
+    if not colon or not name.isidentifier() or not all(part.isidentifier() for part in module_name.split(".")):
+        raise BadInput(f"--app takes module:name, such as shop:outbox, not {spec!r}")
     _import_from_here()
     try:
         found = getattr(importlib.import_module(module_name), name)

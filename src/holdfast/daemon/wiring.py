@@ -10,9 +10,11 @@ from holdfast import __version__
 from holdfast.daemon.builtins import BUILTINS
 from holdfast.daemon.config import Config
 from holdfast.daemon.loop import Loop
+from holdfast.daemon.loop_monitor import LoopMonitor
+from holdfast.daemon.registration import register
 from holdfast.daemon.subscriptions import adopt
-from holdfast.domain.contract import DEFAULT_TIMEOUT_S, Contract, Terms
-from holdfast.domain.delivery import Outcome
+from holdfast.domain.contract import DEFAULT_TIMEOUT_S, Contract
+from holdfast.domain.delivery import Claim, Outcome
 from holdfast.domain.errors import BadConfig
 from holdfast.domain.event import Event
 from holdfast.domain.session import STREAM_PREFIX
@@ -22,6 +24,7 @@ from holdfast.egress.engine import Deadlines, Deliverer, Engine, Renewal
 from holdfast.egress.exchange import Sending
 from holdfast.egress.gatekeeper import Gatekeeper
 from holdfast.egress.guard import Guard
+from holdfast.file_watch import FileWatch, NoWatch, open_file_watch
 from holdfast.home import Home
 from holdfast.ingress.hook import fallback
 from holdfast.ingress.hook.follower import Follower, Pace, Start
@@ -29,21 +32,25 @@ from holdfast.ingress.hook.transcripts.places import find_transcript
 from holdfast.ingress.hook.transcripts.reader import last_words
 from holdfast.ingress.importer import SpoolImport
 from holdfast.ingress.lateness import Lateness
-from holdfast.ingress.normalizers import Normalizer, find_normalizer
 from holdfast.ingress.webhook import InboundSource, normalising
+from holdfast.ingress.webhook.platforms import find_normalizer
+from holdfast.ingress.webhook.platforms.platform import Normalizer
+from holdfast.operations.change_watch import ChangeWatch
 from holdfast.operations.contract_sweep import ContractSweep
 from holdfast.operations.news import Newsroom
-from holdfast.operations.retention import Checking, Checkpointing, Pruning, Watching
+from holdfast.operations.retention import Checking, Checkpointing, Pruning
 from holdfast.operations.sessions import SessionConsumer
 from holdfast.operations.sweeper import Sweeper
 from holdfast.operations.verbs import Operations
 from holdfast.ports import Chance, Clock, SystemChance, SystemClock, Threads
 from holdfast.routing.registry import Refreshing, Registry
 from holdfast.routing.router import Router
-from holdfast.store.base import Owner, Private, Store
+from holdfast.store.base import Feature, Owner, Private, Store
 
-TURNS_S = 600.0  # a receiver's time begins with its turn at its host; only a deliverer that hangs takes this long
+POLL_S, NOTIFIED_POLL_S = 1.0, 5.0
+"""How often duties look for work that nothing told them of: on SQLite every commit is noticed, so less often."""
 SENDINGS_MAX = 10_000
+LEFT_MAX = 5
 SECRETS_MAX = 10  # that sign one request: who rotates more often than they end gives up the oldest
 
 
@@ -58,6 +65,7 @@ class House:
         *,
         handlers: Mapping[str, Callable[..., Any]] | None = None,
         normalizers: Mapping[str, Normalizer] | None = None,
+        application: str | None = None,
         contracts: list[Contract] | None = None,
         clock: Clock | None = None,
         chance: Chance | None = None,
@@ -65,6 +73,7 @@ class House:
         self.store, self.config, self.home = store, config, home
         self._clock, self._chance = clock or SystemClock(), chance or SystemChance()
         self._contracts = contracts or []
+        self._application = application or ("application" if contracts else None)
         self.guard = Guard(config.egress_allow)
         self.handlers = HandlerDeliverer()
         self._sessions = SessionConsumer(store.sessions, last_words, find_transcript)
@@ -87,11 +96,15 @@ class House:
             trusted=registry.is_trusted,
             gone=self._news.gone,
             concurrency_per_host=config.concurrency_per_host,
-            patience=lambda contract_id: registry.terms_of(contract_id, "https").timeout_s,
+            proxies=config.proxies,
+            timeout=lambda contract_id: registry.terms_of(contract_id, "https").timeout_s,
             total_s=DEFAULT_TIMEOUT_S["https"],
         )
         self._sendings: dict[str, tuple[Private, Contract | None, Sending]] = {}
         self._spool: SpoolImport | None = None
+        self._poll_s = NOTIFIED_POLL_S if Feature.ONE_KEEPER in store.features else POLL_S
+        self._files: FileWatch = NoWatch()
+        self._monitor: LoopMonitor | None = None
         self._lateness = Lateness()
         self._owner: Owner | None = None
         self.loop: Loop
@@ -101,7 +114,9 @@ class House:
     def _serve_inbound(self, source: InboundSource, normalizers: Mapping[str, Normalizer]) -> None:
         """Normalise what a source sent. An application that takes no requests may leave it to who does."""
         try:
-            normalizer = find_normalizer(source.normalizer, source.name, normalizers)
+            normalizer = find_normalizer(
+                source.normalizer, source.name, normalizers, source.type_header, source.type_field
+            )
         except BadConfig:
             if self.home is not None:
                 raise
@@ -117,17 +132,19 @@ class House:
         if self._owner is None:
             self._owner = await store.owners.enlist()
         owner = self._owner
-        for contract in self._contracts:
-            await store.contracts.put(contract, None, keep=True)
+        if self._application is not None:
+            await register(store, self._application, self._contracts)
         await store.deliveries.serve(sorted(self.handlers.serves() or ()))
         digest = await adopt(store.contracts, config.subscriptions, config.policies, clock.now_ms())
         await registry.refresh()
         if any(queue.kind == "https" for queue in await store.contracts.queues()):
             await self._webhooks.start()  # before anybody is busy
         self.loop = loop = Loop(self._chance)
+        self._files = open_file_watch()
         self._add_engine(owner)
         self._add_duties(owner, digest)
         store.on_change(self._changed)
+        store.on_failure(loop.fail)
         self.operations = Operations(
             store,
             owner,
@@ -141,6 +158,7 @@ class House:
             lambda: self.handlers.serves() or frozenset(),
             self._warnings,
             self._hooks,
+            registry.faults,
         )
 
     def _add_engine(self, owner: Owner) -> None:
@@ -152,50 +170,94 @@ class House:
             store.deliveries,
             owner,
             deliverers,
-            self._terms_of,
+            self._registry.terms_of,
             clock,
             self._chance,
             capacity=config.capacity,
+            poll_s=self._poll_s,
             gatekeeper=gatekeeper,
             obituary=self._news.obituary,
+            blocked_queues=self._registry.blocked_queues,
         )
         gatekeeper.wake = loop.add(gatekeeper)
         gatekeeper.freed = lambda: loop.wake("engine")
-        self.engine.wake = loop.add(self.engine)
+        self.engine.wake = loop.add(self.engine, self._poll_s)
+        self.engine.wake_deadlines = loop.add(Deadlines(self.engine), poll_s=5.0)
+        self.engine.wake_renewal = loop.add(Renewal(self.engine), poll_s=5.0)
+        self._monitor = LoopMonitor(self.engine.busy, self._name_of)
+        self._monitor.start()
 
     def _add_duties(self, owner: Owner, digest: str | None) -> None:
         """Everything else that is done again and again."""
         store, config, clock, loop, registry = self.store, self.config, self._clock, self.loop, self._registry
-        loop.add(Router(store.routing, registry, owner))
-        loop.add(Refreshing(registry))
-        loop.add(Deadlines(self.engine))
-        loop.add(Renewal(self.engine), poll_s=60.0)
-        loop.add(Sweeper(store.deliveries, owner, lambda: self.handlers.serves() or frozenset(), clock))
-        self._contract_sweep = ContractSweep(store.contracts, store.routing, clock, digest, registry.forget_private)
-        loop.add(self._contract_sweep, poll_s=5.0)
+        loop.add(Router(store.routing, registry, owner), self._poll_s)
+        loop.add(Refreshing(registry), self._poll_s)
+        served = lambda: self.handlers.serves() or frozenset()  # noqa: E731
+        loop.add(Sweeper(store.deliveries, owner, served, clock, lambda: self.engine.held_ids), poll_s=60.0)
+        self._contract_sweep = ContractSweep(
+            store.contracts, store.routing, clock, digest, registry.forget_private, self._application, self._contracts
+        )
+        loop.add(self._contract_sweep, poll_s=60.0)
         loop.add(Pruning(store.care, config.retention, config.prune_every_s), poll_s=config.prune_every_s)
         loop.add(Checkpointing(store.care), poll_s=60.0)
-        loop.add(Watching(store.care, lambda: loop.wake("router", "engine")))
+        watch = ChangeWatch(store.care, lambda: loop.wake("router", "engine", "registry", "contracts", "sweeper"))
+        watch.watch(self._files)
+        watch.wake = loop.add(watch, poll_s=60.0)
         if owner.unclean:
             loop.add(Checking(store.care), poll_s=3600.0)
         if self.home is not None:
             self._spool = self._importer(self.home.spool)
-            loop.add(fallback.Spools(self.home.root, self._spool, self._importer))
+            spools = fallback.Spools(self.home.root, self._spool, self._importer)
+            spools.watch(self._files, loop.add(spools, poll_s=60.0))
             if config.transcripts != "off":
                 pace = Pace(start=cast(Start, config.transcripts))
                 self._follower = Follower(store, clock, self._reading, pace=pace)
                 self._follower.wake = loop.add(self._follower, poll_s=5.0)
 
-    async def stop(self) -> None:
-        """Take in no more, finish what has begun, settle, and leave the store clean."""
+    async def stop(self, grace_s: float | None = None) -> list[Claim]:
+        """Take in no more, finish what has begun, settle, and leave the store clean.
+
+        What is returned could not be stopped and runs until the process ends. Then the store stays open: what proves
+        that this process lives also keeps others from running the same deliveries beside it.
+        """
+        self._files.close()
         await self.loop.stop([name for name in self.loop.health() if name not in ("engine", "renewal", "deadlines")])
-        await self.engine.stop(self.config.grace_s)
+        running = await self.engine.stop(self.config.grace_s if grace_s is None else grace_s)
+        if self._monitor is not None:
+            self._monitor.stop()
         await self.loop.stop()
         self._reading.close()
+        if running:
+            return running
         if self._owner is not None:
             await self.store.owners.retire(self._owner)
         await self.store.care.checkpoint()
         await self.store.close()
+        return []
+
+    async def abandon(self) -> None:
+        """Let go of a store that failed: nothing more is written to it."""
+        self._files.close()
+        if self._monitor is not None:
+            self._monitor.stop()
+        await self.loop.stop()
+        self._reading.close()
+        await self.store.close()
+
+    def left(self) -> str:
+        """What still runs, for an operator who stops this process. It may be called from another thread."""
+        running = self.engine.running() if hasattr(self, "engine") else []
+        if not running:
+            return "What was accepted is kept, and goes on with the next start."
+        named = "; ".join(f"{claim.delivery.address} with event {claim.event.id}" for claim in running[:LEFT_MAX])
+        more = f"; and {len(running) - LEFT_MAX} more" if len(running) > LEFT_MAX else ""
+        what = "1 delivery was" if len(running) == 1 else f"{len(running)} deliveries were"
+        return f"{what} cut off and will run again with the next start: {named}{more}."
+
+    def _name_of(self, task: object) -> str | None:
+        """What a task of the engine delivers, for the log."""
+        claim = self.engine.claim_of(task)
+        return None if claim is None else f"{claim.delivery.address} (event {claim.event.id})"
 
     async def _consume(self, event: Event) -> Outcome:
         """A hook of an agent: bring its session up to date, and look at what it wrote meanwhile."""
@@ -203,11 +265,6 @@ class House:
         if self._follower is not None:
             self._follower.nudge(event.stream.removeprefix(STREAM_PREFIX))
         return outcome
-
-    def _terms_of(self, contract_id: str | None, kind: str) -> Terms:
-        """A contract's terms as the engine keeps to them: a receiver's time is its deliverer's to count."""
-        terms = self._registry.terms_of(contract_id, kind)
-        return terms._replace(timeout_s=terms.timeout_s + TURNS_S) if kind == "https" else terms
 
     async def _sending(self, contract_id: str) -> Sending:
         """How a contract's requests look, as of the version in force."""
@@ -242,7 +299,7 @@ class House:
         elif topic == "deliveries":
             self.loop.wake("engine")
         else:
-            self.loop.wake("router", "sweeper")
+            self.loop.wake("router", "sweeper", "registry", "contracts")
 
 
 def _sending_of(private: Private, contract: Contract | None) -> Sending:

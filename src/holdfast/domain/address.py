@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -10,10 +11,12 @@ from holdfast.domain.errors import BadInput
 
 KINDS = ("https", "handler", "session")
 ADDRESS_MAX = 2048
+MASK = "…"
 
 _HANDLER = re.compile(r"[A-Za-z_][A-Za-z0-9_.:<>-]{0,199}")
 _TOKEN = re.compile(r"[^/]*[0-9][^/]*")
 _TOKEN_MIN = 20
+_TELEGRAM = re.compile(r"bot[0-9]+:.*")
 _SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@-]{0,199}")
 
 
@@ -45,18 +48,41 @@ def parse_address(text: object) -> Address:
     raise BadInput(f"{ascii(text)[:100]} is not an address: use https://…, handler:NAME or session:ID")
 
 
+@lru_cache(maxsize=1024)
 def without_tokens(address: str) -> str:
-    """An address for logs and news: chats and bots put the token into the URL itself, and so these are left out.
+    """An address as it is shown. Chats and bots put their token into the URL: parts that may hold one are masked.
+
+    That is the query, a user name, and in the path what a Slack, Discord or Telegram URL keeps its token in, and any
+    long part with digits.
 
     >>> without_tokens("https://chat.example/bot123456789:AAbbccddee/send?chat=1")
-    'https://chat.example/…/send'
+    'https://chat.example/…/send?…'
     """
     scheme, mark, rest = address.partition("://")
     if not mark:
         return address
-    host, *parts = rest.partition("?")[0].split("/")
-    kept = ("…" if len(part) >= _TOKEN_MIN and _TOKEN.fullmatch(part) else part for part in parts)
-    return scheme + mark + "/".join((host, *kept))
+    rest, question, _ = rest.partition("?")
+    host, *parts = rest.split("/")
+    path = "".join("/" + (MASK if _is_secret(parts, at) else part) for at, part in enumerate(parts))
+    return f"{scheme}://{_without_user(host)}{path}{question and '?' + MASK}"
+
+
+def is_masked(text: str) -> bool:
+    """Whether an address was copied from where it is shown masked."""
+    return MASK in text
+
+
+def _is_secret(parts: list[str], at: int) -> bool:
+    part = parts[at]
+    if _TELEGRAM.fullmatch(part) or (len(part) >= _TOKEN_MIN and _TOKEN.fullmatch(part)):
+        return True
+    before = parts[:at]
+    return bool(part) and (before[-3:-2] == ["services"] or before[-3:-1] == ["api", "webhooks"])
+
+
+def _without_user(host: str) -> str:
+    _, at, bare = host.rpartition("@")
+    return f"{MASK}@{bare}" if at else host
 
 
 def queue_address(queue: object) -> str:
@@ -75,6 +101,8 @@ def queue_address(queue: object) -> str:
 
 
 def _check_url(url: str) -> str:
+    if is_masked(url):
+        raise BadInput(f"the URL has {MASK} where a secret was masked; give the whole URL")
     if not url.isascii() or not url.isprintable() or " " in url or "\\" in url:
         raise BadInput("the URL holds spaces, backslashes or characters outside ASCII; percent-encode them")
     try:

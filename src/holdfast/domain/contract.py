@@ -123,6 +123,9 @@ class Contract:
     format: str | None = None
     template: str | None = None
     retry_on: tuple[int, ...] = ()
+    application: str | None = None  # whose code registered it
+    retired: bool = False  # that code is gone, which disabled it
+    fault: str | None = None  # why its stored form cannot be read; then nothing else of it is known
 
     @property
     def policy_name(self) -> str:
@@ -162,6 +165,8 @@ class Contract:
         self, source: str, type: str, properties: Mapping[str, Any], accepted_at_ms: int
     ) -> Iterator[tuple[str, Any, Criterion | None]]:
         """What fails, its value and the criterion; without a criterion the first part says it all."""
+        if self.fault is not None:
+            yield self.fault, None, None
         if self.is_over(accepted_at_ms):
             yield "the contract had expired when the event was accepted", None, None
         if self.source_criterion is not None:

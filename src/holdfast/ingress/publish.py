@@ -13,7 +13,7 @@ from typing import Any
 
 from holdfast.domain.errors import BadInput
 from holdfast.domain.event import NewEvent, new_event, show
-from holdfast.ingress.accept import refuse_unknown
+from holdfast.ingress.accept import check_direct, refuse_unknown
 from holdfast.store.door import Door, Published, Steps, schema_of, through, through_async
 
 __all__ = [
@@ -64,6 +64,7 @@ def fact(type: str, payload: Any, fields: Mapping[str, Any]) -> NewEvent:
         return new_event(type, plain(payload))
     refuse_unknown(fields, FIELDS, "an event")
     others = dict(fields)
+    check_direct(others.get("to"))
     return new_event(type, plain(payload), dedup_key=others.pop("dedup", None), **others)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Any
 
 from holdfast import __version__
@@ -31,7 +32,9 @@ class CareVerbs:
         spool_depth: Callable[[], int],
         warnings: Callable[[], list[str]] = list,
         hooks: Callable[[], dict[str, int]] = dict,
+        faults: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
+        self._faults = faults
         self._store, self._retention, self._clock = store, retention, clock
         self._health, self._spool_depth, self._warnings, self._hooks = health, spool_depth, warnings, hooks
         self._started_ms = clock.now_ms()
@@ -43,18 +46,21 @@ class CareVerbs:
         oldest = figures.pop("oldest_pending_ms")
         next_due = figures.pop("next_due_ms")
         duties, paused = self._health(), await self._store.operator.pauses()
+        refusal = self._store.care.refusal()
         hidden = [f"{len(paused) - PAGE_MAX:,} more are paused than are listed"] if len(paused) > PAGE_MAX else []
         return {
             "version": __version__,
             "store": shown_url(self._store.url),
-            "healthy": all(state == "ok" for state in duties.values()),
+            "healthy": refusal is None and all(state == "ok" for state in duties.values()),
+            "not_accepting": refusal,
             "uptime_seconds": round((now_ms - self._started_ms) / 1000, 1),
             **figures,
             "spooled": self._spool_depth(),
             "hooks": self._hooks(),
             "oldest_pending_seconds": None if oldest is None else max(0, (now_ms - oldest) // 1000),
             "next_due_at": when(next_due),
-            "paused": [{"scope": scope, "name": name} for scope, name, _ in paused[:PAGE_MAX]],
+            "paused": [{"scope": scope, "name": without_tokens(name)} for scope, name, _ in paused[:PAGE_MAX]],
+            "misconfigured": [{"contract_id": id, "why": why} for id, why in islice(self._faults().items(), PAGE_MAX)],
             "breakers": [without_tokens(gate.address) for gate in await self._store.gates.open()],
             "duties": duties,
             "notes": [*self._warnings(), *self._store.care.notes(), *hidden],
@@ -64,12 +70,12 @@ class CareVerbs:
         """Hold a contract, an address or a lane. What is under way ends; what waits, waits."""
         await self._check_pause(scope, name)
         changed = await self._store.operator.pause(scope, name)
-        return {"scope": scope, "name": name, "paused": True, "changed": changed}
+        return {"scope": scope, "name": without_tokens(name), "paused": True, "changed": changed}
 
     async def resume(self, scope: str, name: str) -> dict[str, Any]:
         await self._check_pause(scope, name, known=False)
         changed = await self._store.operator.resume(scope, name)
-        return {"scope": scope, "name": name, "paused": False, "changed": changed}
+        return {"scope": scope, "name": without_tokens(name), "paused": False, "changed": changed}
 
     async def prune(self) -> dict[str, int]:
         """Remove what is past its retention now instead of within the hour."""

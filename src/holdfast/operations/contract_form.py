@@ -22,6 +22,7 @@ from holdfast.domain.errors import BadInput
 from holdfast.domain.event import parse_time, show
 from holdfast.domain.retry import Policy
 from holdfast.domain.signature import check_signing
+from holdfast.egress.formats import telegram_chat
 from holdfast.ingress.accept import refuse_unknown
 from holdfast.store.base import Registered
 
@@ -31,6 +32,7 @@ OPTIONS = (
 )  # fmt: skip
 FIELDS = ("id", "target", "source_criterion", "type_criterion", "properties", *OPTIONS)
 SUBSCRIPTION = ("id", "contract", "target", *OPTIONS)
+CRITERIA = ("source", "type", "properties")
 TTL_MAX_S = 10 * 365 * 86400
 RETRY_ON_MAX = 50
 
@@ -79,8 +81,9 @@ def read_subscription(value: object, policies: Mapping[str, Policy], now_ms: int
     wishes = value.get("contract") or {}
     if not isinstance(wishes, Mapping):
         raise BadInput(f"contract must be a mapping of source, type and properties, not {show(wishes)}")
+    _refuse_near_misses(wishes)
     nested = wishes.get("properties")
-    properties = {name: wish for name, wish in wishes.items() if name not in ("source", "type", "properties")}
+    properties = {name: wish for name, wish in wishes.items() if name not in CRITERIA}
     if isinstance(nested, Mapping) and not set(nested) & {"match", "pattern", "required"}:
         properties |= nested
     elif nested is not None:
@@ -88,6 +91,30 @@ def read_subscription(value: object, policies: Mapping[str, Policy], now_ms: int
     body = {name: item for name, item in value.items() if name != "contract"}
     body |= {"source_criterion": wishes.get("source"), "type_criterion": wishes.get("type"), "properties": properties}
     return read_contract(body, policies, now_ms, source="config")
+
+
+def _refuse_near_misses(wishes: Mapping[Any, Any]) -> None:
+    """A misspelt `type` would become a criterion on a property of that name, and match nothing in silence."""
+    for name in wishes:
+        near = next((word for word in CRITERIA if name != word and is_near(str(name).lower(), word)), None)
+        if near is not None:
+            raise BadInput(
+                f"contract.{name}: did you mean {near}? If a property of that name is meant, write it under "
+                "contract.properties"
+            )
+
+
+def is_near(name: str, word: str) -> bool:
+    """Whether one letter was left out, added, changed, or swapped with the next.
+
+    >>> is_near("typ", "type"), is_near("tpye", "type"), is_near("severity", "type")
+    (True, True, False)
+    """
+    while name and word and name[0] == word[0]:
+        name, word = name[1:], word[1:]
+    while name and word and name[-1] == word[-1]:
+        name, word = name[:-1], word[:-1]
+    return max(len(name), len(word)) <= 1 or (len(name) == 2 and name == word[::-1])
 
 
 def _with_sending(contract: Contract, body: Mapping[str, Any]) -> Contract:
@@ -102,6 +129,10 @@ def _with_sending(contract: Contract, body: Mapping[str, Any]) -> Contract:
         raise BadInput(f"format {show(format)} is unknown; use one of {', '.join(FORMATS)}")
     if (format == "template") != (template is not None):
         raise BadInput("format: template and a template go together: give both or neither")
+    if format == "telegram" and not telegram_chat(contract.address.text):
+        raise BadInput(
+            "format telegram needs the chat in the URL: https://api.telegram.org/bot<token>/sendMessage?chat_id=<chat>"
+        )
     if template is not None and (not isinstance(template, str) or not 0 < len(template) <= TEMPLATE_MAX):
         raise BadInput(f"template must be text of 1 to {TEMPLATE_MAX} characters")
     return replace(contract, rate=rate, format=format, template=template, retry_on=_statuses(retry_on))

@@ -9,6 +9,7 @@ from typing import Any
 from holdfast.domain.contract import SECRET_MAX, SOURCES, Contract
 from holdfast.domain.errors import BadInput, Conflict, NotFound
 from holdfast.domain.event import Event, show
+from holdfast.domain.misconfiguration import misconfiguration
 from holdfast.domain.retry import Policy
 from holdfast.domain.signature import check_signing, public_keys
 from holdfast.egress.guard import Guard
@@ -17,11 +18,10 @@ from holdfast.operations.contract_form import read_contract
 from holdfast.operations.explain import group_misses, why_not
 from holdfast.operations.shapes import Index, Listing, check_limit, contract_shape, fitting, weigh, when
 from holdfast.ports import Clock
-from holdfast.store.base import PAGE_BYTES_MAX, PAGE_MAX, EventFilter, Registered, Store
+from holdfast.store.base import PAGE_BYTES_MAX, PAGE_MAX, SERVED_MS, EventFilter, Registered, Store
 
 OVERLAP_DEFAULT_S = 24 * 3600
 OVERLAP_MAX_S = 30 * 24 * 3600
-SERVED_MS = 150 * 1000  # every process says about once a minute what it serves
 
 
 class ContractVerbs:
@@ -193,9 +193,10 @@ class ContractVerbs:
         return {**shape, "public_keys": keys} if keys else shape
 
     async def _shapes(self, contracts: Sequence[Contract]) -> list[dict[str, Any]]:
-        """As the seed answers, and whether anybody serves the handler."""
+        """Each with whether it signs, and whether something that it names is missing."""
         now_ms, here = self._clock.now_ms(), self._served()
         seen = {row.contract_id: row.served_at_ms for row in await self._store.contracts.queues()}
+        signing = await self._store.contracts.signing()
 
         def unserved(contract: Contract) -> bool:
             if contract.address.kind != "handler" or contract.address.text in here:
@@ -203,10 +204,19 @@ class ContractVerbs:
             said = seen.get(contract.id, 0)  # at first the moment of its making, which nobody said
             return said <= contract.created_at_ms or now_ms - said > SERVED_MS
 
-        return [
-            contract_shape(one) | {"active": one.active and not one.is_over(now_ms), "unserved": unserved(one)}
-            for one in contracts
-        ]
+        def shape(contract: Contract) -> dict[str, Any]:
+            alone = unserved(contract)
+            fault = misconfiguration(contract, self._policies)
+            if fault is None and alone:
+                fault = f"handler {show(contract.address.name)} is served by no process"
+            return contract_shape(contract, contract.id in signing) | {
+                "active": contract.active and not contract.is_over(now_ms),
+                "unserved": alone,
+                "retired": contract.retired,
+                "misconfigured": fault,
+            }
+
+        return [shape(one) for one in contracts]
 
 
 def _without_payload(e: Event) -> Event:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
+from holdfast.domain.address import is_masked, without_tokens
 from holdfast.domain.errors import BadInput, Conflict, NotFound
 from holdfast.domain.event import show
 from holdfast.domain.states import Reason, State
-from holdfast.operations.shapes import LIMIT_DEFAULT, check_cursor, check_limit, delivery_shape, weigh
+from holdfast.operations.shapes import LIMIT_DEFAULT, check_cursor, check_limit, delivery_shape, weigh, with_fault
 from holdfast.store.base import PAGE_BYTES_MAX, PAGE_MAX, DeliveryFilter, DeliveryRow, Owner, Store
 
 FILTERS = ("state", "reason", "contract", "address", "stream", "event")
@@ -16,19 +18,21 @@ _ENDED = frozenset({State.DELIVERED.value, State.DEAD.value, State.DROPPED.value
 
 
 class DeliveryVerbs:
-    def __init__(self, store: Store, owner: Owner) -> None:
-        self._store, self._owner = store, owner
+    def __init__(self, store: Store, owner: Owner, faults: Callable[[], Mapping[str, str]] = dict) -> None:
+        self._store, self._owner, self._faults = store, owner, faults
 
     async def find(
         self, *, after: str | None = None, limit: int = LIMIT_DEFAULT, **filters: str | None
     ) -> dict[str, Any]:
         """Newest first."""
         page = await self._store.operator.deliveries(make_filter(filters), check_cursor(after), check_limit(limit))
-        return {"items": [delivery_shape(row) for row in page.items], "next": page.next}
+        faults = self._faults()
+        return {"items": [delivery_shape(with_fault(row, faults)) for row in page.items], "next": page.next}
 
     async def show(self, id: int) -> dict[str, Any]:
         row = await self._get(id)
-        return delivery_shape(row, (await self._store.operator.attempts(id))[-PAGE_MAX:])
+        attempts = (await self._store.operator.attempts(id))[-PAGE_MAX:]
+        return delivery_shape(with_fault(row, self._faults()), attempts)
 
     async def retry(self, id: int, actor: str) -> dict[str, Any]:
         """What waits is due now; what has ended begins a new life."""
@@ -53,12 +57,21 @@ class DeliveryVerbs:
         return row
 
 
+class Chosen(NamedTuple):
+    """The dead letters that one bulk call takes, and how many more were meant."""
+
+    ids: list[int]
+    remaining: int = 0
+
+
 class DeadLetterVerbs:
     def __init__(self, store: Store, owner: Owner) -> None:
         self._store, self._owner = store, owner
 
     async def count(self, **filters: str | None) -> dict[str, Any]:
-        by_queue = await self._store.operator.count_dead(_dead(filters))
+        by_queue: Counter[str] = Counter()
+        for queue, count in (await self._store.operator.count_dead(_dead(filters))).items():
+            by_queue[without_tokens(queue)] += count
         largest = dict(sorted(by_queue.items(), key=lambda one: (-one[1], one[0]))[:PAGE_MAX])
         left_off = len(by_queue) - len(largest)
         more = {"by_queue_left_off": left_off} if left_off else {}
@@ -81,41 +94,55 @@ class DeadLetterVerbs:
     async def reprocess(
         self,
         *,
-        ids: list[int] | None = None,
+        ids: Sequence[int] | None = None,
         filter: Mapping[str, Any] | None = None,
+        all: bool = False,
         dry_run: bool = False,
         actor: str,
     ) -> dict[str, Any]:
-        """Begin a new life of dead deliveries; with a filter at most as many as fit one page, and a count first."""
-        chosen = await self._choose(ids, filter)
+        """Requeue dead letters, the oldest first: those with these ids, those that a filter matches, or all.
+
+        One call takes at most `PAGE_MAX`; `remaining` is how many more the filter matches. Repeat until it is 0.
+        """
+        chosen = await self._choose(ids, filter, all)
+        done = chosen.ids
         if not dry_run:
-            chosen = await self._store.operator.reprocess(self._owner, chosen, frozenset({State.DEAD.value}), actor)
-        return {"reprocessed": len(chosen), "ids": chosen, **({"dry_run": True} if dry_run else {})}
+            done = await self._store.operator.reprocess(self._owner, done, frozenset({State.DEAD.value}), actor)
+        return _bulk_answer("reprocessed", done, chosen.remaining, dry_run)
 
     async def discard(
         self,
         *,
-        ids: list[int] | None = None,
+        ids: Sequence[int] | None = None,
         filter: Mapping[str, Any] | None = None,
+        all: bool = False,
         dry_run: bool = False,
         actor: str,
     ) -> dict[str, Any]:
-        """Take dead deliveries out of the dead letters: dropped(discarded), with a receipt."""
-        chosen = await self._choose(ids, filter)
+        """End dead letters as dropped(discarded), with a receipt. Chosen and counted as in `reprocess`."""
+        chosen = await self._choose(ids, filter, all)
+        done = chosen.ids
         if not dry_run:
-            chosen = await self._store.operator.discard(self._owner, chosen, actor)
-        return {"discarded": len(chosen), "ids": chosen, **({"dry_run": True} if dry_run else {})}
+            done = await self._store.operator.discard(self._owner, done, actor)
+        return _bulk_answer("discarded", done, chosen.remaining, dry_run)
 
-    async def _choose(self, ids: list[int] | None, filter: Mapping[str, Any] | None) -> list[int]:
-        if (ids is None) == (filter is None):
-            raise BadInput("say either which ids or which filter")
+    async def _choose(self, ids: Sequence[int] | None, filter: Mapping[str, Any] | None, all: bool) -> Chosen:
+        wanted = _dead(filter or {})
+        narrowed = wanted != _dead({})
+        if (ids is not None) + (filter is not None and (narrowed or not all)) + all != 1:
+            raise BadInput("name the dead letters by exactly one of ids, filter, or all: true")
         if ids is not None:
             if not 1 <= len(ids) <= PAGE_MAX:
                 raise BadInput(f"name 1 to {PAGE_MAX} ids, not {len(ids)}")
-            known = [await self._store.operator.delivery(id) for id in ids]
-            return [row.id for row in known if row is not None and row.state == State.DEAD]
-        page = await self._store.operator.deliveries(_dead(dict(filter or {})), None, PAGE_MAX)
-        return sorted(row.id for row in page.items)
+            known = [await self._store.operator.delivery(id) for id in sorted(set(ids))]
+            return Chosen([row.id for row in known if row is not None and row.state == State.DEAD])
+        if not narrowed and not all:
+            raise BadInput("an empty filter matches every dead letter; to choose all of them, send all: true")
+        found = await self._store.operator.dead_ids(wanted, PAGE_MAX)
+        if len(found) < PAGE_MAX:
+            return Chosen(found)
+        counted = await self._store.operator.count_dead(wanted)
+        return Chosen(found, max(0, sum(counted.values()) - len(found)))
 
     async def _letter(self, row: DeliveryRow) -> dict[str, Any]:
         event = await self._store.events.get(row.event_id)
@@ -124,12 +151,19 @@ class DeadLetterVerbs:
         return shape
 
 
+def _bulk_answer(verb: str, ids: list[int], remaining: int, dry_run: bool) -> dict[str, Any]:
+    answer = {verb: len(ids), "ids": ids, "remaining": remaining}
+    return {**answer, "dry_run": True} if dry_run else answer
+
+
 def make_filter(filters: Mapping[str, Any]) -> DeliveryFilter:
     for name, value in filters.items():
         if name not in FILTERS:
             raise BadInput(f"unknown filter {show(name)}; known are {', '.join(FILTERS)}")
         if value is not None and not isinstance(value, str):
             raise BadInput(f"the filter {name} takes text, not {show(value)}")
+    if is_masked(filters.get("address") or ""):
+        raise BadInput("this address is masked; give the whole address, or filter by contract")
     for name, words in (("state", State), ("reason", Reason)):
         value = filters.get(name)
         if value is not None and value not in tuple(words):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from holdfast.domain.errors import BadInput, NotFound
+from holdfast.domain.errors import BadInput, Conflict, NotFound
 from holdfast.domain.event import Event, NewEvent, show
 from holdfast.operations.explain import NEAR_DEFAULT, ask_all, moments_of, receipts_of, verdict
 from holdfast.operations.shapes import (
@@ -15,13 +16,14 @@ from holdfast.operations.shapes import (
     event_shape,
     stream_shape,
     weigh,
+    with_fault,
 )
 from holdfast.store.base import PAGE_BYTES_MAX, PAGE_MAX, DeliveryFilter, DeliveryRow, EventFilter, Store
 
 
 class EventVerbs:
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, faults: Callable[[], Mapping[str, str]] = dict) -> None:
+        self._store, self._faults = store, faults
 
     async def append(self, event: NewEvent) -> dict[str, Any]:
         return (await self._store.events.append([event]))[0].as_dict()
@@ -30,13 +32,14 @@ class EventVerbs:
         """The event and what became of it everywhere."""
         event = await self._get(id)
         page = await self._store.operator.deliveries(DeliveryFilter(event=id), None, PAGE_MAX)
-        return event_shape(event, page.items[::-1])
+        return event_shape(event, [with_fault(row, self._faults()) for row in page.items[::-1]])
 
     async def explain(self, id: str, limit: int = NEAR_DEFAULT) -> dict[str, Any]:
-        """Why an event went where it went: its deliveries with attempts and receipts, and what contracts say to it now.
+        """Why an event went where it went: its deliveries with attempts and receipts, and which contracts match it now.
 
-        Contracts that missed it come nearest first, by how many criteria failed. Each list is cut at `limit`; of the
-        attempts and receipts the last are kept. Deliveries end earlier where the answer grows too heavy.
+        Contracts that did not match come nearest first: by the share of their criteria that failed, of which type and
+        source weigh most. Each list is cut at `limit`; of the attempts and receipts the last are kept. Deliveries end
+        earlier where the answer grows too heavy.
         """
         check_limit(limit)
         event = await self._get(id)
@@ -95,6 +98,11 @@ class EventVerbs:
     async def stream_events(self, id: str, *, after: int = 0, limit: int = LIMIT_DEFAULT) -> dict[str, Any]:
         """In `seq` order, after a given one."""
         head = (await self.stream(id))["head"]
+        if after > head:
+            raise Conflict(
+                f"after={after} is beyond the head of stream {show(id)}, which is {head}: the stream was removed by "
+                "retention and began again; read it from after=0"
+            )
         events = await self._store.events.read(id, after, check_limit(limit))
         more = str(events[-1].seq) if events and events[-1].seq < head else None
         return {"items": [event_shape(event) for event in events], "next": more}
@@ -103,7 +111,7 @@ class EventVerbs:
         told, size, moments = list[dict[str, Any]](), 0, set[int]()
         for row in rows:
             attempts = (await self._store.operator.attempts(row.id))[-limit:]
-            told.append(delivery_shape(row, attempts))
+            told.append(delivery_shape(with_fault(row, self._faults()), attempts))
             moments |= moments_of(row, attempts)
             size += weigh(told[-1])
             if size >= PAGE_BYTES_MAX:

@@ -1,4 +1,4 @@
-"""Why an event went where it went: who wanted it, who did not, and on which criterion each of those failed."""
+"""Why an event went where it went: which contracts matched it, which did not, and on which criteria those failed."""
 
 from __future__ import annotations
 
@@ -6,24 +6,30 @@ import asyncio
 import json
 from collections.abc import Iterable
 from heapq import nsmallest
+from itertools import takewhile
 from typing import Any, NamedTuple
 
-from holdfast.domain.contract import Contract
+from holdfast.domain.contract import Contract, Criterion
 from holdfast.domain.event import Event, iso_time
 from holdfast.domain.receipt import Link
 from holdfast.store.base import AttemptRow, DeliveryRow
 
 NEAR_DEFAULT = 20
 WHY_MAX = 10  # sentences for one contract, and groups of misses
-AT_ONCE = 500  # contracts asked between two breaths of the loop
+AT_ONCE = 500  # contracts asked before other tasks get their turn
+TYPE_WEIGHT, SOURCE_WEIGHT, PROPERTY_WEIGHT = 4, 3, 1  # what a criterion counts for when contracts are ranked
 
 
 class Missed(NamedTuple):
-    """A contract that did not want an event. They are ordered by how near it came: first those that would want it,
-    were they not disabled or past their time."""
+    """A contract that did not match an event. They sort by how near they came.
 
-    unmet: int
+    `unfit` is the weighted share of criteria that failed, so 0 for a contract that is only disabled or expired. Ties go
+    to the one with fewer failures, then to the one that names a type more like the event's.
+    """
+
+    unfit: float
     failed: int
+    unlike: int
     id: str
     why: tuple[str, ...]
 
@@ -49,7 +55,9 @@ async def ask_all(contracts: Iterable[Contract], event: Event, limit: int) -> Op
         if why:
             missing += 1
             unmet = len(why) - (not contract.active) - contract.is_over(event.accepted_at_ms)
-            nearest.append(Missed(unmet, len(why), contract.id, tuple(why[:WHY_MAX])))
+            like = type_likeness(contract.type_criterion, event.type)
+            why_shown = tuple(why[:WHY_MAX])
+            nearest.append(Missed(unfit(contract, event, unmet), len(why), -like, contract.id, why_shown))
         else:
             wanting.append(contract.id)
         if number % AT_ONCE == 0:
@@ -84,6 +92,44 @@ def why_not(contract: Contract, event: Event) -> list[str]:
     """One sentence for every criterion that fails; none: the contract wants the event."""
     why = list(contract.misses(event.source, event.type, event.properties, event.accepted_at_ms))
     return why if contract.active else ["the contract is disabled", *why]
+
+
+def unfit(contract: Contract, event: Event, unmet: int) -> float:
+    """How much of a contract's criteria an event fails, from 0 (nothing) to 1 (everything).
+
+    `unmet` counts all that failed. What exceeds the criteria written in the contract is the rule that some sources must
+    be named, and weighs as a source.
+    """
+    total = failed = 0
+    for weight, criterion, value in _criteria(contract, event):
+        total += weight
+        if not criterion.passes(value):
+            failed += weight
+            unmet -= 1
+    hidden = max(0, unmet) * SOURCE_WEIGHT
+    return (failed + hidden) / (total + hidden) if total + hidden else 0.0
+
+
+def _criteria(contract: Contract, event: Event) -> Iterable[tuple[int, Criterion, Any]]:
+    """Every criterion that can fail, with its weight and the event's value."""
+    named = [
+        (TYPE_WEIGHT, contract.type_criterion, event.type),
+        (SOURCE_WEIGHT, contract.source_criterion, event.source),
+        *((PROPERTY_WEIGHT, one, event.properties.get(name)) for name, one in contract.properties.items()),
+    ]
+    return [(weight, one, value) for weight, one, value in named if one is not None and one.required]
+
+
+def type_likeness(criterion: Criterion | None, type: str) -> int:
+    """How many characters the event's type shares with the start of the type a contract names."""
+    if criterion is None:
+        return 0
+    match = (criterion.match,) if isinstance(criterion.match, str) else criterion.match or ()
+    return max(_shared_start(type, wanted) for wanted in (*match, criterion.pattern or ""))
+
+
+def _shared_start(one: str, other: str) -> int:
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def group_misses(contract: Contract, events: Iterable[Event]) -> dict[str, Any]:

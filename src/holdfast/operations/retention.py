@@ -1,14 +1,14 @@
-"""Retention and checkpoints, as duties: small steps, often, holding nobody up."""
+"""Background duties on the store: retention, checkpoints, and a check of the file after a crash."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 from holdfast.domain.errors import StoreFailed
 from holdfast.store.base import Care, Retention
 
 PRUNE_MAX = 20_000
 CHECK_AFTER_S = 2.0
+CHECKPOINT_S = 2.0
+CHECKPOINT_IDLE_S = 10.0
 
 
 class Pruning:
@@ -28,14 +28,18 @@ class Pruning:
 
 
 class Checkpointing:
+    """Moves the write-ahead log into the file, often while there are commits and seldom while there are none."""
+
     name = "checkpoint"
 
     def __init__(self, care: Care) -> None:
         self._care = care
+        self._commits = -1
 
     async def tick(self) -> float | None:
+        before, self._commits = self._commits, self._care.commits()
         await self._care.checkpoint()
-        return 2.0
+        return CHECKPOINT_S if before != self._commits else CHECKPOINT_IDLE_S
 
 
 class Checking:
@@ -60,17 +64,3 @@ class Checking:
                 raise StoreFailed(f"the store is damaged: {faults[0]}; restore a backup with: holdfast db restore")
             self._done = True
         return None
-
-
-class Watching:
-    """Notices commits of other processes. Wake-ups only shorten the wait: polling alone would be right too."""
-
-    name = "watch"
-
-    def __init__(self, care: Care, wake: Callable[[], None], every_s: float = 0.02) -> None:
-        self._care, self._wake, self._every_s = care, wake, every_s
-
-    async def tick(self) -> float | None:
-        if self._care.changed_elsewhere():
-            self._wake()
-        return self._every_s

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from holdfast.domain.address import without_tokens
 from holdfast.domain.contract import Contract
 from holdfast.domain.errors import BadInput
 from holdfast.domain.event import Event, iso_time, show
@@ -65,7 +66,7 @@ def when(ms: int | None) -> str | None:
 def event_shape(event: Event, deliveries: list[DeliveryRow] | None = None) -> dict[str, Any]:
     shape = event.as_dict()
     if event.to is not None:
-        shape["to"] = event.to
+        shape["to"] = without_tokens(event.to)
     if deliveries is not None:
         shape["deliveries"] = [delivery_shape(row) for row in deliveries]
     return shape
@@ -78,7 +79,7 @@ def delivery_shape(row: DeliveryRow, attempts: list[AttemptRow] | None = None) -
         "event_type": row.event_type,
         "stream": row.stream,
         "seq": row.seq,
-        "address": row.address,
+        "address": without_tokens(row.address),
         "contract_id": row.contract_id,
         "state": row.state,
         "reason": row.reason,
@@ -95,6 +96,12 @@ def delivery_shape(row: DeliveryRow, attempts: list[AttemptRow] | None = None) -
     if attempts is not None:
         shape["history"] = [attempt_shape(attempt) for attempt in attempts]
     return shape
+
+
+def with_fault(row: DeliveryRow, faults: Mapping[str, str]) -> DeliveryRow:
+    """A delivery of a misconfigured contract waits for that to be repaired, whatever else it waits for."""
+    fault = faults.get(row.contract_id) if row.contract_id is not None and row.state == "pending" else None
+    return row if fault is None else row._replace(waits_for=f"its contract is misconfigured: {fault}")
 
 
 def attempt_shape(row: AttemptRow) -> dict[str, Any]:
@@ -136,16 +143,17 @@ def session_shape(session: Session) -> dict[str, Any]:
     }
 
 
-def contract_shape(contract: Contract) -> dict[str, Any]:
-    """The seed's answer, and our options. The secret is always null, and headers show their names alone."""
+def contract_shape(contract: Contract, has_secret: bool) -> dict[str, Any]:
+    """The contract with its options. The secret is always null, headers show their names alone, the URL is masked."""
     address = contract.address
     return {
         "id": contract.id,
         "target": {
             "handler": address.name if address.kind == "handler" else None,
-            "url": address.text if address.kind == "https" else None,
+            "url": without_tokens(address.text) if address.kind == "https" else None,
             "session": address.name if address.kind == "session" else None,
             "secret": None,
+            "has_secret": has_secret,
         },
         "source_criterion": contract.source_criterion and contract.source_criterion.as_dict(),
         "type_criterion": contract.type_criterion and contract.type_criterion.as_dict(),

@@ -1,13 +1,14 @@
-"""The sweeper: gives back what dead owners hold, and ends what can no longer be delivered."""
+"""Frees what dead processes hold, and ends what can no longer be delivered."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from holdfast.ports import Clock
 from holdfast.store.base import Deliveries, Owner
 
 POLL_S = 1.0
+ALONE_POLL_S = 5.0
 GRACE_MS = 3600 * 1000
 SERVE_EVERY_MS = 60 * 1000
 STEP_MS = 5 * 1000
@@ -17,9 +18,15 @@ class Sweeper:
     name = "sweeper"
 
     def __init__(
-        self, deliveries: Deliveries, owner: Owner, served: Callable[[], frozenset[str]], clock: Clock
+        self,
+        deliveries: Deliveries,
+        owner: Owner,
+        served: Callable[[], frozenset[str]],
+        clock: Clock,
+        holding: Callable[[], Sequence[int]] = tuple,
     ) -> None:
         self._deliveries, self._owner, self._served, self._clock = deliveries, owner, served, clock
+        self._holding = holding
         self._since_ms = clock.now_ms()
         self._offset_ms = clock.now_ms() - clock.boot_ms()
         self._served_ms = -SERVE_EVERY_MS
@@ -27,7 +34,7 @@ class Sweeper:
 
     async def tick(self) -> float | None:
         """Every step is a loop over what is there now, so that an interrupted sweep is simply begun again."""
-        self.reclaimed += await self._deliveries.reclaim()
+        self.reclaimed += await self._deliveries.reclaim(self._holding())
         await self._deliveries.resume_handed()
         while await self._deliveries.drop_removed(self._owner):
             pass
@@ -38,7 +45,7 @@ class Sweeper:
             while await self._deliveries.bury_unserved(self._owner, GRACE_MS, self._since_ms):
                 pass
             self._served_ms = now_ms
-        return POLL_S
+        return POLL_S if await self._deliveries.others_hold(self._owner) else ALONE_POLL_S
 
     def _heed_the_clock(self) -> None:
         """A wall clock that was set says nothing about how long anybody waited: the grace time begins anew."""

@@ -30,12 +30,13 @@ class Operations:
         served: Callable[[], frozenset[str]] = frozenset,
         warnings: Callable[[], list[str]] = list,
         hooks: Callable[[], dict[str, int]] = dict,
+        faults: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
-        self.events = EventVerbs(store)
-        self.deliveries = DeliveryVerbs(store, owner)
+        self.events = EventVerbs(store, faults)
+        self.deliveries = DeliveryVerbs(store, owner, faults)
         self.dead_letters = DeadLetterVerbs(store, owner)
         self.contracts = ContractVerbs(store, guard, policies, clock, served)
         self.sessions = SessionVerbs(store, clock)
         self.receipts = ReceiptVerbs(store)
-        self.care = CareVerbs(store, retention, clock, health, spool_depth, warnings, hooks)
+        self.care = CareVerbs(store, retention, clock, health, spool_depth, warnings, hooks, faults)
         self.tokens = TokenVerbs(store, clock, chance)

@@ -9,14 +9,14 @@ from typing import Any
 
 from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract, Terms, default_terms
+from holdfast.domain.ed25519 import is_available as can_sign_by_key
 from holdfast.domain.errors import BadInput
 from holdfast.domain.event import Event
 from holdfast.domain.lane import SESSIONS, burst_key, is_ordered_directly, lane_key
+from holdfast.domain.misconfiguration import misconfiguration
 from holdfast.domain.retry import Policy
 from holdfast.routing.index import Index
 from holdfast.store.base import ContractChange, Contracts, Private, Target
-
-REFRESH_S = 1.0
 
 log = logging.getLogger("holdfast.router")
 
@@ -36,6 +36,8 @@ class Registry:
         self._queues: dict[str, int] = {}
         self._terms: dict[str, Terms] = {}
         self._private: dict[str, Private] = {}
+        self._faults: dict[str, str] = {}
+        self._cannot_sign: frozenset[str] = frozenset()
 
     async def refresh(self) -> None:
         """Read until what was read belongs to one version: everything at first, and then only what changed since."""
@@ -43,6 +45,8 @@ class Registry:
             while (version := await self._contracts.version()) != self.version:
                 anew = not 0 <= self.version < version  # a store that was put back to an earlier state is a new one
                 changes = await (self._everything() if anew else self._contracts.changed(self.version))
+                if not can_sign_by_key():
+                    self._cannot_sign = frozenset(await self._contracts.with_private_keys())
                 if await self._contracts.version() == version:
                     self._apply(changes, anew)
                     self.version = version
@@ -55,19 +59,24 @@ class Registry:
     def _apply(self, changes: Sequence[ContractChange], anew: bool) -> None:
         """Bring everything that is held to these changes; the index by them alone where they are few."""
         found = [change.contract for change in changes if change.contract is not None]
-        terms = {one.id: self._paced(one.terms(self._policies), one.address.kind) for one in found}
+        faults = {one.id: fault for one in found if (fault := self._fault(one)) is not None}
+        sound = [one for one in found if one.id not in faults]
+        terms = {one.id: self._paced(one.terms(self._policies), one.address.kind) for one in sound}
         if anew:
-            self._known, self._queues, self._terms, self._private = {}, {}, {}, {}
+            self._known, self._queues, self._terms, self._private, self._faults = {}, {}, {}, {}, {}
         moved = [change for change in changes if change.contract != self._known.get(change.id)]
         rebuild = anew or len(moved) > len(self._known) // 4
         for id, contract, queue in changes:
-            self._private.pop(id, None)
+            for cache in (self._private, self._terms):
+                cache.pop(id, None)
             if contract is None or queue is None:
-                self._known.pop(id, None)
-                self._queues.pop(id, None)
-                self._terms.pop(id, None)
+                for held in (self._known, self._queues):
+                    held.pop(id, None)
             else:
-                self._known[id], self._queues[id], self._terms[id] = contract, queue, terms[id]
+                self._known[id], self._queues[id] = contract, queue
+                if id in terms:
+                    self._terms[id] = terms[id]
+            self._note_fault(id, faults.get(id) if contract is not None else None)
         if rebuild:
             self._index = Index(contract for contract in self._known.values() if contract.active)
             return
@@ -76,6 +85,29 @@ class Registry:
             contract = self._known.get(id)
             if contract is not None and contract.active:
                 self._index.put(contract)
+
+    def _fault(self, contract: Contract) -> str | None:
+        if contract.id in self._cannot_sign:
+            return "it signs with a private key, which needs cryptography: install holdfast[ed25519]"
+        return misconfiguration(contract, self._policies)
+
+    def _note_fault(self, id: str, fault: str | None) -> None:
+        before = self._faults.pop(id, None)
+        if fault is None:
+            if before is not None:
+                log.info("contract %s is no longer misconfigured", id)
+            return
+        self._faults[id] = fault
+        if fault != before:
+            log.error("contract %s is misconfigured: %s. Its deliveries wait until that is repaired", id, fault)
+
+    def faults(self) -> Mapping[str, str]:
+        """The contracts that are misconfigured here, and why."""
+        return self._faults
+
+    def blocked_queues(self) -> list[int]:
+        """The queues of misconfigured contracts: nothing of them can be delivered by this process."""
+        return [self._queues[id] for id in self._faults if id in self._queues]
 
     def targets(self, event: Event) -> tuple[Target, ...]:
         """Where one event goes: to every contract that wants it, by their ids, and to its direct address."""
@@ -121,7 +153,7 @@ class Registry:
 
 
 class Refreshing:
-    """Notices within a second that another process changed the contracts: who only delivers goes by them too."""
+    """Notices that another process changed the contracts, also in a process that only delivers."""
 
     name = "registry"
 
@@ -130,7 +162,7 @@ class Refreshing:
 
     async def tick(self) -> float | None:
         await self._registry.refresh()
-        return REFRESH_S
+        return None
 
 
 def _target(contract: Contract, queue: int, event: Event) -> Target:
@@ -144,6 +176,9 @@ def _direct(event: Event, to: str) -> list[Target]:
         address = parse_address(to)
     except BadInput as error:  # plain SQL may say anything: such an event is listed as unmatched, and stops nobody
         log.warning("event %s cannot go to its direct address: %s", event.id, error)
+        return []
+    if address.kind == "session":
+        log.warning("event %s cannot go to %s: this version does not deliver into sessions", event.id, to)
         return []
     lane = lane_key(address.kind, address.text, None, _stream(event), is_ordered_directly(address.text))
     return [Target(None, address.text, address.kind, lane, _burst(address.text, event))]

@@ -40,7 +40,7 @@ CLAUDE = JsonAgent(
     user_file="settings.json",
     project_file=".claude/settings.local.json",
     lifecycle=(
-        "SessionStart", "UserPromptSubmit", "Stop", "StopFailure", "SubagentStop", "Notification",
+        "SessionStart", "UserPromptSubmit", "Stop", "StopFailure", "SubagentStart", "SubagentStop", "Notification",
         "PermissionRequest", "PreCompact", "SessionEnd",
     ),
     tools=("PreToolUse", "PostToolUse", "PostToolUseFailure"),

@@ -52,7 +52,8 @@ _HOOKS = JsonAgent(
     user_file="hooks.json",
     project_file=".codex/hooks.json",
     lifecycle=(
-        "SessionStart", "UserPromptSubmit", "Stop", "SubagentStop", "PermissionRequest", "PreCompact", "SessionEnd",
+        "SessionStart", "UserPromptSubmit", "Stop", "SubagentStart", "SubagentStop", "PermissionRequest", "PreCompact",
+        "SessionEnd",
     ),
     tools=("PreToolUse", "PostToolUse"),
     handler=_handler,

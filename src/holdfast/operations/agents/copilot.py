@@ -31,8 +31,8 @@ COPILOT = JsonAgent(
     user_file="hooks/holdfast.json",
     project_file=".github/hooks/holdfast.json",
     lifecycle=(
-        "sessionStart", "userPromptSubmitted", "agentStop", "errorOccurred", "subagentStop", "notification",
-        "preCompact", "sessionEnd",
+        "sessionStart", "userPromptSubmitted", "agentStop", "errorOccurred", "subagentStart", "subagentStop",
+        "notification", "preCompact", "sessionEnd",
     ),
     tools=("preToolUse", "postToolUse", "postToolUseFailure"),
     handler=_handler,

@@ -27,7 +27,7 @@ QWEN = JsonAgent(
     user_file="settings.json",
     project_file=".qwen/settings.json",
     lifecycle=(
-        "SessionStart", "UserPromptSubmit", "Stop", "StopFailure", "SubagentStop", "Notification",
+        "SessionStart", "UserPromptSubmit", "Stop", "StopFailure", "SubagentStart", "SubagentStop", "Notification",
         "PermissionRequest", "PreCompact", "SessionEnd",
     ),
     tools=("PreToolUse", "PostToolUse", "PostToolUseFailure"),

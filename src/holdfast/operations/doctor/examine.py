@@ -22,7 +22,8 @@ class Case:
     """What is to be examined, and what a surface could learn beforehand.
 
     `url` and the room on the disk come from the configuration; where that cannot be read, `config_fault` says why.
-    `status` is what a daemon answers; without one, `daemon_fault` says why if it should have answered.
+    `status` is what a daemon answers; without one, `daemon_fault` says why if it should have answered. `unreachable` is
+    the store of a daemon that only the daemon can open, since its URL is shown without the password.
     """
 
     home: Home
@@ -35,6 +36,7 @@ class Case:
     status: Mapping[str, Any] | None = None
     daemon_fault: str | None = None
     heard: Mapping[str, str] | None = None
+    unreachable: str | None = None
 
 
 async def examine(case: Case) -> dict[str, Any]:
@@ -58,6 +60,9 @@ async def examine(case: Case) -> dict[str, Any]:
             found += await check_store(url, case.now_ms)
         except (HoldfastError, OSError, ValueError) as error:
             found.append(fail("store.reached", _sentence(error)))
+    if case.unreachable is not None:
+        text = f"the daemon keeps {case.unreachable}, whose password is not known here: that store is not examined"
+        found.append(ok("store.reached", text, "to examine it too, set HOLDFAST_STORE to its whole URL"))
     found += _run("agents", lambda: check_agents(case.machine, home, case.heard, now_s))
     healthy = not any(finding.level == "fail" for finding in found)
     return {"healthy": healthy, "version": __version__, "findings": [finding.shape() for finding in found]}
@@ -65,7 +70,9 @@ async def examine(case: Case) -> dict[str, Any]:
 
 def _judge_config(case: Case) -> Finding:
     if case.config_fault is not None:
-        return fail("config", case.config_fault, "mend it; a daemon would not start, and the store is not examined")
+        return fail(
+            "config", case.config_fault, "correct it; until then no daemon starts, and the store is not examined"
+        )
     return ok("config", "the settings can be read, and every secret they name is there")
 
 

@@ -61,7 +61,7 @@ async def _check_whole(store: Store, url: str) -> list[Finding]:
     if not faults:
         said = "no setting of the server weakens a commit" if is_postgres(url) else "SQLite finds no fault in the file"
         return [ok("store.whole", said)]
-    todo = "mend the server's settings" if is_postgres(url) else "stop the daemon, then: holdfast db restore BACKUP"
+    todo = "correct the server's settings" if is_postgres(url) else "stop the daemon, then: holdfast db restore BACKUP"
     return [fail("store.whole", fault, todo) for fault in faults]
 
 
@@ -70,7 +70,7 @@ def _judge_dead(figures: dict[str, Any]) -> Finding:
     if not dead:
         return ok("store.dead", "no delivery is dead")
     text = "1 delivery is dead" if dead == 1 else f"{dead:,} deliveries are dead"
-    return warn("store.dead", text, "look: holdfast dlq list")
+    return warn("store.dead", text, "look: holdfast dlq inspect")
 
 
 def _judge_pending(figures: dict[str, Any], now_ms: int) -> Finding:

@@ -44,10 +44,15 @@ def wish_options(command: F) -> F:
         click.option("--url", help="Deliver to this URL."),
         click.option(
             "--property", "properties", multiple=True, metavar="NAME=VALUE",
-            help="Only with this property; a wildcard makes it a pattern. Repeat for more.",
+            help="Only with this property; a wildcard makes it a pattern. Repeat a name for any of several values.",
         ),
-        click.option("--source", metavar="PATTERN", help="Only from this source."),
-        click.option("--type", metavar="PATTERN", help="Only of this type, such as order.*"),
+        click.option(
+            "--source", metavar="PATTERN", multiple=True, help="Only from this source. Repeat for any of several."
+        ),
+        click.option(
+            "--type", metavar="PATTERN", multiple=True,
+            help="Only of this type, such as order.* Repeat for any of several.",
+        ),
     ):  # fmt: skip
         command = add(command)
     return command
@@ -202,15 +207,17 @@ def _body(id: str, wish: dict[str, Any]) -> dict[str, Any]:
     if body["template"] is not None and body["format"] is None:
         body["format"] = "template"
     for name in ("type", "source"):
-        if wish[name] is not None:
-            body[f"{name}_criterion"] = criterion([wish[name]], f"--{name}")
+        if wish[name]:
+            body[f"{name}_criterion"] = criterion(wish[name], f"--{name}")
     return body
 
 
 def _name(body: dict[str, Any]) -> str:
-    """A name for a contract that was given none: the same wishes make the same name."""
+    """An id for a contract that was given none: the same options make the same id."""
     type = body.get("type_criterion") or {}
-    said = re.sub(r"[^A-Za-z0-9_.-]+", "", str(type.get("match") or type.get("pattern") or "")).strip(".-") or "all"
+    match = type.get("match")
+    said = match[0] if isinstance(match, list) else match or type.get("pattern") or ""
+    said = re.sub(r"[^A-Za-z0-9_.-]+", "", said).strip(".-") or "all"
     digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
     return f"{said[:60]}-{digest[:6]}"
 

@@ -1,4 +1,4 @@
-"""`holdfast dlq`: the dead letters. Bulk verbs count first and ask; what was counted is what is changed."""
+"""`holdfast dlq`: the dead letters. Bulk verbs count first and ask; only what was counted is changed."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def bulk_options(command: F) -> F:
     """What a verb on many takes."""
     for add in (
         json_option,
-        click.option("--dry-run", is_flag=True, help="Say which they are; change nothing."),
-        click.option("--yes", is_flag=True, help="Do not ask."),
+        click.option("--dry-run", is_flag=True, help="List them and change nothing."),
+        click.option("--yes", is_flag=True, help="Do not ask for confirmation."),
         click.option("--all", "everything", is_flag=True, help="All dead letters."),
         filter_options(state=False),
         click.argument("ids", nargs=-1, type=click.IntRange(0, 2**62)),
@@ -57,14 +57,14 @@ def bulk_options(command: F) -> F:
 @dlq.command("reprocess")
 @bulk_options
 def reprocess_dead(**options: Any) -> int:
-    """Begin a new life of dead letters, by ids or by filter."""
+    """Requeue dead letters, by ids, by filter, or all."""
     return _bulk("reprocess", "reprocessed", **options)
 
 
 @dlq.command("discard")
 @bulk_options
 def discard_dead(**options: Any) -> int:
-    """Take dead letters out of the queue for good, by ids or by filter."""
+    """Discard dead letters for good, by ids, by filter, or all."""
     return _bulk("discard", "discarded", **options)
 
 
@@ -74,16 +74,18 @@ def _bulk(
 ) -> int:  # fmt: skip
     given = {name: value for name, value in filters.items() if value is not None}
     if (bool(ids) + bool(given) + everything) != 1:
-        raise click.UsageError("say which: ids, or filters, or --all")
+        raise click.UsageError("name the dead letters by exactly one of: ids, filters, --all")
     client = find_client()
     chosen = sorted(set(ids)) if ids else _find(client, given)
     if not ids and not dry_run and chosen and not yes:
         _ask(f"{verb.capitalize()} {many(len(chosen), 'dead letter')}?")
-    answer: dict[str, Any] = {done: 0, "ids": [], **({"dry_run": True} if dry_run else {})}
+    answer: dict[str, Any] = {done: 0, "ids": [], "remaining": 0, **({"dry_run": True} if dry_run else {})}
     for start in range(0, len(chosen), BATCH_MAX):
         body = {"ids": chosen[start : start + BATCH_MAX], "dry_run": dry_run}
         some = client.post(f"/api/dlq/{verb}", body)
         answer = {**some, done: answer[done] + some[done], "ids": answer["ids"] + some["ids"]}
+        if len(chosen) > BATCH_MAX and not dry_run:
+            warn(f"{done} {min(start + BATCH_MAX, len(chosen)):,} of {len(chosen):,}")
     show(answer, as_json, lambda _: say(f"{answer[done]} {'would be ' if dry_run else ''}{done}"))
     missing = sorted(set(ids) - set(answer["ids"]))
     if missing:
@@ -92,7 +94,7 @@ def _bulk(
 
 
 def _find(client: Client, filters: dict[str, str]) -> list[int]:
-    """The ids the filter means now, so that nothing is touched that was not counted."""
+    """The ids that match now. The change is made by id: a letter that dies again meanwhile is not taken twice."""
     found: list[int] = []
     query: dict[str, Any] = {**filters, "state": "dead", "limit": BATCH_MAX}
     while True:
@@ -109,7 +111,7 @@ def _ask(question: str) -> None:
     except click.Abort:
         agreed = False
     if not agreed:
-        raise click.ClickException("not confirmed, so nothing was changed; --yes goes without asking")
+        raise click.ClickException("not confirmed, so nothing was changed; --yes skips the question")
 
 
 def _say_count(answer: dict[str, Any]) -> None:

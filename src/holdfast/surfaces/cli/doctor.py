@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.domain.errors import HoldfastError
-from holdfast.home import Home
+from holdfast.home import MASKED, Home, shown_url
 from holdfast.surfaces.cli.client import find_address, find_client
 from holdfast.surfaces.cli.hooks import last_events
 from holdfast.surfaces.cli.output import many, say, show, visible
@@ -32,10 +32,12 @@ def run_doctor(home: Home, settings: Settings, as_json: bool) -> int:
     from holdfast.operations.doctor.examine import Case, examine
 
     status, fault = _ask(home)
+    url, unreachable = _store_of(status, settings.url)
     case = Case(
         home=home,
         machine=this_machine(),
-        url=settings.url,
+        url=url,
+        unreachable=unreachable,
         low_water_bytes=settings.low_water_bytes,
         ballast_bytes=settings.ballast_bytes,
         now_ms=time.time_ns() // 1_000_000,
@@ -47,6 +49,17 @@ def run_doctor(home: Home, settings: Settings, as_json: bool) -> int:
     answer = asyncio.run(examine(case))
     show(answer, as_json, _say)
     return 0 if answer["healthy"] else FAULTS
+
+
+def _store_of(status: dict[str, Any] | None, configured: str | None) -> tuple[str | None, str | None]:
+    """The store to examine: the one that the daemon keeps, which may be an application's own (`up --app`).
+
+    The second part names it where only the daemon can open it.
+    """
+    kept = None if status is None else status.get("store")
+    if kept is None or (configured is not None and shown_url(configured) == kept):
+        return configured, None
+    return (None, kept) if MASKED in kept else (kept, None)
 
 
 def _ask(home: Home) -> tuple[dict[str, Any] | None, str | None]:

@@ -12,10 +12,10 @@ from typing import Any
 import click
 
 from holdfast.domain.canonical import BYTES_MAX, parse_json
-from holdfast.domain.errors import HoldfastError
+from holdfast.domain.errors import BadConfig, HoldfastError
 from holdfast.domain.event import SOURCE_DEFAULT, NewEvent, new_event
 from holdfast.domain.ids import ENTROPY_BYTES, make_id
-from holdfast.home import find_home
+from holdfast.home import Home, find_home
 from holdfast.surfaces.cli.client import Client, Unreachable, find_address, find_token
 from holdfast.surfaces.cli.options import json_option, split_pairs
 from holdfast.surfaces.cli.output import say, say_json, visible, warn
@@ -60,14 +60,41 @@ def emit(
         "to": to,
     }
     event = new_event(**body, id=id)
-    answer = _post(body) or _spool(event, id)
+    answer = _append(body, event, id)
     if as_json:
         say_json(answer)
-    elif answer.get("spooled"):
-        say(f"{answer['id']} spooled")
     else:
-        known = " (known already)" if answer["duplicate"] else ""
-        say(visible(f"{answer['id']} is {answer['seq']} in {answer['stream']}{known}"))
+        say(visible(_in_words(answer)))
+
+
+def _append(body: dict[str, Any], event: NewEvent, id: str) -> dict[str, Any]:
+    """Through the daemon, or through the spool. Where the event is, is said only once it is there."""
+    home = find_home()
+    address = find_address(home)
+    if address is None:  # a daemon of this home would have said where it is
+        why = f"no daemon runs in {home.root}"
+    else:
+        try:
+            answer: dict[str, Any] = Client(address, find_token(home), ANSWER_S).post("/api/events", body)
+        except Unreachable as error:
+            why = error.message
+        else:
+            return answer
+    _spool(home, event, id, why)
+    warn(f"{why}. The event is kept in {home.spool} until one starts: holdfast up")
+    return {"id": id, "spooled": True}
+
+
+def _in_words(answer: dict[str, Any]) -> str:
+    """
+    >>> _in_words({"id": "evt_1", "stream": "order:42", "seq": 3, "duplicate": False})
+    'evt_1 accepted as number 3 of order:42'
+    """
+    if answer.get("spooled"):
+        return f"{answer['id']} spooled"
+    said = f"{answer['id']} {'was accepted before' if answer['duplicate'] else 'accepted'}"
+    own = answer["stream"] == answer["id"]  # an event without a stream is a stream by itself
+    return said if own else f"{said} as number {answer['seq']} of {answer['stream']}"
 
 
 def typed_properties(pairs: tuple[str, ...]) -> dict[str, Any]:
@@ -99,31 +126,16 @@ def _read_payload(text: str) -> Any:
     return parse_json(raw, "--payload")
 
 
-def _post(body: dict[str, Any]) -> dict[str, Any] | None:
-    """What the daemon answers; None where none does."""
-    home = find_home()
-    address = find_address(home)
-    if address is None:  # a daemon of this home would have said where it is
-        warn(f"no daemon runs in {home.root}; the event is kept in its spool. Start one with: holdfast up")
-        return None
-    try:
-        answer: dict[str, Any] = Client(address, find_token(home), ANSWER_S).post("/api/events", body)
-    except Unreachable as error:
-        warn(f"{error.message}. The event is kept in the spool of {home.root}")
-        return None
-    return answer
-
-
-def _spool(event: NewEvent, id: str) -> dict[str, Any]:
+def _spool(home: Home, event: NewEvent, id: str, why: str) -> None:
     from holdfast.ingress.spool import poke, write_event
 
-    home = find_home()
     try:
         home.make()
         write_event(home.spool, event, id)
+    except BadConfig as error:
+        raise BadConfig(f"the event was not accepted: {why}, and its spool cannot be used: {error.message}") from None
     except OSError as error:
         raise HoldfastError(
-            f"the event was not accepted: no daemon took it, and {home.spool} cannot be written ({error.strerror})"
+            f"the event was not accepted: {why}, and {home.spool} cannot be written ({error.strerror})"
         ) from None
     poke(home.socket)
-    return {"id": id, "spooled": True}

@@ -82,5 +82,7 @@ def criterion(values: Sequence[str], option: str) -> dict[str, Any]:
     if len(values) == 1:
         return {"pattern" if _WILDCARD.search(values[0]) else "match": values[0]}
     if any(_WILDCARD.search(value) for value in values):
-        raise click.UsageError(f"{option} given several times takes exact values only, no wildcards")
+        raise click.UsageError(
+            f"{option} takes one pattern or several exact values; for several patterns add one contract each"
+        )
     return {"match": list(values)}

@@ -6,6 +6,7 @@ Whatever came from outside is made visible first: a payload must not be able to 
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -27,12 +28,27 @@ def show(answer: Any, as_json: bool, people: Callable[[Any], None]) -> None:
 
 
 def say(text: str = "") -> None:
-    click.echo(text)
+    _echo(text, err=False)
 
 
 def warn(text: str) -> None:
-    """A word beside the answer: on stderr, so that stdout stays what was asked for."""
-    click.echo(f"holdfast: {visible(text)}", err=True)
+    """A message beside the answer: on stderr, so that stdout stays what was asked for."""
+    _echo(f"holdfast: {visible(text)}", err=True)
+
+
+def _echo(text: str, err: bool) -> None:
+    """A reader that has gone, as in `holdfast … | head`, is no failure: the command goes on and prints nothing more."""
+    try:
+        click.echo(text, err=err)
+    except BrokenPipeError:
+        silence(2 if err else 1)
+
+
+def silence(descriptor: int) -> None:
+    """Let what is still written to stdout or stderr vanish, also what Python flushes at its end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, descriptor)
+    os.close(nowhere)
 
 
 def say_json(answer: Any) -> None:

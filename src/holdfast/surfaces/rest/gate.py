@@ -27,14 +27,19 @@ _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^\s:/@\[\]]+)(?::[0-9]{1,5})?")
 
 
 class Tokens:
-    """Who a bearer token speaks for. The file's token is the administrator's; others are looked up by their hash."""
+    """Who a bearer token speaks for. The administrator's is in a file, which may be replaced at any time; others are
+    looked up by their hash."""
 
-    def __init__(self, admin: str | None, scope_of: Callable[[str], Awaitable[str | None]]) -> None:
-        self._admin, self._scope_of = admin, scope_of
+    def __init__(
+        self, admin: str | Callable[[], str | None] | None, scope_of: Callable[[str], Awaitable[str | None]]
+    ) -> None:
+        self._admin = admin if callable(admin) else lambda: admin
+        self._scope_of = scope_of
         self._cache: dict[str, tuple[float, str | None]] = {}
 
     async def scope(self, text: str) -> str | None:
-        if self._admin is not None and hmac.compare_digest(text.encode(), self._admin.encode()):
+        admin = self._admin()
+        if admin is not None and hmac.compare_digest(text.encode(), admin.encode()):
             return "admin"
         known = self._cache.get(text)
         if known is None or time.monotonic() - known[0] > CACHE_S:

@@ -133,13 +133,19 @@ async def inspect_dead(
 
 @router.post("/api/dlq/reprocess", tags=["dead letters"], openapi_extra=body(CHOICE))
 async def reprocess_dead(ops: Verbs, actor: Operator, request: Request) -> dict[str, Any]:
-    """Begin a new life of dead letters, by ids or by filter."""
+    """Requeue dead letters, by ids, by filter, or all.
+
+    One call takes at most 1,000; `remaining` says how many more there are. An empty filter needs `all: true`.
+    """
     return await ops.dead_letters.reprocess(**_choice(await read_json(request)), actor=actor)
 
 
 @router.post("/api/dlq/discard", tags=["dead letters"], openapi_extra=body(CHOICE))
 async def discard_dead(ops: Verbs, actor: Operator, request: Request) -> dict[str, Any]:
-    """Take dead letters out of the queue for good, by ids or by filter."""
+    """Discard dead letters, by ids, by filter, or all.
+
+    One call takes at most 1,000; `remaining` says how many more there are. An empty filter needs `all: true`.
+    """
     return await ops.dead_letters.discard(**_choice(await read_json(request)), actor=actor)
 
 
@@ -289,14 +295,16 @@ def _list(value: Any, kind: type) -> list[Any]:
 
 
 def _choice(value: Any) -> dict[str, Any]:
-    given = _object(value, ("ids", "filter", "dry_run"))
-    dry_run, chosen = given.get("dry_run") or False, given.get("filter")
-    if not isinstance(dry_run, bool):
-        raise BadInput(f"dry_run must be true or false, not {show(dry_run)}")
+    given = _object(value, ("ids", "filter", "all", "dry_run"))
+    chosen = given.get("filter")
+    flags = {name: given.get(name) or False for name in ("all", "dry_run")}
+    for name, flag in flags.items():
+        if not isinstance(flag, bool):
+            raise BadInput(f"{name} must be true or false, not {show(flag)}")
     if chosen is not None and not isinstance(chosen, dict):
         raise BadInput(f"filter must be an object, not {show(chosen)}")
     ids = None if given.get("ids") is None else [_id(item) for item in _list(given["ids"], object)]
-    return {"ids": ids, "filter": chosen, "dry_run": dry_run}
+    return {"ids": ids, "filter": chosen, **flags}
 
 
 def _id(value: Any) -> int:

@@ -100,7 +100,12 @@ IDS = {"type": "array", "items": {"type": "integer"}, "minItems": 1, "maxItems":
 CHOICE = {
     "type": "object",
     "additionalProperties": False,
-    "properties": {"ids": IDS, "filter": {"type": "object"}, "dry_run": {"type": "boolean"}},
+    "properties": {
+        "ids": IDS,
+        "filter": {"type": "object"},
+        "all": {"type": "boolean"},
+        "dry_run": {"type": "boolean"},
+    },
 }
 EVENT_IDS = {
     "type": "object",

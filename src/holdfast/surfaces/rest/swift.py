@@ -42,6 +42,8 @@ async def readyz(request: Request) -> Response:
         return error_problem(error)
     if status["healthy"]:
         return PlainTextResponse("ready\n")
+    if status["not_accepting"] is not None:
+        return problem(503, "Not ready", status["not_accepting"], {"Retry-After": "1"})
     failing = ", ".join(name for name, state in status["duties"].items() if state != "ok")
     return problem(503, "Not ready", f"these duties are failing and being retried: {failing}", {"Retry-After": "1"})
 

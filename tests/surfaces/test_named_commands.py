@@ -1,0 +1,88 @@
+"""Every `holdfast …` command that a message, a help text or a page names exists, with the options it is shown with."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from holdfast.__main__ import holdfast
+
+ROOT = Path(__file__).parents[2]
+SOURCES = sorted(path for path in (ROOT / "src").rglob("*") if path.suffix in (".py", ".sql", ".yml"))
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("architecture/*.md")])
+
+# Words that follow the name in a sentence, not as a command.
+PROSE = {"running", "wrote", "migrate", "is", "and"}
+NAMED = re.compile(r"(?<!from )(?<!import )(?<![\w./:'\"-])holdfast ((?:--)?[a-z][^\n`'\"<>]*)")
+END = re.compile(r"[.,;:!?)\]]+$")
+
+
+def wrong(said: str) -> str | None:
+    """What of this command does not exist; None if all of it does. Placeholders and values are not looked at."""
+    command: click.Command = holdfast
+    for word in said.partition(" #")[0].split():
+        bare = END.sub("", word)
+        if isinstance(command, click.Group):
+            found = [command.get_command(click.Context(command), name) for name in bare.split("|")]
+            if bare.startswith("-") or not all(found):
+                is_prose = command is holdfast and bare in PROSE
+                return None if is_prose or bare.startswith("-") else bare
+            command = found[0] or command
+        elif bare.startswith("--"):
+            known = {name for param in command.params for name in (*param.opts, *param.secondary_opts)} | {"--help"}
+            if bare.partition("=")[0] not in known:
+                return bare
+        if bare != word:
+            break
+    return None
+
+
+def texts(path: Path) -> Iterator[str]:
+    """Of a module its strings, with a placeholder for what is filled in; of any other file its lines."""
+    if path.suffix != ".py":
+        yield path.read_text(encoding="utf-8")
+        return
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(part.value if isinstance(part, ast.Constant) else "VALUE" for part in node.values)  # type: ignore[misc]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT / "src" / "holdfast")))
+def test_a_command_that_the_code_names_exists(path: Path) -> None:
+    named = {said for text in texts(path) for said in NAMED.findall(text)}
+    assert {said: wrong(said) for said in named if wrong(said)} == {}
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_command_that_a_page_names_exists(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    named = {*re.findall(r"`holdfast ([a-z][^`\n]*)`", text), *re.findall(r"^\$ holdfast ([a-z].*)$", text, re.M)}
+    assert {said: wrong(said) for said in named if wrong(said)} == {}
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_command_that_a_page_types_is_taken(path: Path) -> None:
+    """Values included: a choice that does not exist, or an argument too many, is refused here too."""
+    for line in re.findall(r"^\$ holdfast ([a-z].*)$", path.read_text(encoding="utf-8"), re.M):
+        words = shlex.split(re.split(r" [|>] | {2,}#", line)[0], comments=True)
+        command, context = holdfast, click.Context(holdfast)
+        while isinstance(command, click.Group) and not (command.invoke_without_command and not words):
+            command = command.get_command(context, words.pop(0))
+        command.make_context("holdfast", words)
+
+
+def test_a_command_that_does_not_exist_is_found() -> None:
+    assert wrong("dlq list") == "list"
+    assert wrong("mend everything") == "mend"
+    assert wrong("deliveries list --staet pending") == "--staet"
+    assert wrong("hooks install|remove") == "install|remove"
+    assert wrong("up, or have it run always") is None
+    assert wrong("deliveries list --state pending") is None
