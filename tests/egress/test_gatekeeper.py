@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from holdfast.domain.breaker import FAILURES_MAX
+from holdfast.domain.breaker import FAILURES_MAX, STREAK_MAX
 from holdfast.domain.delivery import Claim, Dead, Delivered, Outcome, Retry
 from holdfast.domain.event import new_event
 from holdfast.domain.states import Reason
 from holdfast.egress.gatekeeper import BreakerNews, Gatekeeper
 from holdfast.operations.news import Newsroom
+from holdfast.store.base import Moment
 from house import Bench, Script
 
 BAD, GOOD = "https://bad.example/hook", "https://good.example/hook"
@@ -29,7 +30,7 @@ class Gated(Bench):
         self.down = {BAD}
         self.script.answer = lambda claim: self.answer(claim)
         self.told: list[BreakerNews] = []
-        self.gatekeeper = Gatekeeper(self.store.gates, self.clock, capacity=20, tell=self.tell)
+        self.gatekeeper: Gatekeeper  # made with the engine, when the owner is known
 
     def answer(self, claim: Claim) -> Outcome:
         return Retry("503") if claim.delivery.address in self.down else Delivered()
@@ -38,6 +39,7 @@ class Gated(Bench):
         self.told.append(news)
 
     def new_engine(self, **options: Any) -> Any:
+        self.gatekeeper = Gatekeeper(self.store.gates, self.owner, self.clock, capacity=20, tell=self.tell)
         return super().new_engine(gatekeeper=self.gatekeeper, capacity=20, **options)
 
     def seen(self, address: str) -> int:
@@ -77,6 +79,28 @@ async def test_when_its_time_is_over_one_request_is_let_through(bench: Gated) ->
     assert bench.seen(BAD) == before + 1
     await bench.turn(3)  # it failed: now it takes longer
     assert bench.seen(BAD) == before + 1
+
+
+async def test_a_fast_receiver_that_fails_now_and_then_is_not_left_alone(bench: Gated) -> None:
+    await bench.contract("bad", BAD)
+    for _ in range(200):
+        for outcome in (Delivered(), *[Retry("503")] * (FAILURES_MAX + 3)):
+            bench.gatekeeper.ended(BAD, outcome)
+        bench.clock.advance(0.01)
+        assert not bench.gatekeeper.shut()
+    for _ in range(STREAK_MAX):
+        bench.gatekeeper.ended(BAD, Retry("503"))
+    assert bench.gatekeeper.shut() == {BAD}
+
+
+async def test_a_success_that_comes_in_time_keeps_the_breaker_closed(
+    bench: Gated, caplog: pytest.LogCaptureFixture
+) -> None:
+    for outcome in (*[Retry("503")] * FAILURES_MAX, Delivered()):
+        bench.gatekeeper.ended(BAD, outcome)
+    await bench.gatekeeper.tick()
+    assert bench.told == []
+    assert not caplog.records
 
 
 async def test_a_receiver_that_came_back_is_given_more_and_more(bench: Gated) -> None:
@@ -171,7 +195,7 @@ async def test_moments_are_taken_in_turn(bench: Gated) -> None:
     waits: list[float] = []
 
     async def sleep(seconds: float) -> None:
-        if isinstance(seconds, float):  # a whole zero is somebody else giving way
+        if isinstance(seconds, float):  # a whole zero is another task giving way
             waits.append(round(seconds, 3))
             bench.clock.advance(seconds)
 
@@ -182,7 +206,23 @@ async def test_moments_are_taken_in_turn(bench: Gated) -> None:
     assert waits == [0, 0.1, 0.1]
 
 
-async def test_who_missed_his_moment_takes_another(bench: Gated) -> None:
+async def test_a_moment_far_ahead_is_not_reserved_until_it_is_near(
+    bench: Gated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        if isinstance(seconds, float):  # a whole zero is another task giving way
+            waits.append(round(seconds, 3))
+            bench.clock.advance(seconds)
+
+    monkeypatch.setattr("holdfast.egress.gatekeeper.asyncio.sleep", sleep)
+    await bench.gatekeeper.turn(GOOD, 10_000_000)
+    await bench.gatekeeper.turn(GOOD, 10_000_000)
+    assert waits == [0, 5, 3, 2], "a process that dies while it waits holds at most two seconds"
+
+
+async def test_a_request_that_missed_its_moment_takes_another(bench: Gated) -> None:
     waits: list[float] = []
 
     async def sleep(seconds: float) -> None:
@@ -202,11 +242,11 @@ async def test_who_was_told_his_moment_too_late_to_be_sure_of_it_takes_another(
     took_s, asked = [0.3, 0.002, 0.002], 0
     reserve = bench.store.gates.reserve
 
-    async def slowly(address: str, interval_us: int) -> int:
+    async def slowly(address: str, interval_us: int, ahead_us: int) -> Moment:
         nonlocal asked
         bench.clock.advance(took_s[min(asked, len(took_s) - 1)])
         asked += 1
-        return await reserve(address, interval_us)
+        return await reserve(address, interval_us, ahead_us)
 
     monkeypatch.setattr(bench.store.gates, "reserve", slowly)
     monkeypatch.setattr("holdfast.egress.gatekeeper.asyncio.sleep", _passing(bench))
@@ -242,8 +282,8 @@ async def test_a_token_in_a_url_is_in_no_news_and_no_log(bench: Gated, caplog: p
     token = "bot123456789:AAcanary-of-a-chat"
     url = f"https://chat.example/hooks/{token}/send?key=canary"
     room = Newsroom(bench.store, bench.registry, bench.clock)
-    bench.gatekeeper._tell = room.breaker
     bench.engine = bench.new_engine(obituary=room.obituary)
+    bench.gatekeeper._tell = room.breaker
     bench.down = {url}
     await bench.contract("chat", url, attempts=FAILURES_MAX + 1, pattern="t.*")
     await bench.contract("news", GOOD, pattern="holdfast.*")

@@ -165,7 +165,7 @@ class House:
         """The engine, and the gatekeeper that says which addresses it may try."""
         store, config, clock, loop = self.store, self.config, self._clock, self.loop
         deliverers: dict[str, Deliverer] = {"handler": self.handlers, "https": self._webhooks}
-        gatekeeper = Gatekeeper(store.gates, clock, config.capacity, self._news.breaker, self._webhooks.start)
+        gatekeeper = Gatekeeper(store.gates, owner, clock, config.capacity, self._news.breaker, self._webhooks.start)
         self.engine = Engine(
             store.deliveries,
             owner,
@@ -179,7 +179,7 @@ class House:
             obituary=self._news.obituary,
             blocked_queues=self._registry.blocked_queues,
         )
-        gatekeeper.wake = loop.add(gatekeeper)
+        gatekeeper.wake = loop.add(gatekeeper, self._poll_s)
         gatekeeper.freed = lambda: loop.wake("engine")
         self.engine.wake = loop.add(self.engine, self._poll_s)
         self.engine.wake_deadlines = loop.add(Deadlines(self.engine), poll_s=5.0)

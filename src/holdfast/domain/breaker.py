@@ -3,9 +3,24 @@
 from __future__ import annotations
 
 FAILURES_MAX = 5
+"""Failures in a row that open a breaker, if the last success is at least `QUIET_MS` ago."""
+STREAK_MAX = 25
+"""Failures in a row that open a breaker however recent the last success is."""
+QUIET_MS = 1_000
 COOLDOWN_MS = 2_000
 COOLDOWN_MAX_MS = 30_000
 RAMP_MAX = 64
+
+
+def opens(failures: int, quiet_ms: int | None) -> bool:
+    """Whether so many failures in a row open the breaker. `quiet_ms`: time since the last success; None: none known.
+
+    A fast receiver that fails one request in five soon fails five in a row by chance. It also succeeds all the time.
+
+    >>> [opens(4, None), opens(5, None), opens(5, 10), opens(5, 1_000), opens(25, 10)]
+    [False, True, False, True, True]
+    """
+    return failures >= STREAK_MAX or (failures >= FAILURES_MAX and (quiet_ms is None or quiet_ms >= QUIET_MS))
 
 
 def cooldown_ms(trips: int) -> int:

@@ -14,10 +14,10 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from holdfast.domain.address import without_tokens
-from holdfast.domain.breaker import FAILURES_MAX, RAMP_MAX, cooldown_ms
+from holdfast.domain.breaker import RAMP_MAX, cooldown_ms, opens
 from holdfast.domain.delivery import Outcome, Retry
 from holdfast.ports import Clock
-from holdfast.store.base import PAGE_MAX, Gate, Gates
+from holdfast.store.base import PAGE_MAX, Gate, Gates, Owner
 
 POLL_S = 1.0
 PROBE_MS = 60_000
@@ -25,6 +25,8 @@ LATE_US = 25_000
 SURE_MS = 50
 AHEAD_US = 2_000_000
 FAILING_MAX = 10_000
+KNOWN_MAX = 10_000
+LOOK_AGAIN_S = 5.0
 
 log = logging.getLogger("holdfast.gates")
 
@@ -48,20 +50,22 @@ class Gatekeeper:
     def __init__(
         self,
         gates: Gates,
+        owner: Owner,
         clock: Clock,
         capacity: int = 1000,
         tell: Callable[[BreakerNews], Awaitable[None]] | None = None,
         ready: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        self._gates, self._clock, self._capacity, self._tell = gates, clock, capacity, tell
+        self._gates, self._owner, self._clock, self._capacity, self._tell = gates, owner, clock, capacity, tell
         self._ready = ready
         self._open: dict[str, Gate] = {}
         self._probing: set[str] = set()
         self._ramp: dict[str, int] = {}
         self._failures: Counter[str] = Counter()
+        self._succeeded_ms: dict[str, int] = {}  # the last success of each address, on the boot clock
         self._intervals: dict[str, int] = {}
         self._held: Counter[str] = Counter()
-        self._trip: set[str] = set()
+        self._trip: dict[str, int] = {}  # breakers to open, with the failures in a row that opened them
         self._close: set[str] = set()
         self._usual_ms = 1
         self.wake: Callable[[], None] = lambda: None
@@ -69,9 +73,9 @@ class Gatekeeper:
 
     async def tick(self) -> float | None:
         """Write down what changed, look at what others wrote, and try again where the time has come."""
-        for address in list(self._trip):
-            await self._open_one(address)
-            self._trip.discard(address)
+        for address, failures in list(self._trip.items()):
+            await self._open_one(address, failures)
+            self._trip.pop(address, None)
         for address in list(self._close):
             await self._close_one(address)
             self._close.discard(address)
@@ -82,10 +86,10 @@ class Gatekeeper:
         now_ms = self._clock.now_ms()
         for address, gate in found.items():
             due = gate.open_until_ms <= now_ms and address not in self._probing
-            if due and await self._gates.probe(address, PROBE_MS):
+            if due and await self._gates.probe(self._owner, address, PROBE_MS):
                 self._probing.add(address)
                 self.freed()
-        return POLL_S
+        return POLL_S if found else None
 
     async def _all_open(self) -> dict[str, Gate]:
         """Every breaker that is open: one that were left off would pass for closed."""
@@ -105,7 +109,7 @@ class Gatekeeper:
         full = {address for address, held in self._held.items() if held >= self._allowed(address)}
         if self._failing_full():
             full |= self._failures.keys()
-        return frozenset(full | self._trip | (self._open.keys() - self._probing))
+        return frozenset(full | self._trip.keys() | (self._open.keys() - self._probing))
 
     def is_shut(self, address: str) -> bool:
         """Whether what is already held is not to be tried after all."""
@@ -136,16 +140,19 @@ class Gatekeeper:
             await self._ready()
         while True:
             asked_ms = self._clock.boot_ms()
-            wait_us = await self._gates.reserve(address, interval_us)
-            told_ms = self._clock.boot_ms()
-            taken_ms = told_ms - asked_ms
+            wait_us, reserved = await self._gates.reserve(address, interval_us, AHEAD_US)
+            answered_ms = self._clock.boot_ms()
+            if not reserved:  # the clock may be set meanwhile, so look again now and then
+                await asyncio.sleep(min(LOOK_AGAIN_S, (wait_us - AHEAD_US) / 1_000_000))
+                continue
+            taken_ms = answered_ms - asked_ms
             is_sure = taken_ms <= self._usual_ms + SURE_MS
             self._usual_ms = max(1, min(taken_ms, 2 * self._usual_ms))
             if not is_sure:
                 continue
             spent_us = taken_ms * 500
             await asyncio.sleep(max(0, wait_us - spent_us) / 1_000_000)
-            late_us = (self._clock.boot_ms() - told_ms) * 1000 + spent_us - wait_us
+            late_us = (self._clock.boot_ms() - answered_ms) * 1000 + spent_us - wait_us
             if late_us <= LATE_US + spent_us:
                 return
 
@@ -153,6 +160,8 @@ class Gatekeeper:
         """An attempt came to its end. A receiver that refuses is alive; one that must be tried again may not be."""
         if not isinstance(outcome, Retry):
             self._failures.pop(address, None)
+            self._trip.pop(address, None)
+            self._note_success(address)
             if address in self._open:
                 self._close.add(address)
                 self.wake()
@@ -163,10 +172,17 @@ class Gatekeeper:
             return
         if len(self._failures) < FAILING_MAX or address in self._failures:
             self._failures[address] += 1
-        if address in self._probing or (self._failures[address] >= FAILURES_MAX and address not in self._open):
+        failures, succeeded_ms = self._failures[address], self._succeeded_ms.get(address)
+        quiet_ms = None if succeeded_ms is None else self._clock.boot_ms() - succeeded_ms
+        if address in self._probing or (address not in self._open and opens(failures, quiet_ms)):
             self._probing.discard(address)
-            self._trip.add(address)
+            self._trip[address] = failures
             self.wake()
+
+    def _note_success(self, address: str) -> None:
+        if len(self._succeeded_ms) >= KNOWN_MAX and address not in self._succeeded_ms:
+            self._succeeded_ms.clear()
+        self._succeeded_ms[address] = self._clock.boot_ms()
 
     def _failing_full(self) -> bool:
         """First attempts keep their half, however many receivers fail."""
@@ -179,11 +195,11 @@ class Gatekeeper:
         most = self._capacity if interval_us is None else max(1, AHEAD_US // interval_us)
         return min(most, self._ramp.get(address, most))
 
-    async def _open_one(self, address: str) -> None:
+    async def _open_one(self, address: str, failures: int) -> None:
         trips = self._open[address].trips + 1 if address in self._open else 1
         gate = self._open[address] = await self._gates.trip(address, cooldown_ms(trips))
         if gate.trips == 1:
-            log.warning("breaker open: %d failures in a row at %s", self._failures[address], without_tokens(address))
+            log.warning("breaker open: %d failures in a row at %s", failures, without_tokens(address))
         await self._say(BreakerNews(gate, opened=True))
 
     async def _close_one(self, address: str) -> None:

@@ -218,6 +218,13 @@ class Gate(NamedTuple):
     trips: int
 
 
+class Moment(NamedTuple):
+    """When the next request to an address may begin, and whether that moment is reserved for the caller."""
+
+    wait_us: int
+    reserved: bool
+
+
 class Private(NamedTuple):
     """What a contract keeps to itself: its signing secrets, newest first, and the values of its headers.
 
@@ -354,8 +361,11 @@ class Deliveries(Protocol):
 class Gates(Protocol):
     """Rates and breakers of addresses, shared by every process on the store."""
 
-    async def reserve(self, address: str, interval_us: int) -> int:
-        """Take the next free moment for one request to this address; the microseconds until it comes."""
+    async def reserve(self, address: str, interval_us: int, ahead_us: int) -> Moment:
+        """The next free moment for one request to this address; it is reserved if it comes within `ahead_us`.
+
+        A process that ends keeps what it reserved from the others, so nothing is reserved far ahead.
+        """
 
     async def open(self, after: str = "") -> list[Gate]:
         """Addresses whose breaker is open, by their text, behind this one: at most `PAGE_MAX` of them."""
@@ -363,8 +373,8 @@ class Gates(Protocol):
     async def trip(self, address: str, cooldown_ms: int) -> Gate:
         """Open a breaker, or keep it open for longer."""
 
-    async def probe(self, address: str, lease_ms: int) -> bool:
-        """Whether we may try once: the breaker's time is over, and nobody else is trying."""
+    async def probe(self, owner: Owner, address: str, lease_ms: int) -> bool:
+        """Whether this owner may try once: the breaker's time is over, and no other living owner is trying."""
 
     async def close(self, address: str) -> bool:
         """Close a breaker. True where it was open."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from holdfast.store.base import PAGE_MAX, Gate
+from holdfast.store.base import PAGE_MAX, Gate, Moment, Owner
 from holdfast.store.postgres.pool import Pool
+from holdfast.store.postgres.session import Session
 from holdfast.store.postgres.statements import sql
 
 
@@ -15,9 +16,15 @@ class PostgresGates:
     def __init__(self, pool: Pool, now_ms: Callable[[], int | None]) -> None:
         self._pool, self._now_ms = pool, now_ms
 
-    async def reserve(self, address: str, interval_us: int) -> int:
-        values = (self._now_ms(), address, interval_us)
-        return int(await self._pool.run(lambda session: session.value(sql.gate_reserve, *values), durable=False))
+    async def reserve(self, address: str, interval_us: int, ahead_us: int) -> Moment:
+        now_ms = self._now_ms()
+
+        async def work(session: Session) -> Moment:
+            if reserved := await session.rows(sql.gate_reserve, now_ms, address, interval_us, ahead_us):
+                return Moment(int(reserved[0][0]), reserved=True)
+            return Moment(int(await session.value(sql.gate_wait, now_ms, address)), reserved=False)
+
+        return await self._pool.run(work, durable=False)
 
     async def open(self, after: str = "") -> list[Gate]:
         return [Gate(*row) for row in await self._pool.rows(sql.gate_open, after, PAGE_MAX)]
@@ -26,8 +33,8 @@ class PostgresGates:
         values = (self._now_ms(), address, cooldown_ms)
         return Gate(*(await self._pool.run(lambda session: session.rows(sql.gate_trip, *values)))[0])
 
-    async def probe(self, address: str, lease_ms: int) -> bool:
-        values = (self._now_ms(), address, lease_ms)
+    async def probe(self, owner: Owner, address: str, lease_ms: int) -> bool:
+        values = (self._now_ms(), address, lease_ms, owner.id)
         return bool(await self._pool.run(lambda session: session.run(sql.gate_probe, *values), durable=False))
 
     async def close(self, address: str) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from holdfast.ports import Clock
-from holdfast.store.base import PAGE_MAX, Gate
+from holdfast.store.base import PAGE_MAX, Gate, Moment, Owner
+from holdfast.store.sqlite.connection import Connection
 from holdfast.store.sqlite.reader import Reader
 from holdfast.store.sqlite.statements import sql
 from holdfast.store.sqlite.writer import Writer
@@ -13,9 +14,15 @@ class SqliteGates:
     def __init__(self, writer: Writer, reader: Reader, clock: Clock) -> None:
         self._writer, self._reader, self._clock = writer, reader, clock
 
-    async def reserve(self, address: str, interval_us: int) -> int:
-        values = (address, self._clock.now_ms() * 1000, interval_us)
-        return int((await self._writer.run(lambda c: c.rows(sql.gate_reserve, values), durable=False))[0][0])
+    async def reserve(self, address: str, interval_us: int, ahead_us: int) -> Moment:
+        now_us = self._clock.now_ms() * 1000
+
+        def work(connection: Connection) -> Moment:
+            if reserved := connection.rows(sql.gate_reserve, (address, now_us, interval_us, ahead_us)):
+                return Moment(int(reserved[0][0]), reserved=True)
+            return Moment(int(connection.rows(sql.gate_wait, (address, now_us))[0][0]), reserved=False)
+
+        return await self._writer.run(work, durable=False)
 
     async def open(self, after: str = "") -> list[Gate]:
         return [Gate(*row) for row in await self._reader.run(lambda c: c.rows(sql.gate_open, (after, PAGE_MAX)))]
@@ -24,8 +31,8 @@ class SqliteGates:
         values = (address, self._clock.now_ms(), cooldown_ms)
         return Gate(*(await self._writer.run(lambda c: c.rows(sql.gate_trip, values)))[0])
 
-    async def probe(self, address: str, lease_ms: int) -> bool:
-        values = (address, self._clock.now_ms(), lease_ms)
+    async def probe(self, owner: Owner, address: str, lease_ms: int) -> bool:
+        values = (address, self._clock.now_ms(), lease_ms, owner.id, self._clock.boot_id)
         return bool(await self._writer.run(lambda c: c.run(sql.gate_probe, values), durable=False))
 
     async def close(self, address: str) -> bool:

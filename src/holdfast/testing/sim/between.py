@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from holdfast.daemon.loop import Duty
-from holdfast.domain.delivery import Settlement
+from holdfast.domain.delivery import Claim, Settlement
 from holdfast.domain.event import Appended, NewEvent
 from holdfast.egress.engine import Deadlines
-from holdfast.store.base import Deliveries, Events, Owner, Routing, RoutingBatch
+from holdfast.store.base import Deliveries, Events, Gate, Gates, Owner, Routing, RoutingBatch
 from holdfast.testing.sim.ledger import Settled
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ AT_ONCE_S = 1.0
 
 
 class Witness:
-    """Between an engine and the store: writes down what the store answered to each settlement."""
+    """Between an engine and the store: records what the engine gave back, and the answer to each settlement."""
 
     def __init__(self, process: Process, inner: Deliveries) -> None:
         self._process, self._inner = process, inner
@@ -41,6 +41,48 @@ class Witness:
                 ledger.fault("settlement refused: lease lost")
                 self._process.log(f"lost its lease of {id}")
         return lost
+
+    async def release(self, claims: Sequence[Claim]) -> None:
+        self._process.world.ledger.released.update((claim.delivery.id, claim.token) for claim in claims)
+        await self._inner.release(claims)
+
+
+class GateWitness:
+    """Between a gatekeeper and the store: a probe must not be refused because a dead keeper holds it."""
+
+    def __init__(self, process: Process, inner: Gates) -> None:
+        self._process, self._inner = process, inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def trip(self, address: str, cooldown_ms: int) -> Gate:
+        gate = await self._inner.trip(address, cooldown_ms)
+        self._process.world.probers.pop(address, None)
+        self._process.log(f"opens the breaker of {address}")
+        self._process.world.ledger.fault("breaker opened")
+        return gate
+
+    async def probe(self, owner: Owner, address: str, lease_ms: int) -> bool:
+        process, world = self._process, self._process.world
+        granted = await self._inner.probe(owner, address, lease_ms)
+        holder = world.probers.get(address)
+        if granted:
+            world.probers[address] = process
+            process.log(f"may probe {address}")
+        elif holder is not None and holder.keep and holder.life.dead and await self._is_due(address):
+            world.errors.append(
+                f"{process.name} may not probe {address}: {holder.name}, which is gone, holds the probe"
+            )
+        return granted
+
+    async def close(self, address: str) -> bool:
+        self._process.world.probers.pop(address, None)
+        return await self._inner.close(address)
+
+    async def _is_due(self, address: str) -> bool:
+        now_ms = self._process.clock.now_ms()
+        return any(gate.address == address and gate.open_until_ms <= now_ms for gate in await self._inner.open())
 
 
 class Interrupted:

@@ -121,7 +121,9 @@ def check_leases(case: Case) -> Iterator[Violation]:
         life = lives.get(before.owner)
         if life is None or life.may_lose(change.at_s) or (life.died_n is not None and life.died_n < change.n):
             continue
-        if before.owner is not None and not life.stopping and before.id not in case.ledger.operated:
+        if (before.id, before.token) in case.ledger.released or before.id in case.ledger.operated:
+            continue
+        if before.owner is not None and not life.stopping:
             yield Violation("lease", before.event, f"{life.name} lost its lease of {before.id} without a cause")
 
 

@@ -99,6 +99,7 @@ class Ledger:
     settled: list[Settled] = field(default_factory=list)
     lives: dict[str, LifeNote] = field(default_factory=dict)
     operated: dict[int, float] = field(default_factory=dict)
+    released: set[tuple[int, int]] = field(default_factory=set)
     faults: Counter[str] = field(default_factory=Counter)
     n: int = 0
     trace: list[str] | None = None

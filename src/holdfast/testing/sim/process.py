@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from holdfast.daemon.loop import Duty, Loop
 from holdfast.domain.errors import HoldfastError, StoreBusy
 from holdfast.egress.engine import Deadlines, Deliverer, Engine, Renewal
+from holdfast.egress.gatekeeper import Gatekeeper
 from holdfast.ingress.importer import SpoolImport
 from holdfast.operations.sweeper import Sweeper
 from holdfast.routing.registry import Refreshing, Registry
@@ -18,7 +19,7 @@ from holdfast.store.base import Deliveries, Owner, Routing
 from holdfast.store.sqlite.disk import Room
 from holdfast.store.sqlite.store import SqliteStore, inline_executor
 from holdfast.testing.clock import SeededChance
-from holdfast.testing.sim.between import Interrupted, OneByOne, Patient, Witness
+from holdfast.testing.sim.between import GateWitness, Interrupted, OneByOne, Patient, Witness
 from holdfast.testing.sim.clock import SkewedClock
 from holdfast.testing.sim.driver import SimConnection
 from holdfast.testing.sim.ledger import LifeNote
@@ -109,12 +110,18 @@ class Process:
         deliverers: dict[str, Deliverer] = {
             deliverer.kind: mutant.deliverer(deliverer) for deliverer in (handlers, SimWebhook(self))
         }
+        gatekeeper = None
+        if world.swarm.outages:
+            gatekeeper = Gatekeeper(GateWitness(self, store.gates), self.owner, self.clock)
         self.engine = engine = Engine(
             deliveries, self.owner, deliverers, mutant.terms(registry.terms_of), self.clock, self._chance,
-            capacity=1 if world.swarm.batch_of_one else 1000,
+            capacity=1 if world.swarm.batch_of_one else 1000, gatekeeper=gatekeeper,
         )  # fmt: skip
         wake = loop.add(Patient(world, mutant.engine(engine), mutant.poll_s), poll_s=NEVER_S)
         engine.wake = lambda: None if self._drops() else wake()
+        if gatekeeper is not None:
+            gatekeeper.wake = loop.add(Patient(world, gatekeeper), poll_s=NEVER_S)
+            gatekeeper.freed = engine.wake
         engine.wake_deadlines = loop.add(Patient(world, Deadlines(engine)), poll_s=NEVER_S)
         if mutant.renews:
             engine.wake_renewal = loop.add(Renewal(engine), poll_s=NEVER_S)

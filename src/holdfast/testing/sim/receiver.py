@@ -32,6 +32,10 @@ class Receivers:
     def __init__(self, chance: Random, swarm: Swarm) -> None:
         self._chance, self._swarm = chance, swarm
         self.calm = False
+        self.down_until_s = 0.0
+
+    def is_down(self, now_s: float) -> bool:
+        return not self.calm and now_s < self.down_until_s
 
     def answer(self, event: Event) -> tuple[float, str]:
         """How long it takes, and what is said in the end."""
@@ -130,6 +134,8 @@ async def take(process: Process, claim: Claim) -> str:
     process.log(f"attempt {attempt.delivery} seq {event.seq} of {event.stream}{' (stale)' if stale else ''}")
     world.trouble.strike(process)
     delay_s, answer = world.receivers.answer(event)
+    if claim.delivery.address.startswith("https:") and world.receivers.is_down(world.loop.time()):
+        delay_s, answer = 0.0, "503"
     if answer == "kill":
         ledger.fault("payload killed its process")
         process.crash("killed by a payload")

@@ -28,6 +28,7 @@ class Swarm:
     throttles: bool = False
     server_errors: bool = False
     redirects: bool = False
+    outages: bool = False
     rejects: bool = False
     poison: bool = False
     killer: bool = False
@@ -53,7 +54,8 @@ class Swarm:
 
 
 RARE = {"slow": 0.15, "freeze": 0.2, "killer": 0.15, "second_owner": 0.25, "reboot": 0.15, "unshuffled": 0.2,
-        "crowd": 0.25, "crash_opening": 0.1, "no_file": 0.05, "old_file": 0.05, "stops": 0.2, "skew": 0.2}  # fmt: skip
+        "crowd": 0.25, "crash_opening": 0.1, "no_file": 0.05, "old_file": 0.05, "stops": 0.2, "skew": 0.2,
+        "outages": 0.2}  # fmt: skip
 USUAL = 0.35
 
 

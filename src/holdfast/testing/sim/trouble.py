@@ -27,6 +27,7 @@ PAUSES = [
     ],
 ]
 FREEZE_S = (0.5, 8.0, 33.0, 45.0)
+OUTAGE_S = (3.0, 10.0, 30.0)
 FUSES = (8, 30, 90)
 """Statements until a process that opens its store dies: most of them fall into opening, migrating, or making it."""
 SKEWS_MS = (-90_000, -4_000, 0, 4_000, 90_000)
@@ -54,6 +55,7 @@ class Trouble:
                 (self._operate, swarm.operator),
                 (self._change_contracts, swarm.contract_changes),
                 (self._pause, swarm.pauses),
+                (self._outage, swarm.outages),
             )
             if on
         ]
@@ -217,6 +219,11 @@ class Trouble:
             await self._ask(lambda process: process.store.operator.pause(scope, name))
         else:
             await self._ask(partial(_resume, scope, name))
+
+    def _outage(self) -> None:
+        """All webhook receivers fail for a while, long enough for breakers to open."""
+        self._world.ledger.fault("outage")
+        self._world.receivers.down_until_s = self._world.loop.time() + self._chance.choice(OUTAGE_S)
 
     async def _ask(self, verb: Callable[[Process], object]) -> bool:
         """Have the keeper do something. It may die over it: then nobody knows whether it did."""

@@ -23,6 +23,8 @@ from holdfast.testing.sim.swarm import Swarm
 from holdfast.testing.sim.trouble import Trouble
 
 QUIET_MAX_S = 200.0
+BREAKER_QUIET_MAX_S = 3000.0
+"""With breakers, events that always fail are tried one at a time, half a minute apart."""
 LEAK_LOOKS = 12
 OTHERS_MAX = 2
 
@@ -42,6 +44,7 @@ class World:
         self.happened = 0
         self.processes: dict[Life, Process] = {}
         self.keeper: Process | None = None
+        self.probers: dict[str, Process] = {}
         self.trouble = Trouble(self)
         self.errors: list[str] = []
         self._clients = Clients(self)
@@ -158,7 +161,8 @@ class World:
         self.ledger.log(self.loop.time(), "calm")
         began_s = self.loop.time()
         await self.trouble.restore()
-        while self.loop.time() < began_s + QUIET_MAX_S:
+        quiet_max_s = BREAKER_QUIET_MAX_S if self.swarm.outages else QUIET_MAX_S
+        while self.loop.time() < began_s + quiet_max_s:
             if self.observer.waiting() == (0, 0) and not self._spooled():
                 self._quiet = True
                 await self._look_for_leaks()

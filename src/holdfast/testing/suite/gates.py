@@ -2,32 +2,49 @@
 
 from __future__ import annotations
 
+from holdfast.store.base import Store
 from holdfast.testing.suite.bench import Bench, StoreSuite
 
 URL = "https://example.com/hook"
+AHEAD_US = 2_000_000
+
+
+async def wait_us(store: Store, interval_us: int, address: str = URL) -> int:
+    """Reserve the next moment; the microseconds until it comes."""
+    moment = await store.gates.reserve(address, interval_us, AHEAD_US)
+    assert moment.reserved
+    return moment.wait_us
 
 
 class GatesSuite(StoreSuite):
     async def test_moments_are_given_out_one_interval_apart(self, bench: Bench) -> None:
-        waits = [await bench.store.gates.reserve(URL, 100_000) for _ in range(4)]
+        waits = [await wait_us(bench.store, 100_000) for _ in range(4)]
         assert waits == [0, 100_000, 200_000, 300_000]
 
     async def test_what_was_not_used_is_not_saved_up(self, bench: Bench) -> None:
-        await bench.store.gates.reserve(URL, 100_000)
+        await wait_us(bench.store, 100_000)
         bench.clock.advance(60)
-        assert [await bench.store.gates.reserve(URL, 100_000) for _ in range(2)] == [0, 100_000]
+        assert [await wait_us(bench.store, 100_000) for _ in range(2)] == [0, 100_000]
+
+    async def test_a_moment_far_ahead_is_announced_and_not_reserved(self, bench: Bench) -> None:
+        assert await wait_us(bench.store, 60_000_000) == 0
+        for _ in range(2):
+            moment = await bench.store.gates.reserve(URL, 60_000_000, AHEAD_US)
+            assert moment == (60_000_000, False)
+        bench.clock.advance(58)
+        assert await wait_us(bench.store, 60_000_000) == AHEAD_US
 
     async def test_each_address_has_its_own_rate(self, bench: Bench) -> None:
-        await bench.store.gates.reserve(URL, 100_000)
-        assert await bench.store.gates.reserve("https://example.org", 100_000) == 0
+        await wait_us(bench.store, 100_000)
+        assert await wait_us(bench.store, 100_000, "https://example.org") == 0
 
     async def test_processes_share_a_rate(self, bench: Bench) -> None:
         other = await bench.another()
-        waits = [await store.gates.reserve(URL, 50_000) for store in (bench.store, other, bench.store, other)]
+        waits = [await wait_us(store, 50_000) for store in (bench.store, other, bench.store, other)]
         assert waits == [0, 50_000, 100_000, 150_000]
 
     async def test_no_breaker_is_open_at_first(self, bench: Bench) -> None:
-        await bench.store.gates.reserve(URL, 100_000)
+        await wait_us(bench.store, 100_000)
         assert await bench.store.gates.open() == []
         assert await bench.store.gates.close(URL) is False
 
@@ -57,27 +74,40 @@ class GatesSuite(StoreSuite):
 
     async def test_one_alone_may_probe_and_only_when_the_time_has_come(self, bench: Bench) -> None:
         other = await bench.another()
+        second = await other.owners.enlist()
         await bench.store.gates.trip(URL, 10_000)
-        assert await bench.store.gates.probe(URL, 5_000) is False
+        assert await bench.store.gates.probe(bench.owner, URL, 5_000) is False
         bench.clock.advance(10)
-        assert await bench.store.gates.probe(URL, 5_000) is True
-        assert await other.gates.probe(URL, 5_000) is False
-        bench.clock.advance(5)  # whoever was trying is gone
-        assert await other.gates.probe(URL, 5_000) is True
+        assert await bench.store.gates.probe(bench.owner, URL, 5_000) is True
+        assert await other.gates.probe(second, URL, 5_000) is False
+        bench.clock.advance(5)  # the first took too long
+        assert await other.gates.probe(second, URL, 5_000) is True
+
+    async def test_a_probe_ends_with_its_owner(self, bench: Bench) -> None:
+        await bench.store.gates.trip(URL, 10_000)
+        bench.clock.advance(10)
+        assert await bench.store.gates.probe(bench.owner, URL, 60_000) is True
+        await bench.crash()
+        assert await bench.store.gates.probe(bench.owner, URL, 60_000) is True
+        await bench.store.owners.retire(bench.owner)
+        await bench.store.close()
+        await bench.reopen()
+        assert await bench.store.gates.probe(bench.owner, URL, 60_000) is True
+        assert await bench.store.gates.probe(bench.owner, URL, 60_000) is False
 
     async def test_a_probe_that_fails_closes_the_way_for_the_next(self, bench: Bench) -> None:
         await bench.store.gates.trip(URL, 10_000)
         bench.clock.advance(10)
-        await bench.store.gates.probe(URL, 60_000)
+        await bench.store.gates.probe(bench.owner, URL, 60_000)
         await bench.store.gates.trip(URL, 20_000)
-        assert await bench.store.gates.probe(URL, 5_000) is False
+        assert await bench.store.gates.probe(bench.owner, URL, 5_000) is False
         bench.clock.advance(20)
-        assert await bench.store.gates.probe(URL, 5_000) is True
+        assert await bench.store.gates.probe(bench.owner, URL, 5_000) is True
 
     async def test_a_closed_breaker_is_forgotten_and_its_rate_is_not(self, bench: Bench) -> None:
-        await bench.store.gates.reserve(URL, 100_000)
+        await wait_us(bench.store, 100_000)
         await bench.store.gates.trip(URL, 10_000)
         assert await bench.store.gates.close(URL) is True
         assert await bench.store.gates.open() == []
-        assert await bench.store.gates.reserve(URL, 100_000) == 100_000
+        assert await wait_us(bench.store, 100_000) == 100_000
         assert (await bench.store.gates.trip(URL, 1)).trips == 1

@@ -1,13 +1,15 @@
 -- What the outside needs: breakers and rates of addresses, headers of contracts, secrets that overlap while they are
 -- exchanged, deliveries that may replace one another, and the read model of agent sessions.
 
--- Rates run on the wall clock in microseconds; a breaker is open while `open_until` is set.
+-- Rates run on the wall clock in microseconds; a breaker is open while `open_until` is set. One process at a time tries
+-- an address whose breaker is open: `probe_owner`, until it ends or `probe_until`.
 CREATE TABLE holdfast_gates (
   address       TEXT    PRIMARY KEY,
   next_at_us    INTEGER NOT NULL DEFAULT 0,
   failing_since INTEGER,
   open_until    INTEGER,
   probe_until   INTEGER,
+  probe_owner   INTEGER,
   trips         INTEGER NOT NULL DEFAULT 0,
   CHECK ((failing_since IS NULL) = (open_until IS NULL))
 ) WITHOUT ROWID;
