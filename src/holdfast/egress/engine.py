@@ -87,6 +87,7 @@ class Engine:
         self._lines: dict[int, Line] = {}
         self._done: list[tuple[Held, Outcome]] = []
         self._returned: list[Held] = []
+        self._refused: list[Claim] = []  # claimed, but the gatekeeper does not admit them now
         self._stopping = False
         self._turn = asyncio.Lock()
         self._after_queue = 0
@@ -122,7 +123,14 @@ class Engine:
         return 0.0 if self._done else delay
 
     async def _give_back(self) -> None:
-        """What was held for a receiver that is to be left alone goes back unspent."""
+        """What was claimed or held for a receiver that is to be left alone goes back unspent.
+
+        A release that fails is repeated with the next tick: nothing else knows of these leases.
+        """
+        while self._refused:
+            refused = list(self._refused)
+            await self._deliveries.release(refused)
+            del self._refused[: len(refused)]
         while self._returned:
             returned = list(self._returned)
             await self._deliveries.release([held.claim for held in returned])
@@ -192,6 +200,7 @@ class Engine:
         async with self._turn:
             done, self._done = self._done, []
             await self._settle(done)
+            await self._give_back()
         running = [held.claim for held in self._held.values() if held.is_running]
         stopped = [held.claim for held in self._held.values() if not held.is_running]
         # Cut off by a stop, not by a crash: the start does not count against the delivery.
@@ -282,12 +291,10 @@ class Engine:
         by_queue: defaultdict[int, list[Claim]] = defaultdict(list)
         for claim in claimed.claims:
             by_queue[claim.queue].append(claim)
-        refused: list[Claim] = []
         for queue, claims in by_queue.items():
-            refused += self._accept(queue, claims, now_ms, asked_ms)
+            self._refused += self._accept(queue, claims, now_ms, asked_ms)
             self._feed(queue)
-        if refused:
-            await self._deliveries.release(refused)
+        await self._give_back()
         if claimed.held_back and ending:  # the claim may have come before the settle that makes room
             return 0.0
         if claimed.next_due_ms is None:
