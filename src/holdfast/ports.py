@@ -7,6 +7,7 @@ order and failure.
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from functools import lru_cache
@@ -66,17 +67,43 @@ class SystemClock:
         return boot_ns() // 1_000_000
 
 
+class _RandomBytes:
+    """The system's random bytes, read in blocks: each read gives other threads the interpreter's lock."""
+
+    BLOCK = 4096
+
+    def __init__(self) -> None:
+        self.reset()
+        os.register_at_fork(after_in_child=self.reset)  # two processes must not use the same bytes
+
+    def reset(self) -> None:
+        self._block, self._at = b"", 0
+        self._lock = threading.Lock()
+
+    def take(self, count: int) -> bytes:
+        if count > self.BLOCK:
+            return os.urandom(count)
+        with self._lock:
+            if self._at + count > len(self._block):
+                self._block, self._at = os.urandom(self.BLOCK), 0
+            self._at += count
+            return self._block[self._at - count : self._at]
+
+
+_random_bytes = _RandomBytes()
+
+
 class SystemChance:
     """The machine's randomness."""
 
     def entropy(self, count: int) -> bytes:
-        return os.urandom(count)
+        return _random_bytes.take(count)
 
     def fraction(self) -> float:
-        return int.from_bytes(os.urandom(6), "big") / (1 << 48)
+        return int.from_bytes(_random_bytes.take(6), "big") / (1 << 48)
 
     def token(self) -> int:
-        return int.from_bytes(os.urandom(8), "big") >> 1 or 1
+        return int.from_bytes(_random_bytes.take(8), "big") >> 1 or 1
 
 
 class Threads:

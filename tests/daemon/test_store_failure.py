@@ -50,8 +50,14 @@ def test_a_daemon_whose_file_is_damaged_while_it_runs_stops_at_the_first_read_th
             file.write(b"\xff" * PAGE)
         process = daemon._process
         assert process is not None
-        with contextlib.suppress(OSError):
-            daemon.request("GET", "/api/deliveries?limit=1000")
+
+        def notices() -> bool:
+            with contextlib.suppress(OSError):
+                daemon.request("POST", "/api/events", {"type": "b"})  # makes readers forget the pages they know
+                daemon.request("GET", "/api/deliveries?limit=1000")
+            return process.poll() is not None
+
+        wait_until(notices, 60, lambda: daemon.log)
         assert process.wait(60) == 1
         assert "Stopped because the store failed" in daemon.log
         assert "Nothing was lost" not in daemon.log

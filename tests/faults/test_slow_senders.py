@@ -14,10 +14,9 @@ from holdfast.daemon.config import load_config
 from holdfast.daemon.serve import Server, bind
 from holdfast.daemon.wiring import House
 from holdfast.store.open import open_store
-from holdfast.surfaces.rest import body as body_module
 from holdfast.surfaces.rest.app import build_app
 from holdfast.surfaces.rest.gate import Tokens
-from holdfast.surfaces.rest.wire import Wire
+from holdfast.surfaces.rest.http_limits import LimitedConnection
 from rawhttp import head, post
 
 WAIT_S = 60.0
@@ -26,8 +25,8 @@ WAIT_S = 60.0
 @pytest.fixture
 async def port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[int]:
     """A served house whose patience is short."""
-    monkeypatch.setattr(Wire, "head_s", 1.0)
-    monkeypatch.setattr(body_module, "BODY_S", 1.0)
+    monkeypatch.setattr(LimitedConnection, "head_s", 1.0)
+    monkeypatch.setattr(LimitedConnection, "body_s", 1.0)
     monkeypatch.setattr(serve_module, "CONNECTIONS_MAX", 20)
     house = House(open_store(f"sqlite:///{tmp_path}/h.db", keep=True), load_config(None), None)
     await house.start()

@@ -40,6 +40,7 @@ ONLY_HERE = {
 }
 ONLY_SQLITE = {
     "ready_leased": "here the lease itself answers with what it took",
+    "stream_extend": "here the door, or a function beside it, extends the stream",
     "event_seq": "here the door answers with the sequence number",
     "event_first": "here the door answers with the first event",
     "event_rerouted": "one statement does both here",

@@ -34,9 +34,10 @@ from holdfast.ingress.content import restored
 from holdfast.ingress.webhook import normalising
 from holdfast.ingress.webhook.platforms import find_normalizer
 from holdfast.store.open import open_store
-from holdfast.surfaces.rest import inbound
 from holdfast.surfaces.rest.app import build_app
 from holdfast.surfaces.rest.gate import Tokens
+from holdfast.surfaces.rest.http_limits import LimitedConnection
+from holdfast.surfaces.rest.inbound import GREETING
 from postgres import fresh_schema, newest, start
 
 KEY = nacl.signing.SigningKey(b"\x07" * 32)
@@ -109,7 +110,7 @@ def hub(secret: str, body: bytes) -> str:
 
 
 @asynccontextmanager
-async def serve(folder: Path, body_s: float = inbound.BODY_S, store: str | None = None) -> AsyncIterator[Place]:
+async def serve(folder: Path, store: str | None = None) -> AsyncIterator[Place]:
     (folder / "holdfast.yml").write_text(CONFIG, encoding="utf-8")
     config = load_config(folder / "holdfast.yml")
     house = House(
@@ -121,7 +122,7 @@ async def serve(folder: Path, body_s: float = inbound.BODY_S, store: str | None 
     await house.start()
     listener = bind("127.0.0.1", 0)
     tokens = Tokens("admin-token", house.operations.tokens.scope_of)
-    app = build_app(house.operations, tokens, {"127.0.0.1"}, 100_000, config.inbound, body_s)
+    app = build_app(house.operations, tokens, {"127.0.0.1"}, 100_000, config.inbound)
     server = Server(app, listener)
     await server.start()
     async with aiohttp.ClientSession() as session:
@@ -319,8 +320,9 @@ async def test_too_large_is_said_while_it_streams(place: Place) -> None:
     assert await place.events() == []
 
 
-async def test_a_body_that_does_not_come_is_408(tmp_path: Path) -> None:
-    async with serve(tmp_path, body_s=0.2) as place:
+async def test_a_body_that_does_not_come_is_408(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LimitedConnection, "body_s", 0.2)
+    async with serve(tmp_path) as place:
         reader, writer = await asyncio.open_connection("127.0.0.1", urlsplit(place.url).port)
         writer.write(b"POST /hooks/inbound/open HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{")
         head = await asyncio.wait_for(reader.readuntil(b"\r\n"), 60)
@@ -393,7 +395,7 @@ async def test_a_challenge_is_answered_only_to_who_knows_the_token(place: Place)
 async def test_opening_the_url_tells_what_it_is_for_and_nothing_else(place: Place) -> None:
     for path in ("/hooks/github", "/hooks/whatsapp", "/hooks/inbound/open", "/hooks/inbound/odd?a=1"):
         status, text, headers = await place.send(path, method="GET")
-        assert (status, text) == (200, inbound.GREETING)
+        assert (status, text) == (200, GREETING)
         assert headers["Content-Type"].startswith("text/plain")
         assert (await place.session.head(place.url + path)).status == 200
     assert await place.events() == []

@@ -16,7 +16,8 @@ CONNECTIONS_MAX = 1000
 def bind(host: str, port: int) -> socket.socket:
     """Take the port before anything else is promised. Port 0 takes a free one."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # The protocol by name: asyncio turns off Nagle only on connections of a listener that says TCP.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
@@ -43,11 +44,11 @@ class Server:
     def __init__(self, app: Any, listener: socket.socket) -> None:
         import uvicorn
 
-        from holdfast.surfaces.rest.wire import wire_class
+        from holdfast.surfaces.rest.http_limits import connection_class
 
         config = uvicorn.Config(
             app,
-            http=wire_class(_connections_max()),
+            http=connection_class(_connections_max()),
             ws="none",
             proxy_headers=False,
             log_config=None,

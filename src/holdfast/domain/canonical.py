@@ -89,7 +89,7 @@ def parse_json(raw: bytes, what: str = "body", limit: int = BYTES_MAX) -> Any:
     if "\x00" in text:
         raise BadJson(f"{what} holds a NUL byte; remove it")
     try:
-        value = json.loads(text, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_no_duplicates)
+        value = _decoder.decode(text)
     except RecursionError:
         raise BadJson(f"{what} is nested deeper than {DEPTH_MAX} levels; flatten it") from None
     except _Refused as error:
@@ -135,6 +135,9 @@ def _twice(pairs: list[tuple[str, Any]]) -> str:
             return ascii(name[:60])
         seen.add(name)
     raise AssertionError("every key is there once")
+
+
+_decoder = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_no_duplicates)
 
 
 def _depth(value: Any) -> int:

@@ -42,6 +42,7 @@ WINDOW_MAX = 768
 LINES_MAX = 1000
 POLL_S = 1.0
 STALE_MS = 500
+RENEW_MIN_S, RENEW_MAX_S = 1.0, 7.5
 EXPIRE_MIN_S = 0.05  # deadlines are met this late at most
 STUBBORN_MS = 5000  # a coroutine that runs this long after its cancellation ignores it
 CANCEL_S = 0.5
@@ -139,16 +140,20 @@ class Engine:
                 self._forget(held)
 
     async def renew(self) -> float | None:
-        """Prolong every lease we hold; let go of what is no longer ours."""
+        """Prolong the leases of which a quarter has passed; let go of what is no longer ours."""
         for kind, lease_ms in LEASE_MS.items():
-            asked = {id: item for id, item in self._held.items() if item.kind == kind and not item.lost}
+            now_ms = self._clock.boot_ms()
+            asked = {id: item for id, item in self._held.items() if item.kind == kind and item.renew_at_ms <= now_ms}
             if asked:
-                until_ms = self._clock.boot_ms() + lease_ms
+                until_ms = now_ms + lease_ms
                 for id in await self._deliveries.renew([item.claim for item in asked.values()], lease_ms):
                     self._lose(asked[id])  # it, and not what may have been claimed in its place meanwhile
                 for item in asked.values():
                     item.lease_until_ms = until_ms
-        return min(LEASE_MS.values()) / 4000 if self._held else None
+        if not self._held:
+            return None
+        next_ms = min(item.renew_at_ms for item in self._held.values())
+        return max(RENEW_MIN_S, min(RENEW_MAX_S, (next_ms - self._clock.boot_ms()) / 1000))
 
     async def expire(self) -> float | None:
         """Cancel attempts that have taken longer than they may. One look at all costs less than a timer for each."""
@@ -346,7 +351,8 @@ class Engine:
         kind = "https" if kind == "http" else kind
         terms = self._terms_of(contract_id, kind)
         gate = self._gatekeeper if kind == "https" else None
-        until_ms = asked_ms + LEASE_MS[kind]
+        lease_ms = LEASE_MS[kind]
+        until_ms = asked_ms + lease_ms
         line = self._line(queue, terms.concurrency)
         refused: list[Claim] = []
         for claim in claims:
@@ -355,7 +361,7 @@ class Engine:
                 continue
             if before := self._held.get(claim.delivery.id):
                 self._lose(before)  # after standing still for longer than a lease we may claim what we still hold
-            held = self._held[claim.delivery.id] = Held(claim, kind, terms, now_ms, until_ms, self, gate=gate)
+            held = self._held[claim.delivery.id] = Held(claim, kind, terms, now_ms, lease_ms, until_ms, self, gate=gate)
             line.waiting.append(held)
             line.held += 1
         if self._held and not self.busy.is_set():

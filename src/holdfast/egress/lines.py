@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -51,6 +52,7 @@ class Held:
     kind: str
     terms: Terms
     claimed_at_ms: int
+    lease_ms: int
     lease_until_ms: int
     timer: AttemptTimer
     started_at_ms: int = 0
@@ -75,6 +77,11 @@ class Held:
 
     def leaves_thread(self) -> None:
         self.in_thread = False
+
+    @property
+    def renew_at_ms(self) -> float:
+        """When the lease is to be prolonged: a quarter of its time after it was granted."""
+        return math.inf if self.lost else self.lease_until_ms - self.lease_ms * 3 // 4
 
     @property
     def is_running(self) -> bool:

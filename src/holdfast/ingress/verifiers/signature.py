@@ -6,7 +6,6 @@ import base64
 import binascii
 import hmac
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
 
 from holdfast.domain import ed25519
 from holdfast.domain.errors import BadInput, Unverified
@@ -75,17 +74,9 @@ def find_secret(check: Check, contents: Sequence[bytes], signatures: Sequence[by
 def _is_signed(key: bytes, algorithm: str, content: bytes, signatures: Sequence[bytes]) -> bool:
     if algorithm == ED25519:
         return ed25519.any_signed([key], signatures, content)
-    mac = _keyed(key, algorithm).copy()
-    mac.update(content)
-    wanted = mac.digest()
+    wanted = hmac.digest(key, content, algorithm)
     matches = [hmac.compare_digest(wanted, given) for given in signatures]
     return any(matches)  # after all were compared
-
-
-@lru_cache(maxsize=256)
-def _keyed(key: bytes, algorithm: str) -> hmac.HMAC:
-    """An HMAC that has taken in its key and nothing else, to be copied."""
-    return hmac.new(key, digestmod=algorithm)
 
 
 def read_key(secret: str, scheme: Scheme) -> bytes:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
-from holdfast.domain.event import NAME_MAX, NewEvent, new_event
+from holdfast.domain.canonical import dump_json
+from holdfast.domain.event import NAME_MAX, NewEvent, check_properties, new_event
 from holdfast.ingress.content import read_content, stored
 from holdfast.ingress.headers import Headers
 from holdfast.ingress.webhook.platforms.reading import at_path
@@ -18,16 +20,22 @@ def raw_event(source: InboundSource, headers: Headers, body: bytes) -> tuple[New
     kept = headers.keep(source.kept_headers)
     value = read_content(body, kept.get("content-type", ""))
     delivery = _delivery_id(source, value, kept)
-    event = new_event(
-        f"{SOURCE}.{source.name}",
-        {"headers": kept, "content_type": kept.get("content-type", ""), **stored(body)},
-        source=SOURCE,
-        stream=f"{SOURCE}:{source.name}",
-        properties={"name": source.name, **({"delivery_id": delivery[:NAME_MAX]} if delivery else {})},
-        dedup_key=key_of(source.name, delivery) if delivery else None,
-        to=source.address,
+    event = _event_of(source.name, source.address)._replace(
+        payload=dump_json({"headers": kept, "content_type": kept.get("content-type", ""), **stored(body)})
     )
+    if delivery:
+        event = event._replace(
+            properties=check_properties({"name": source.name, "delivery_id": delivery[:NAME_MAX]}),
+            dedup_key=key_of(source.name, delivery),
+        )
     return event, value
+
+
+@lru_cache(maxsize=256)
+def _event_of(name: str, address: str) -> NewEvent:
+    """What all events of a source have in common."""
+    stream = f"{SOURCE}:{name}"
+    return new_event(f"{SOURCE}.{name}", source=SOURCE, stream=stream, properties={"name": name}, to=address)
 
 
 def _delivery_id(source: InboundSource, value: Any, kept: Mapping[str, str]) -> str | None:

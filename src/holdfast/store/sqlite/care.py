@@ -84,21 +84,24 @@ class SqliteCare:
         for start in range(first_d - 1, last_d, SPAN):
             if left := limit - counts["deliveries"]:
                 work = partial(_prune_deliveries, start, retention, now_ms, left)
-                counts["deliveries"] += await self._writer.run(work)
+                counts["deliveries"] += await self._remove(work)
         for start in range(first_e - 1, last_e, SPAN):
             if left := limit - counts["events"]:
-                counts["events"] += await self._writer.run(partial(_prune_events, start, retention, now_ms, left))
+                counts["events"] += await self._remove(partial(_prune_events, start, retention, now_ms, left))
         while left := limit - counts["dedup_keys"]:
-            removed = await self._writer.run(partial(_prune_dedup, now_ms - retention.dedup_ms, min(left, SPAN)))
+            removed = await self._remove(partial(_prune_dedup, now_ms - retention.dedup_ms, min(left, SPAN)))
             counts["dedup_keys"] += removed
             if removed < SPAN:
                 break
         cutoff, some = now_ms - retention.dedup_ms, min(limit, SPAN)
-        counts["inbox"] = await self._writer.run(lambda c: c.run(sql.prune_inbox, (cutoff, some)))
-        counts["lanes"] = await self._writer.run(lambda c: c.run(sql.prune_lanes, (some,)))
-        counts["sessions"] = await self._writer.run(partial(_prune_sessions, now_ms - retention.sessions_ms, some))
-        counts["streams"] = await self._writer.run(partial(_prune_streams, retention, now_ms, some))
+        counts["inbox"] = await self._remove(lambda c: c.run(sql.prune_inbox, (cutoff, some)))
+        counts["lanes"] = await self._remove(lambda c: c.run(sql.prune_lanes, (some,)))
+        counts["sessions"] = await self._remove(partial(_prune_sessions, now_ms - retention.sessions_ms, some))
+        counts["streams"] = await self._remove(partial(_prune_streams, retention, now_ms, some))
         return counts
+
+    async def _remove(self, work: Callable[[Connection], int]) -> int:
+        return await self._writer.run(work, heavy=True)
 
     async def backup(self, path: Path) -> None:
         """A complete copy while everybody works. The copy exists whole or not at all."""
@@ -110,7 +113,8 @@ class SqliteCare:
             if self._mended:
                 await self._executor.submit(self._move_log)
             else:  # the write lock keeps every writer out meanwhile
-                await self._writer.run(lambda connection: self._checkpointer.rows(_CHECKPOINT), durable=False)
+                work = lambda connection: self._checkpointer.rows(_CHECKPOINT)  # noqa: E731
+                await self._writer.run(work, durable=False, heavy=True)
         except StoreFailed as error:
             self._writer.fail(error)
             raise

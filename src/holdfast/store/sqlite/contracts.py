@@ -55,7 +55,7 @@ class SqliteContracts:
             connection.run(sql.contract_bump)
             return [contract.id for contract in gone]
 
-        retired = await self._writer.run(work)
+        retired = await self._writer.run(work, heavy=True)
         self._changed("contracts")
         return retired
 
@@ -79,7 +79,7 @@ class SqliteContracts:
             connection.run(sql.contract_bump)
             return True
 
-        adopted = await self._writer.run(work)
+        adopted = await self._writer.run(work, heavy=True)
         if adopted:
             self._changed("contracts")
         return adopted
@@ -105,7 +105,7 @@ class SqliteContracts:
             connection.run(sql.contract_bump)
             return True
 
-        removed = await self._writer.run(work)
+        removed = await self._writer.run(work, heavy=True)
         self._changed("contracts")
         return removed
 
@@ -119,7 +119,7 @@ class SqliteContracts:
             connection.run(sql.contract_bump)
             return True
 
-        done = await self._writer.run(work)
+        done = await self._writer.run(work, heavy=True)
         self._changed("contracts")
         self._changed("deliveries")
         return done
@@ -133,7 +133,7 @@ class SqliteContracts:
             connection.run(sql.contract_bump)
             return True
 
-        done = await self._writer.run(work)
+        done = await self._writer.run(work, heavy=True)
         self._changed("contracts")
         return done
 
@@ -149,7 +149,7 @@ class SqliteContracts:
             connection.run(sql.contract_bump)
             return True
 
-        done = await self._writer.run(work)
+        done = await self._writer.run(work, heavy=True)
         self._changed("contracts")
         return done
 

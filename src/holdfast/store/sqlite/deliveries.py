@@ -123,7 +123,7 @@ class SqliteDeliveries:
                     return len(rows)
             return 0
 
-        return await self._writer.run(work)
+        return await self._writer.run(work, heavy=True)
 
     async def bury_unserved(self, owner: Owner, grace_ms: int, since_ms: int) -> int:
         """End as dead(no_handler) what has waited a grace time for a handler that nobody serves."""
@@ -137,7 +137,7 @@ class SqliteDeliveries:
             end_pending(connection, owner, rows, State.DEAD, Reason.NO_HANDLER, now_ms, "nobody serves this handler")
             return len(rows)
 
-        return await self._writer.run(work)
+        return await self._writer.run(work, heavy=True)
 
 
 def end_pending(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import islice
 
-from holdfast.domain.event import Appended, Event, NewEvent, iso_time
+from holdfast.domain.errors import StreamClosed
+from holdfast.domain.event import Appended, Event, NewEvent, iso_time, show
 from holdfast.domain.ids import ENTROPY_BYTES, make_id
 from holdfast.ports import Chance, Clock
 from holdfast.store.base import PAGE_BYTES_MAX, EventFilter, Page, StreamRow
@@ -13,7 +16,7 @@ from holdfast.store.sqlite.connection import Connection, Row
 from holdfast.store.sqlite.inserts import insert
 from holdfast.store.sqlite.reader import Reader
 from holdfast.store.sqlite.statements import sql
-from holdfast.store.sqlite.writer import Writer
+from holdfast.store.sqlite.writer import HEAVY_ROWS, JoinedWork, Writer
 
 SCAN_MAX = 20_000
 _NEWEST = 1 << 62
@@ -34,8 +37,8 @@ class SqliteEvents:
 
     async def append(self, events: Sequence[NewEvent]) -> list[Appended]:
         now_ms = self._clock.now_ms()
-        prepared = with_ids(events, now_ms, self._chance)
-        answer = await self._writer.run(lambda connection: append(connection, prepared, now_ms))
+        work = _Append(with_ids(events, now_ms, self._chance), now_ms)
+        answer = await self._writer.run(work, heavy=len(events) > HEAVY_ROWS)
         self._changed("events")
         return answer
 
@@ -79,8 +82,24 @@ class SqliteEvents:
         return count
 
 
+class _Append(JoinedWork[list[Appended]]):
+    """The events of one caller."""
+
+    def __init__(self, prepared: Sequence[tuple[NewEvent, str]], now_ms: int) -> None:
+        self._prepared, self._now_ms = prepared, now_ms
+
+    @classmethod
+    def all_of(cls, connection: Connection, works: Sequence[_Append]) -> list[list[Appended]]:
+        if len(works) == 1:
+            return [append(connection, works[0]._prepared, works[0]._now_ms)]
+        # The time of the last: those before it were not accepted earlier, since their commit is the same.
+        prepared = [one for work in works for one in work._prepared]
+        answers = iter(append(connection, prepared, max(work._now_ms for work in works)))
+        return [list(islice(answers, len(work._prepared))) for work in works]
+
+
 def with_ids(events: Sequence[NewEvent], now_ms: int, chance: Chance) -> list[tuple[NewEvent, str]]:
-    """Each event with the id it came with, or a fresh one. Chance is asked once: it is a system call."""
+    """Each event with the id it came with, or a fresh one. Random bytes are read once: that is a system call."""
     entropy = chance.entropy(ENTROPY_BYTES * len(events))
     starts = range(0, len(entropy), ENTROPY_BYTES)
     return [
@@ -92,8 +111,7 @@ def with_ids(events: Sequence[NewEvent], now_ms: int, chance: Chance) -> list[tu
 def append(connection: Connection, prepared: Sequence[tuple[NewEvent, str]], now_ms: int) -> list[Appended]:
     """Append inside a transaction that is already open: the one way events come into the table."""
     if all(map(_is_plain, prepared)):
-        insert(connection, sql.event_append_plain, [_plain_row(event, id, now_ms) for event, id in prepared])
-        return [Appended(id, id, 1) for _, id in prepared]
+        return _append_plain(connection, prepared, now_ms)
     connection.many(sql.event_append, [door_row(event, id, now_ms) for event, id in prepared])
     return [_appended(connection, event, id) for event, id in prepared]
 
@@ -108,26 +126,34 @@ def door_row(event: NewEvent, id: str, now_ms: int) -> tuple[object, ...]:
 
 
 def _is_plain(item: tuple[NewEvent, str]) -> bool:
-    """Whether the door has nothing to do for it: no place in a stream, no key, no address, no time to wait for.
-
-    An id of its own may be known already, and an insert that finds it would skip a number.
-    """
+    """Whether the door has nothing to look up for it: no key, no time to wait for, and an id that is certainly new."""
     event = item[0]
-    return (
-        event.stream is None
-        and event.dedup_key is None
-        and event.to is None
-        and event.not_before_ms is None
-        and event.id is None
-    )
+    return event.dedup_key is None and event.not_before_ms is None and event.id is None
 
 
-def _plain_row(event: NewEvent, id: str, now_ms: int) -> tuple[object, ...]:
-    """The values of `event_append_plain`, in its order."""
-    return (
-        id, event.type, event.payload.decode(), event.source, event.timestamp or iso_time(now_ms),
-        event.properties.decode(), now_ms,
-    )  # fmt: skip
+def _append_plain(connection: Connection, prepared: Sequence[tuple[NewEvent, str]], now_ms: int) -> list[Appended]:
+    """Many events by few statements: one for each stream, then one for many events."""
+    next_seq: dict[str, int] = {}
+    for stream, count in Counter(event.stream for event, _ in prepared if event.stream is not None).items():
+        extended = connection.rows(sql.stream_extend, (stream, count, now_ms))
+        if not extended:
+            raise StreamClosed(f"the stream {show(stream)} is closed and takes no more events")
+        next_seq[stream] = int(extended[0][0]) - count + 1
+    rows, answers = [], []
+    for event, id in prepared:
+        seq = 1
+        if event.stream is not None:
+            seq = next_seq[event.stream]
+            next_seq[event.stream] += 1
+        rows.append(
+            (
+                id, event.type, event.payload.decode(), event.source, event.stream, seq,
+                event.timestamp or iso_time(now_ms), event.properties.decode(), event.to, now_ms,
+            )
+        )  # fmt: skip
+        answers.append(Appended(id, event.stream or id, seq))
+    insert(connection, sql.event_append_plain, rows)
+    return answers
 
 
 def _appended(connection: Connection, event: NewEvent, id: str) -> Appended:

@@ -12,22 +12,26 @@ from itertools import chain
 
 from holdfast.store.sqlite.connection import Connection, Params
 
-ROWS = 50
+SIZES = (50, 10)
+"""How many rows go into one statement: few enough for an old SQLite."""
 
 
 def insert(connection: Connection, text: str, rows: Sequence[Params]) -> None:
     """Run an insert of one row for all of them, in their order."""
-    whole = len(rows) - len(rows) % ROWS
-    for start in range(0, whole, ROWS):
-        connection.run(_of_many(text, len(rows[start])), list(chain.from_iterable(rows[start : start + ROWS])))
-    if whole < len(rows):
-        connection.many(text, rows[whole:])
+    start = 0
+    for size in SIZES:
+        while start + size <= len(rows):
+            values = list(chain.from_iterable(rows[start : start + size]))
+            connection.run(_of_many(text, len(rows[start]), size), values)
+            start += size
+    if start < len(rows):
+        connection.many(text, rows[start:])
 
 
 @cache
-def _of_many(text: str, width: int) -> str:
-    """The same insert with as many rows of values as go into one statement: few enough for an old SQLite."""
+def _of_many(text: str, width: int, size: int) -> str:
+    """The same insert with so many rows of values."""
     values = f"({', '.join('?' * width)})"
     if text.count(values) != 1:
         raise ValueError(f"this is not an insert of {width} values: {text}")
-    return text.replace(values, ", ".join([values] * ROWS))
+    return text.replace(values, ", ".join([values] * size))

@@ -13,6 +13,7 @@ from holdfast.store.base import AttemptRow, DeliveryFilter, DeliveryRow, Owner, 
 from holdfast.store.rows import to_attempt_row, to_delivery_row
 from holdfast.store.sqlite.connection import Connection, Row
 from holdfast.store.sqlite.deliveries import end_pending
+from holdfast.store.sqlite.lanes import join_lanes
 from holdfast.store.sqlite.reader import Reader
 from holdfast.store.sqlite.receipts import write_link
 from holdfast.store.sqlite.statements import sql
@@ -75,7 +76,7 @@ class SqliteOperator:
             write_link(connection, owner.chain, now_ms, actor, leaves)
             return [leaf[0] for leaf in leaves]
 
-        done = await self._writer.run(work)
+        done = await self._writer.run(work, heavy=True)
         self._changed("deliveries")
         return done
 
@@ -104,7 +105,7 @@ class SqliteOperator:
                 write_link(connection, owner.chain, now_ms, actor, leaves)
             return [row[0] for row in done]
 
-        ended = await self._writer.run(work)
+        ended = await self._writer.run(work, heavy=True)
         self._changed("deliveries")
         return ended
 
@@ -127,7 +128,7 @@ class SqliteOperator:
                 connection.run(sql.queue_pause, (name,))
             return fresh
 
-        return await self._writer.run(work)
+        return await self._writer.run(work, heavy=True)
 
     async def resume(self, scope: str, name: str) -> bool:
         now_ms = self._clock.now_ms()
@@ -141,7 +142,7 @@ class SqliteOperator:
                 connection.run(sql.queue_pause, (name,))
             return known
 
-        known = await self._writer.run(work)
+        known = await self._writer.run(work, heavy=True)
         self._changed("deliveries")
         return known
 
@@ -179,8 +180,8 @@ def _revive(connection: Connection, id: int, facts: Row, now_ms: int) -> Leaf:
     claimable = True
     if lane is not None:
         key = lane_key(kind, address, contract or None, stream, ordered=True)
-        lane, pos, open_count, paused = connection.rows(sql.lane_join, (key,))[0]
-        claimable = open_count == 1 and not paused
+        (seat,) = join_lanes(connection, [key or ""])
+        lane, pos, claimable = seat.lane, seat.pos, seat.is_head
     connection.run(sql.delivery_revive, (lane, pos, id))
     if claimable:
         connection.run(sql.ready_add, (id, queue, now_ms))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from typing import NamedTuple
 
 from holdfast.domain.event import Event
 from holdfast.domain.lane import LANE_MAX, thins_out
@@ -12,9 +13,10 @@ from holdfast.store.base import Owner, Plan, Target
 from holdfast.store.sqlite.bursts import Joined, thin_out
 from holdfast.store.sqlite.connection import Connection, Row
 from holdfast.store.sqlite.inserts import insert
+from holdfast.store.sqlite.lanes import join_lanes
 from holdfast.store.sqlite.reader import Reader
 from holdfast.store.sqlite.statements import sql
-from holdfast.store.sqlite.writer import Writer
+from holdfast.store.sqlite.writer import HEAVY_ROWS, Writer
 
 
 class SqliteRouting:
@@ -40,7 +42,9 @@ class SqliteRouting:
     async def commit(self, owner: Owner | None, version: int, place: int, plans: Sequence[Plan]) -> bool:
         now_ms = self._clock.now_ms()
         done = await self._writer.run(
-            lambda connection: route(connection, owner, version, place, plans, now_ms), durable=False
+            lambda connection: route(connection, owner, version, place, plans, now_ms),
+            durable=False,
+            heavy=sum(1 + len(plan.targets) for plan in plans) > HEAVY_ROWS,
         )
         if done and any(plan.targets for plan in plans):
             self._changed("deliveries")
@@ -71,44 +75,54 @@ def route(
     last = plans[-1].n if plans else place
     if last > place and not connection.run(sql.router_advance, (place, last)):
         return False
-    next_id = connection.rows(sql.delivery_last)[0][0] + 1
+    fresh = [plan for plan in plans if plan.n > place or connection.run(sql.again_done, (plan.n,))]
+    unmatched = sum(connection.run(sql.unmatched_add, (plan.n,)) for plan in fresh if not plan.targets)
+    if fresh:
+        connection.run(sql.counts_add, (len(fresh), unmatched))
+    _deliver(connection, owner, _duties(connection, fresh, place, now_ms), now_ms)
+    return True
+
+
+class Duty(NamedTuple):
+    """One delivery to be: an event for a queue, perhaps in a lane."""
+
+    event: int
+    queue: int
+    target: Target
+    due_at_ms: int
+
+
+def _duties(connection: Connection, plans: Sequence[Plan], place: int, now_ms: int) -> list[Duty]:
+    """What the plans come to: each event once for each queue, and not again if it was routed to it before."""
+    direct: dict[str, int] = {}
+    duties: dict[tuple[int, int], Duty] = {}
+    for plan in plans:
+        for target in plan.targets:
+            queue = target.queue if target.queue is not None else direct.get(target.address)
+            if queue is None:
+                found = connection.rows(sql.queue_direct, (target.address, target.kind, now_ms))
+                queue = direct[target.address] = int(found[0][0])
+            if plan.n > place or not connection.rows(sql.delivery_known, (plan.n, queue)):
+                duties.setdefault((plan.n, queue), Duty(plan.n, queue, target, max(now_ms, plan.due_at_ms)))
+    return list(duties.values())
+
+
+def _deliver(connection: Connection, owner: Owner | None, duties: Sequence[Duty], now_ms: int) -> None:
+    seats = iter(join_lanes(connection, [duty.target.lane for duty in duties if duty.target.lane is not None]))
     deliveries: list[tuple[object, ...]] = []
     ready: list[tuple[int, int, int]] = []
     bursts: list[Joined] = []
-    routed = unmatched = 0
-    for plan in plans:
-        again = plan.n <= place
-        if again and not connection.run(sql.again_done, (plan.n,)):
-            continue
-        routed += 1
-        known: set[int] = set()
-        for target in plan.targets:
-            queue = target.queue if target.queue is not None else _direct_queue(connection, target, now_ms)
-            if queue in known or (again and connection.rows(sql.delivery_known, (plan.n, queue))):
-                continue
-            known.add(queue)
-            lane = pos = None
-            claimable = True
-            if target.lane is not None:
-                lane, pos, open_count, paused = connection.rows(sql.lane_join, (target.lane,))[0]
-                claimable = open_count == 1 and not paused
-                if target.burst is not None or (open_count > LANE_MAX and thins_out(target.address)):
-                    bursts.append(Joined(next_id, lane, pos, open_count, target.burst))
-            deliveries.append((next_id, plan.n, queue, lane, pos, now_ms, target.burst))
-            if claimable:
-                ready.append((next_id, queue, max(now_ms, plan.due_at_ms)))
-            next_id += 1
-        if not plan.targets:
-            unmatched += connection.run(sql.unmatched_add, (plan.n,))
-    if routed:
-        connection.run(sql.counts_add, (routed, unmatched))
+    for id, duty in enumerate(duties, connection.rows(sql.delivery_last)[0][0] + 1):
+        target = duty.target
+        seat = None if target.lane is None else next(seats)
+        lane, pos = (None, None) if seat is None else (seat.lane, seat.pos)
+        deliveries.append((id, duty.event, duty.queue, lane, pos, now_ms, target.burst))
+        if seat is None or seat.is_head:
+            ready.append((id, duty.queue, duty.due_at_ms))
+        if seat is not None and (target.burst is not None or (seat.waiting > LANE_MAX and thins_out(target.address))):
+            bursts.append(Joined(id, seat.lane, seat.pos, seat.waiting, target.burst))
     insert(connection, sql.delivery_add, deliveries)
     insert(connection, sql.ready_add, ready)
     if owner is not None:
         for joined in bursts:
             thin_out(connection, owner, joined, now_ms)
-    return True
-
-
-def _direct_queue(connection: Connection, target: Target, now_ms: int) -> int:
-    return int(connection.rows(sql.queue_direct, (target.address, target.kind, now_ms))[0][0])

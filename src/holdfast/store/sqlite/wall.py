@@ -58,9 +58,9 @@ class WallWatch:
 
     async def _mend(self, now_ms: int) -> int:
         count, at = 0, 0
-        await self._writer.run(lambda connection: connection.run(_HANDED, (now_ms,)))
+        await self._writer.run(lambda connection: connection.run(_HANDED, (now_ms,)), heavy=True)
         while True:
-            seen, mended, at = await self._writer.run(partial(_mend_page, at, now_ms))
+            seen, mended, at = await self._writer.run(partial(_mend_page, at, now_ms), heavy=True)
             count += mended
             if seen < PAGE:
                 return count

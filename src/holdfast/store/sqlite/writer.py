@@ -1,17 +1,22 @@
 """The one writer of a file: transactions queue here and share a commit, so that many callers share one fsync.
 
-When a single caller waits it is served at once in its own thread; under load, whoever arrives while a commit is
-under way forms the next batch. A work that fails takes nothing else with it: works only speak to the connection they
-are given, so a batch in which one failed is undone and done again with a savepoint around each.
+The works that arrive during a commit form the next batch. They run in the event loop's thread and only the commit, with
+its fsync, in the writer's: while the event loop is busy, every statement in another thread waits for the interpreter's
+lock. A single work is committed in the event loop's thread as well, and a heavy one runs wholly in the writer's. A work
+that fails affects no other: works use only the connection they are given, so a batch in which one failed is rolled back
+and repeated with a savepoint around each.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from enum import Enum, auto
+from functools import partial
+from itertools import groupby
+from typing import Any, Generic, TypeVar
 
 from holdfast.domain.errors import StoreBusy, StoreError, StoreFailed, StoreFull
 from holdfast.ports import Executor, Probe
@@ -21,12 +26,35 @@ T = TypeVar("T")
 Work = Callable[[Connection], T]
 
 BATCH_MAX = 256
+HEAVY_ROWS = 1000
+"""A work that writes more rows than this is heavy."""
+
+
+class JoinedWork(Generic[T]):
+    """A work that is done together with others of its class that stand beside it in a batch, by fewer statements."""
+
+    def __call__(self, connection: Connection) -> T:
+        return self.all_of(connection, [self])[0]
+
+    @classmethod
+    def all_of(cls, connection: Connection, works: Sequence[Any]) -> list[T]:
+        """Do all of them; what each comes to, in their order."""
+        raise NotImplementedError
+
+
+class _State(Enum):
+    """How far a batch has come in the event loop's thread."""
+
+    CLOSED = auto()
+    ONE_FAILED = auto()
+    OPEN = auto()
 
 
 @dataclass(slots=True)
 class _Item:
     work: Work[Any]
     durable: bool
+    heavy: bool
     future: asyncio.Future[Any]
     result: Any = None
     error: BaseException | None = None
@@ -50,20 +78,24 @@ class Writer:
         self._waiting: deque[_Item] = deque()
         self._busy = self._closed = False
         self._synced = True
+        self._in_transaction = False
         self._failed: StoreFailed | None = None
         self._idle: asyncio.Future[None] | None = None
         self._changes = connection.total_changes()
         self.commits = 0
         """How many commits changed something."""
 
-    async def run(self, work: Work[T], *, durable: bool = True) -> T:
-        """Run a work in a transaction and return when it is committed; synced to disk unless not `durable`."""
+    async def run(self, work: Work[T], *, durable: bool = True, heavy: bool = False) -> T:
+        """Run a work in a transaction and return when it is committed; synced to disk unless not `durable`.
+
+        `heavy`: it may take longer than the event loop should wait for it.
+        """
         if self._failed is not None:
             raise self._failed
         if self._closed:
             raise StoreBusy("this store is closed; ask again when it is open")
         loop = asyncio.get_running_loop()
-        item = _Item(work, durable, loop.create_future())
+        item = _Item(work, durable, heavy, loop.create_future())
         self._waiting.append(item)
         if not self._busy:
             self._busy = True
@@ -95,17 +127,19 @@ class Writer:
         self._connection.close()
 
     def _next(self) -> None:
-        """Commit what waits: inline if it is one work and the lock is free, otherwise in the writer's thread."""
+        """Do what waits here, and commit it in the writer's thread if it is more than one work.
+
+        Another process may hold the lock; then everything is left to the writer's thread, which can wait for it.
+        """
         batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), BATCH_MAX))]
-        if len(batch) == 1 or self._executor.inline:
-            try:
-                self._commit(batch, wait=self._executor.inline)
-            except _WouldWait:
-                pass
-            else:
-                self._finish(batch)
-                return
-        task = asyncio.ensure_future(self._executor.submit(lambda: self._commit(batch, wait=True)))
+        here, state = self._executor.inline, _State.CLOSED
+        if here or not any(item.heavy for item in batch):
+            state = self._open(batch, wait=here)
+        if state is _State.OPEN and (here or len(batch) == 1):
+            self._commit(batch)
+            self._finish(batch)
+            return
+        task = asyncio.ensure_future(self._executor.submit(partial(self._complete, batch, state)))
         task.add_done_callback(lambda done: self._after_thread(batch, done))
 
     def _after_thread(self, batch: list[_Item], done: asyncio.Future[None]) -> None:
@@ -136,41 +170,68 @@ class Writer:
         if self._idle is not None and not self._idle.done():
             self._idle.set_result(None)
 
-    def _commit(self, batch: list[_Item], wait: bool) -> None:
-        """One transaction. Errors of a work stay with it; an error of the commit belongs to all."""
-        connection = self._connection
+    def _complete(self, batch: list[_Item], state: _State) -> None:
+        """In the writer's thread: whatever is left to do."""
+        if state is not _State.OPEN:
+            self._open(batch, wait=True, together=state is not _State.ONE_FAILED)
+        self._commit(batch)
+
+    def _open(self, batch: list[_Item], wait: bool, together: bool = True) -> _State:
+        """Begin a transaction and do the works. Errors of a work stay with it. It is open then, if it may wait."""
         try:
-            durable = any(item.durable for item in batch)
-            self._sync(durable)
-            self._begin(wait)
+            self._sync(any(item.durable for item in batch))
+            if not self._begin(wait):
+                return _State.CLOSED
             self._probe("begun")
-            if not self._together(batch):
+            if together and not self._together(batch):
                 self._undo()
-                self._begin(wait=True)
+                if not wait:
+                    return _State.ONE_FAILED
+                self._begin(wait)
+                together = False
+            if not together:
                 for item in batch:
                     self._guarded(item)
-            if durable:
+        except Exception as error:
+            self._fail_all(batch, error)
+        return _State.OPEN
+
+    def _commit(self, batch: list[_Item]) -> None:
+        """Commit the transaction, unless it failed already. An error of the commit belongs to all."""
+        if not self._in_transaction:
+            return
+        try:
+            if any(item.durable for item in batch):
                 self._before_sync()
             self._probe("before_commit")
-            connection.run("COMMIT")
-            changes = connection.total_changes()
+            self._connection.run("COMMIT")
+            self._in_transaction = False
+            changes = self._connection.total_changes()
             self.commits += changes != self._changes
             self._changes = changes
             self._probe("after_commit")
-        except _WouldWait:
-            raise
         except Exception as error:
-            self._undo()
-            if isinstance(error, StoreFailed):
-                self._failed = error
-            for item in batch:
-                item.error = item.error or error
+            self._fail_all(batch, error)
+
+    def _fail_all(self, batch: list[_Item], error: Exception) -> None:
+        self._undo()
+        if isinstance(error, StoreFailed):
+            self._failed = error
+        for item in batch:
+            item.error = item.error or error
 
     def _together(self, batch: list[_Item]) -> bool:
         """All works of a batch as one, as they nearly always go. False: one of several failed, and must be found."""
         try:
-            for item in batch:
-                item.result = item.work(self._connection)
+            for kind, group in groupby(batch, lambda item: type(item.work)):
+                items = list(group)
+                if issubclass(kind, JoinedWork):
+                    results = kind.all_of(self._connection, [item.work for item in items])
+                    for item, result in zip(items, results, strict=True):
+                        item.result = result
+                else:
+                    for item in items:
+                        item.result = item.work(self._connection)
         except StoreFailed:
             raise
         except Exception:
@@ -198,21 +259,25 @@ class Writer:
         except StoreError:
             raise error from None
 
-    def _begin(self, wait: bool) -> None:
+    def _begin(self, wait: bool) -> bool:
+        """Begin a transaction. False, only if it may not wait: another process has the lock."""
         if self._failed is not None:
             raise self._failed
         if wait:
             self._connection.run("BEGIN IMMEDIATE")
-            return
-        self._connection.set_busy_timeout(0)
-        try:
-            self._connection.run("BEGIN IMMEDIATE")
-        except StoreBusy:
-            raise _WouldWait from None
-        finally:
-            self._connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+        else:
+            self._connection.set_busy_timeout(0)
+            try:
+                self._connection.run("BEGIN IMMEDIATE")
+            except StoreBusy:
+                return False
+            finally:
+                self._connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+        self._in_transaction = True
+        return True
 
     def _undo(self) -> None:
+        self._in_transaction = False
         try:
             self._connection.run("ROLLBACK")
         except Exception as error:  # a failed COMMIT has often rolled back already
@@ -224,7 +289,3 @@ class Writer:
         if durable != self._synced:
             self._connection.run(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             self._synced = durable
-
-
-class _WouldWait(Exception):
-    pass

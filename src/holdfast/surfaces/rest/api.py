@@ -1,4 +1,4 @@
-"""Every route of the REST surface, with its description. It is dear to load: `app.py` does it when somebody asks."""
+"""Every route of the REST surface, with its description. It is slow to load: `app.py` does it on demand."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from starlette.routing import Route
 from holdfast import __version__
 from holdfast.domain.errors import HoldfastError
 from holdfast.ingress.webhook import InboundSource
+from holdfast.surfaces.rest.fast_routes import FAST_ROUTES
 from holdfast.surfaces.rest.inbound import describe_inbound
 from holdfast.surfaces.rest.problem import on_holdfast_error, on_surprise, problem
 from holdfast.surfaces.rest.routes import router
 from holdfast.surfaces.rest.schemas import EVENT, PROBLEM, body, problems
-from holdfast.surfaces.rest.swift import SWIFT
 
 
 def build_api(state: State, inbound: Sequence[InboundSource], inbound_routes: Sequence[Route]) -> FastAPI:
-    """All routes, the swift ones too: here they give their methods, so that a wrong one gets its 405."""
+    """All routes, the fast ones too: a wrong method on their paths gets its 405 here."""
     api = FastAPI(title="Holdfast", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False)
     api.state = state
-    for (method, path), endpoint in SWIFT.items():
+    for (method, path), endpoint in FAST_ROUTES.items():
         api.router.routes.insert(0, Route(path, endpoint, methods=[method]))
     api.include_router(router)
     api.router.routes.extend(inbound_routes)

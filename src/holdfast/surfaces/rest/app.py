@@ -1,7 +1,7 @@
-"""The REST application: the gate, behind it the swift endpoints, and all others as soon as somebody asks for one.
+"""The REST application: the gate, then the fast routes, and all other routes once they are loaded.
 
-To load the other routes takes longer than everything else a start needs together. Whoever starts the daemon again waits
-for what is pending, not for those: `warm` loads them, or the first request that needs one.
+Loading the other routes takes longer than the rest of a start together, and pending deliveries should not wait for it.
+`warm` loads them, or the first request that needs one.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.ingress.webhook import InboundSource
 from holdfast.operations.verbs import Operations
+from holdfast.surfaces.rest.fast_routes import FAST_ROUTES, Endpoint
 from holdfast.surfaces.rest.gate import Gate, Tokens
-from holdfast.surfaces.rest.inbound import BODY_S, inbound_routes
+from holdfast.surfaces.rest.inbound import inbound_routes
 from holdfast.surfaces.rest.problem import on_surprise
-from holdfast.surfaces.rest.swift import SWIFT, Endpoint
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -28,13 +28,11 @@ if TYPE_CHECKING:
 class App:
     """An ASGI application. `openapi` is its description."""
 
-    def __init__(
-        self, state: State, tokens: Tokens, hosts: Iterable[str], inbound: Sequence[InboundSource], body_s: float
-    ) -> None:
+    def __init__(self, state: State, tokens: Tokens, hosts: Iterable[str], inbound: Sequence[InboundSource]) -> None:
         self.state = state
-        self._inbound, self._routes = inbound, inbound_routes(inbound, body_s)
+        self._inbound, self._routes = inbound, inbound_routes(inbound)
         called = {(method, route.path): route.endpoint for route in self._routes for method in ("GET", "POST")}
-        self._swift: dict[tuple[str, str], Endpoint] = {**SWIFT, **called}
+        self._fast: dict[tuple[str, str], Endpoint] = {**FAST_ROUTES, **called}
         self._gate = Gate(self._answer, tokens, hosts, [source.path for source in inbound])
         self._api: FastAPI | None = None
         self._loading: asyncio.Task[FastAPI] | None = None
@@ -43,7 +41,7 @@ class App:
         await self._gate(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        endpoint = self._swift.get((scope["method"], scope["path"]))
+        endpoint = self._fast.get((scope["method"], scope["path"]))
         scope["app"] = self
         request = Request(scope, receive, send)
         try:
@@ -53,10 +51,10 @@ class App:
         await answer(scope, receive, send)
 
     async def warm(self) -> FastAPI:
-        """All routes: loaded once, in a thread, whoever asks first."""
+        """All routes, loaded once, in a thread."""
         if self._loading is None or (self._loading.done() and self._loading.exception() is not None):
             self._loading = asyncio.get_running_loop().create_task(asyncio.to_thread(self._load))
-        return await asyncio.shield(self._loading)  # one who hangs up does not take it from the others
+        return await asyncio.shield(self._loading)  # a client that hangs up must not cancel it for others
 
     def openapi(self) -> dict[str, Any]:
         return self._load().openapi()
@@ -75,8 +73,6 @@ def build_app(
     hosts: Iterable[str],
     body_max_bytes: int,
     inbound: Sequence[InboundSource] = (),
-    inbound_body_s: float = BODY_S,
 ) -> App:
-    """`inbound_body_s` is how long a platform may take to send a body."""
     state = State({"operations": operations, "body_max_bytes": body_max_bytes})
-    return App(state, tokens, hosts, inbound, inbound_body_s)
+    return App(state, tokens, hosts, inbound)

@@ -1,36 +1,33 @@
-"""Reading a request's body: bounded while it streams, and strict JSON."""
+"""Reading a request's body: limited in size while it arrives, and strict JSON. The connection limits its time."""
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 
 from holdfast.domain.canonical import parse_json
 from holdfast.domain.errors import BadInput, TooLarge
-from holdfast.surfaces.rest.problem import TooSlow
-
-BODY_S = 30.0
 
 
 async def read_body(request: Request, limit: int) -> bytes:
-    declared = request.headers.get("content-length", "")
-    if declared.isdigit() and (len(declared) > 15 or int(declared) > limit):
-        raise TooLarge(f"the body is {declared[:20]} bytes; the limit is {limit:,}")
-    parts, size = [], 0
-    try:
-        async with asyncio.timeout(BODY_S):
-            async for part in request.stream():
-                size += len(part)
-                if size > limit:
-                    raise TooLarge(f"the body is larger than the limit of {limit:,} bytes")
-                parts.append(part)
-    except TimeoutError:
-        raise TooSlow(f"the body was not complete after {BODY_S:g} s, so nothing was accepted; send it again") from None
-    except ClientDisconnect:
-        raise BadInput("the sender hung up before the body was complete; nothing was accepted") from None
-    return b"".join(parts)
+    for name, value in request.scope["headers"]:
+        if name == b"content-length" and value.isdigit() and (len(value) > 15 or int(value) > limit):
+            raise TooLarge(f"the body is {value[:20].decode()} bytes; the limit is {limit:,}")
+    receive = request.receive
+    parts: list[bytes] = []
+    size, more = 0, True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise BadInput("the sender hung up before the body was complete; nothing was accepted")
+        part = message.get("body", b"")
+        size += len(part)
+        if size > limit:
+            raise TooLarge(f"the body is larger than the limit of {limit:,} bytes")
+        parts.append(part)
+        more = message.get("more_body", False)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 async def read_json(request: Request) -> Any:

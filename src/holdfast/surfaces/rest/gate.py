@@ -20,7 +20,17 @@ CACHE_S = 1.0
 CACHE_MAX = 1000
 TOKEN_MAX = 256
 DECISIVE = frozenset(
-    {b"host", b"origin", b"authorization", b"content-type", b"content-length", b"content-encoding", b"idempotency-key"}
+    {
+        b"host",
+        b"origin",
+        b"sec-fetch-site",
+        b"authorization",
+        b"content-type",
+        b"content-length",
+        b"content-encoding",
+        b"transfer-encoding",
+        b"idempotency-key",
+    }
 )
 
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^\s:/@\[\]]+)(?::[0-9]{1,5})?")
@@ -67,8 +77,14 @@ class Gate:
         if scope["type"] != "http" or scope["path"] in self._open:
             await self._app(scope, receive, send)
             return
-        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
-        refusal = _ambiguous(scope["headers"]) or self._refuse(scope, headers)
+        headers: dict[bytes, str] = {}
+        for name, value in scope["headers"]:
+            if name in DECISIVE:
+                if name in headers:
+                    await _ambiguous(name)(scope, receive, send)
+                    return
+                headers[name] = value.decode("latin-1")
+        refusal = self._refuse(scope, headers)
         if refusal is None and scope["path"] not in OPEN_PATHS:
             scope["holdfast.scope"] = granted = await self._authenticate(headers)
             if granted is None:
@@ -117,13 +133,9 @@ def require(needed: str) -> Callable[[Request], str]:
     return check
 
 
-def _ambiguous(headers: Iterable[tuple[bytes, bytes]]) -> ASGIApp | None:
-    """A header given twice that decides something: whoever stands before us may have gone by the other one."""
-    names = [name for name, _ in headers if name in DECISIVE]
-    if len(names) == len(set(names)):
-        return None
-    twice = next(name for name in names if names.count(name) > 1).decode()
-    return problem(400, "Ambiguous", f"the header {twice} is given more than once; send it once")
+def _ambiguous(name: bytes) -> ASGIApp:
+    """A header that decides something is given twice: a proxy before us may have used the other one."""
+    return problem(400, "Ambiguous", f"the header {name.decode()} is given more than once; send it once")
 
 
 def _has_body(headers: dict[bytes, str]) -> bool:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from holdfast.domain.errors import BadInput, DedupConflict, TooLarge, Unverified
 from holdfast.domain.event import NewEvent
@@ -19,30 +19,31 @@ from holdfast.ingress.headers import Headers
 from holdfast.ingress.verifiers import verify
 from holdfast.ingress.verifiers.request import InboundRequest
 from holdfast.ingress.webhook import InboundSource, conflict_event, raw_event
+from holdfast.logs import LogThrottle
+from holdfast.surfaces.rest.answers import EmptyAnswer, JsonAnswer
 from holdfast.surfaces.rest.body import read_body
 from holdfast.surfaces.rest.problem import error_problem, problem
 from holdfast.surfaces.rest.schemas import problems
 
 log = logging.getLogger("holdfast.inbound")
 
-BODY_S = 10.0
 RETRY_AFTER_S = 5
-TELL_EVERY_S = 1.0
+REFUSALS_PER_PERIOD = 3
 GREETING = "Holdfast receives webhooks at this address. They are sent with POST.\n"
 
-Endpoint = Callable[[Request], Awaitable[Response]]
+Endpoint = Callable[[Request], Awaitable[ASGIApp]]
 
 
-def inbound_routes(sources: Iterable[InboundSource], body_s: float = BODY_S) -> list[Route]:
-    return [Route(source.path, _endpoint(source, body_s), methods=["GET", "POST"]) for source in sources]
+def inbound_routes(sources: Iterable[InboundSource]) -> list[Route]:
+    return [Route(source.path, _endpoint(source), methods=["GET", "POST"]) for source in sources]
 
 
-def _endpoint(source: InboundSource, body_s: float) -> Endpoint:
-    refusals = Seldom()
+def _endpoint(source: InboundSource) -> Endpoint:
+    refusals = LogThrottle(log, burst=REFUSALS_PER_PERIOD)  # a sender of refused requests must not fill the log
 
-    async def inbound(request: Request) -> Response:
+    async def inbound(request: Request) -> ASGIApp:
         if request.method == "POST":
-            return await _receive(source, request, body_s, refusals)
+            return await _receive(source, request, refusals)
         return _challenge(source.verify_token, request) if _asks(request) else _greeting()
 
     return inbound
@@ -70,39 +71,19 @@ def _challenge(token: str | None, request: Request) -> Response:
     return problem(403, "Verification failed", "hub.mode, hub.verify_token and hub.challenge are not as they must be")
 
 
-class Seldom:
-    """Whether it is time to say something again: whoever sends refused requests must not fill the log."""
-
-    def __init__(self, every_s: float = TELL_EVERY_S) -> None:
-        self._every_s, self._said = every_s, -every_s
-
-    def due(self) -> bool:
-        now = time.monotonic()
-        if now - self._said < self._every_s:
-            return False
-        self._said = now
-        return True
-
-
-async def _receive(source: InboundSource, request: Request, body_s: float, refusals: Seldom) -> Response:
-    """Every step in its order: bounds, signature, form, store; and only then the answer."""
-    headers = Headers(request.headers.raw)
+async def _receive(source: InboundSource, request: Request, refusals: LogThrottle) -> ASGIApp:
+    """Every step in its order: limits, signature, form, store; and only then the answer."""
+    headers = Headers(request.scope["headers"])
     try:
-        if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
+        if (headers.get("content-encoding") or "identity").lower() != "identity":
             raise BadInput("compressed bodies are not accepted; send it as it is")
-        async with asyncio.timeout(body_s):
-            body = await read_body(request, source.body_max_bytes)
+        body = await read_body(request, source.body_max_bytes)
         secret = None
         if source.check is not None:
             secret = verify(source.check, _as_signed(request, headers, body), int(time.time()))
         event, value = raw_event(source, headers, body)
-    except TimeoutError:
-        return problem(408, "Too slow", f"the body did not arrive in {body_s:g} seconds", {"Connection": "close"})
-    except ClientDisconnect:
-        return problem(400, "Cut off", "the request ended before its body did")
     except Unverified as error:
-        if refusals.due():
-            log.warning("a request to %s was refused: %s", source.path, error.message)
+        refusals.log(logging.WARNING, source.path, "a request to %s was refused: %s", source.path, error.message)
         return error_problem(error)
     except TooLarge as error:
         return problem(413, "Too large", error.message, {"Connection": "close"})
@@ -113,7 +94,7 @@ async def _receive(source: InboundSource, request: Request, body_s: float, refus
             503, "Not stored", "it could not be stored; send it again later", {"Retry-After": str(RETRY_AFTER_S)}
         )
     answer = source.platform.reply(value, secret)
-    return Response(status_code=source.platform.empty) if answer is None else JSONResponse(answer)
+    return EmptyAnswer(source.platform.empty) if answer is None else JsonAnswer(answer)
 
 
 def _as_signed(request: Request, headers: Headers, body: bytes) -> InboundRequest:

@@ -23,14 +23,9 @@ from holdfast.domain.errors import (
 log = logging.getLogger("holdfast.rest")
 
 
-class TooSlow(BadInput):
-    """The request did not arrive in time."""
-
-
 STATUS: tuple[tuple[type[HoldfastError], int, str], ...] = (
     (BadJson, 400, "Bad JSON"),
     (TooLarge, 413, "Too large"),
-    (TooSlow, 408, "Too slow"),
     (BadInput, 422, "Not acceptable input"),
     (Conflict, 409, "Conflict"),
     (NotFound, 404, "Not found"),

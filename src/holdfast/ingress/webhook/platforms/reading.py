@@ -93,14 +93,17 @@ def _is_huge(value: Any) -> bool:
     return isinstance(value, int) and not -NUMBER_MAX < value < NUMBER_MAX
 
 
-def event_type(*parts: str | None) -> str:
+def event_type(platform: str, *parts: str | None) -> str:
     """An event type from words of the platform's own.
 
     >>> event_type("github", "pull_request", "opened"), event_type("slack", "event", None, "weird name!")
     ('github.pull_request.opened', 'slack.event.weird_name')
+    >>> event_type("stripe", ";")
+    'stripe.unknown'
     """
     clean = [_NOT_TYPE.sub("_", part[:TYPE_PART_MAX]).strip("_.") for part in parts if part]
-    return ".".join(part for part in clean if part)[:NAME_MAX] or "unknown"
+    words = ".".join(part for part in clean if part) or "unknown"
+    return f"{_NOT_TYPE.sub('_', platform).strip('_.') or 'inbound'}.{words}"[:NAME_MAX]
 
 
 def type_words(name: str) -> str:

@@ -4,9 +4,14 @@ INSERT INTO holdfast_publish
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: event_append_plain
--- What the door would write for an event without stream, key, address and time, whose parts were checked already.
-INSERT INTO holdfast_events (id, type, payload, source, timestamp, properties, accepted_at)
-VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING;
+-- What the door would write for an event without key and time, whose parts were checked already.
+INSERT INTO holdfast_events (id, type, payload, source, stream, seq, timestamp, properties, address, accepted_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING;
+
+-- name: stream_extend
+-- Nothing is returned if the stream is closed.
+INSERT INTO holdfast_streams (id, head, created_at) VALUES (?1, ?2, ?3)
+ON CONFLICT (id) DO UPDATE SET head = head + ?2 WHERE closed_at IS NULL RETURNING head;
 
 -- name: event_seq
 SELECT seq FROM holdfast_events WHERE id = ?;

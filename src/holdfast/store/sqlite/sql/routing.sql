@@ -35,8 +35,8 @@ INSERT INTO holdfast_deliveries (id, event, queue, lane, pos, created_at, burst)
 
 -- name: lane_join
 INSERT INTO holdfast_lanes (key, tail, open, paused)
-VALUES (?1, 1, 1, EXISTS (SELECT 1 FROM holdfast_pauses WHERE scope = 'lane' AND name = ?1))
-ON CONFLICT (key) DO UPDATE SET tail = tail + 1, open = open + 1
+VALUES (?1, ?2, ?2, EXISTS (SELECT 1 FROM holdfast_pauses WHERE scope = 'lane' AND name = ?1))
+ON CONFLICT (key) DO UPDATE SET tail = tail + ?2, open = open + ?2
 RETURNING id, tail, open, paused;
 
 -- name: ready_add

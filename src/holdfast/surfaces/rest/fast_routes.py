@@ -1,41 +1,43 @@
-"""The few endpoints that must answer at once: plain ones, which need nothing that is slow to load."""
+"""The few routes that must be fast, or answer at once after a start: they need nothing that is slow to load."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp
 
 from holdfast.domain.errors import HoldfastError
 from holdfast.ingress.accept import parse_event
+from holdfast.surfaces.rest.answers import JsonAnswer
 from holdfast.surfaces.rest.body import read_json
 from holdfast.surfaces.rest.gate import require
 from holdfast.surfaces.rest.problem import error_problem, problem
 
-Endpoint = Callable[[Request], Awaitable[Response]]
+Endpoint = Callable[[Request], Awaitable[ASGIApp]]
 
 _may_append = require("operate")
 
 
-async def append_event(request: Request) -> Response:
-    """`POST /api/events`: the way in that must be fast, also a moment after the start."""
+async def append_event(request: Request) -> ASGIApp:
+    """`POST /api/events`: the busiest route."""
     try:
         _may_append(request)
-        event = parse_event(await read_json(request), request.headers.get("idempotency-key"))
+        event = parse_event(await read_json(request), _idempotency_key(request))
         answer = await request.app.state.operations.events.append(event)
     except HoldfastError as error:
         return error_problem(error)
-    return JSONResponse(answer, 200 if answer["duplicate"] else 201)
+    return JsonAnswer(answer, 200 if answer["duplicate"] else 201)
 
 
-async def healthz(request: Request) -> Response:
+async def healthz(request: Request) -> ASGIApp:
     """The process answers."""
     return PlainTextResponse("ok\n")
 
 
-async def readyz(request: Request) -> Response:
-    """The store answers and every duty is well; 503 and which is not otherwise."""
+async def readyz(request: Request) -> ASGIApp:
+    """The store answers and every duty is well; otherwise 503 and which is not."""
     try:
         status = await request.app.state.operations.care.status()
     except HoldfastError as error:
@@ -48,7 +50,15 @@ async def readyz(request: Request) -> Response:
     return problem(503, "Not ready", f"these duties are failing and being retried: {failing}", {"Retry-After": "1"})
 
 
-SWIFT: dict[tuple[str, str], Endpoint] = {
+def _idempotency_key(request: Request) -> str | None:
+    for name, value in request.scope["headers"]:
+        if name == b"idempotency-key":
+            key: str = value.decode("latin-1")
+            return key
+    return None
+
+
+FAST_ROUTES: dict[tuple[str, str], Endpoint] = {
     ("GET", "/readyz"): readyz,
     ("GET", "/healthz"): healthz,
     ("POST", "/api/events"): append_event,

@@ -1,8 +1,8 @@
-"""One HTTP connection, with a bound on everything a stranger may do to it before a route is reached.
+"""One HTTP connection, with limits on everything a client can do before a route is reached.
 
-Uvicorn bounds neither the head of a request nor the time somebody takes to send it, and answers in plain text what it
-refuses itself. Here a head is limited in size and time, a body nobody reads does not keep a connection open, and every
-refusal has the one error shape.
+Uvicorn limits neither the size of a request's head nor the time a client takes to send head and body, and it answers in
+plain text what it refuses itself. Here head and body are limited in time, the head in size, a body that no route reads
+does not keep a connection open, and every refusal has the one error shape.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from typing import Any
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from holdfast.surfaces.rest.joined_writes import JoinedWrites
 from holdfast.surfaces.rest.problem import problem
 
 HEAD_BYTES_MAX = 64 * 1024
 HEAD_S = 15.0
+BODY_S = 30.0
 LINGER_S = 1.0
 
 
@@ -33,20 +35,24 @@ async def head_too_large(scope: Scope, receive: Receive, send: Send) -> None:
     await problem(*_TOO_LARGE, {"Connection": "close"})(scope, receive, send)
 
 
-class Wire(HttpToolsProtocol):
-    """Uvicorn's connection with bounds. `most` is how many there may be at a time."""
+class LimitedConnection(HttpToolsProtocol):
+    """Uvicorn's connection with limits. `most` is how many there may be at a time."""
 
     most = 1000
     head_s = HEAD_S
+    body_s = BODY_S
 
+    _writes: JoinedWrites
     _timer: asyncio.TimerHandle | None = None
     _lingering: asyncio.TimerHandle | None = None
     _arrived = 0
     _head_bytes = 0
     _in_head = True
+    _in_body = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.transport = self._writes = JoinedWrites(transport, self.loop)  # type: ignore[assignment]
         if len(self.connections) > self.most:
             self._refuse(503, "Too many connections", f"{self.most} are open already; try again later")
             return
@@ -65,6 +71,8 @@ class Wire(HttpToolsProtocol):
         super().data_received(data)
         if self._in_head and self._head_bytes > HEAD_BYTES_MAX and not self.transport.is_closing():
             self._refuse(*_TOO_LARGE)
+        elif self._in_body and self._timer is None:  # most bodies come with their head and need no timer
+            self._timer = self.loop.call_later(self.body_s, self._too_slow)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -74,10 +82,8 @@ class Wire(HttpToolsProtocol):
             self._timer = self.loop.call_later(self.head_s, self._too_slow)
 
     def on_headers_complete(self) -> None:
-        self._in_head, self._head_bytes = False, 0
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._in_head, self._head_bytes, self._in_body = False, 0, True
+        self._stop_timer()
         size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
         served = self.app
         try:
@@ -89,14 +95,18 @@ class Wire(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
+        self._in_body = False
+        self._stop_timer()
         if self._lingering is not None:
             self._lingering.cancel()
             self._lingering = None
 
     def on_response_complete(self) -> None:
-        """Answered before the body was all there: hear it out a moment, so that the answer is read, then hang up."""
+        """Answered before the body was complete: read on for a moment, so that the client reads the answer."""
+        self._writes.flush()
         super().on_response_complete()
         if self.cycle.more_body and not self.pipeline and self._lingering is None:
+            self._stop_timer()
             self._lingering = self.loop.call_later(LINGER_S, self.transport.close)
 
     def send_400_response(self, msg: str) -> None:
@@ -104,13 +114,16 @@ class Wire(HttpToolsProtocol):
 
     def _too_slow(self) -> None:
         self._timer = None
-        if self._head_bytes:
+        if self._in_body:
+            detail = f"the body was not complete after {self.body_s:g} s, so nothing was accepted; send it again"
+            self._refuse(408, "Too slow", detail)
+        elif self._head_bytes:
             self._refuse(408, "Too slow", f"the head of the request was not complete after {self.head_s:g} s")
         else:
             self.transport.close()
 
     def _refuse(self, status: int, title: str, detail: str) -> None:
-        """An answer without a request: whoever sent this gets no further."""
+        """Answer without a route and close the connection."""
         body = json.dumps({"type": "about:blank", "title": title, "status": status, "detail": detail}).encode()
         head = [
             f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
@@ -122,13 +135,18 @@ class Wire(HttpToolsProtocol):
         self.transport.write("\r\n".join([*head, "", ""]).encode("ascii") + body)
         self.transport.close()
 
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
     def _stop_timers(self) -> None:
-        for timer in (self._timer, self._lingering):
-            if timer is not None:
-                timer.cancel()
-        self._timer = self._lingering = None
+        self._stop_timer()
+        if self._lingering is not None:
+            self._lingering.cancel()
+            self._lingering = None
 
 
-def wire_class(most: int) -> type[Any]:
+def connection_class(most: int) -> type[Any]:
     """The class for a server that may have so many connections."""
-    return type("BoundedWire", (Wire,), {"most": most})
+    return type("LimitedConnection", (LimitedConnection,), {"most": most})

@@ -1,0 +1,45 @@
+"""Head and body of an answer in one packet.
+
+Uvicorn writes them one after the other. Two writes are two system calls and two packets; one of each is enough.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+
+class JoinedWrites:
+    """A transport that joins what is written in one step of the event loop.
+
+    `flush` is called when an answer is complete. What is written before a pause, such as the head of a stream of
+    events, leaves at the end of the step.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport, self._loop = transport, loop
+        self._parts: list[bytes] = []
+        self._scheduled = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        self._parts.append(data)
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._step_ended)
+
+    def flush(self) -> None:
+        if self._parts:
+            data = b"".join(self._parts)
+            self._parts.clear()
+            self._transport.write(data)
+
+    def close(self) -> None:
+        self.flush()
+        self._transport.close()
+
+    def _step_ended(self) -> None:
+        self._scheduled = False
+        self.flush()
