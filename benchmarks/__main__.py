@@ -23,7 +23,8 @@ from pathlib import Path
 from benchmarks import (
     growth,
     hooks,
-    inbound,
+    http_in,
+    idle,
     latency,
     machine,
     matching,
@@ -64,7 +65,8 @@ PARTS: dict[str, tuple[Part, tuple[str, ...]]] = {
     "receiver": (receiver.measure, ("receiver.",)),
     "hooks": (hooks.measure, ("hooks.",)),
     "webhooks": (webhooks.measure, ("webhooks.",)),
-    "inbound": (inbound.measure, ("inbound.",)),
+    "http": (http_in.measure, ("http.",)),
+    "idle": (idle.measure, ("idle.",)),
     "matching": (matching.measure, ("matching.",)),
 }
 GROUPS = {"growth": ("streams", "payload", "backlog")}

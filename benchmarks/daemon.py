@@ -22,12 +22,15 @@ CALL_S = 60.0
 
 
 class Daemon:
-    """Use with `with`: what it started it also ends."""
+    """Use with `with`: what it started it also ends. With `app` the benchmark's own application runs in it."""
 
-    def __init__(self, folder: Path, store: str) -> None:
+    def __init__(self, folder: Path, store: str, config: str = "", *, app: bool = True) -> None:
+        self._app = app
         self._folder = Path(tempfile.mkdtemp(prefix="home-", dir=folder))
         self.home = self._folder / "home"
         self.home.mkdir(mode=0o700)
+        (self.home / "holdfast.yml").write_text(config)
+        (self.home / "holdfast.yml").chmod(0o600)
         self._ear_path = str(self._folder / "ear")
         self._ear = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._ear.bind(self._ear_path)
@@ -39,6 +42,7 @@ class Daemon:
             "PYTHONDONTWRITEBYTECODE": "",  # an installed package is compiled: a start must not pay for that
             "PYTHONPYCACHEPREFIX": str(self._folder / "compiled"),
             "HOLDFAST_HOME": str(self.home),
+            "HOLDFAST_STORE": store,
             "BENCH_STORE": store,
             "BENCH_LISTENER": self._ear_path,
         }
@@ -54,13 +58,24 @@ class Daemon:
     def start(self) -> int:
         """Start it; when that was, in nanoseconds of the clock that all processes share."""
         (self.home / "address").unlink(missing_ok=True)
-        command = [sys.executable, "-m", "holdfast", "up", "--port", "0", "--app", "benchmarks.app:outbox"]
+        command = [sys.executable, "-m", "holdfast", "up", "--port", "0"]
+        command += ["--app", "benchmarks.app:outbox"] if self._app else []
         with (self._folder / "log").open("ab") as log:
             began_ns = time.monotonic_ns()
             self._process = subprocess.Popen(
                 command, env=self._env, cwd=self._folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
         return began_ns
+
+    @property
+    def pid(self) -> int:
+        if self._process is None:
+            raise Failed("the daemon does not run")
+        return self._process.pid
+
+    @property
+    def url(self) -> str:
+        return (self.home / "address").read_text().strip()
 
     def wait_ready(self) -> None:
         ends = time.monotonic() + READY_S
@@ -107,7 +122,7 @@ class Daemon:
             self._process = None
 
     def connect(self) -> Rest:
-        return Rest((self.home / "address").read_text().strip(), (self.home / "token").read_text().strip())
+        return Rest(self.url, (self.home / "token").read_text().strip())
 
     def _log(self) -> str:
         path = self._folder / "log"

@@ -121,8 +121,15 @@ def outward() -> list[Goal]:
         Goal("P4 rate", "webhooks out: the same", 3_000, "/s", True, median("webhooks.holdfast")),
         Goal("hanging", "webhooks out: p99 of 99 receivers while one hangs, to when none does", 1.5, "×", False,
              ratio(f"{others}one hangs", f"{others}all well")),
-        Goal("inbound", "webhooks in: signed, 1 KB, durable, to the same server without storing", 0.5, "×", True,
-             ratio("inbound.stored", "inbound.without storing")),
+        *(goal for name, shown in (("events", "POST /api/events"), ("webhooks", "signed webhooks in")) for goal in (
+            Goal(f"P11 {name} one", f"{shown}: 1 KB, durable, one kept connection, p50", 2.0, "ms", False,
+                 median(f"http.{name}, 1 connection, p50")),
+            Goal(f"P11 {name} many", f"{shown}: 64 connections, to a bare Starlette endpoint that stores nothing", 0.5,
+                 "×", True, ratio(f"http.{name}, 64 connections", "http.bare Starlette, 64 connections")),
+        )),
+        Goal("P12 processor", "idle daemon on SQLite: processor", 0.3, "%", False, median("idle.sqlite.processor")),
+        Goal("P12 wake-ups", "idle daemon on SQLite: wake-ups", 5.0, "/s", False, median("idle.sqlite.wake-ups")),
+        Goal("P12 memory", "idle daemon on SQLite: memory", 60.0, "MB", False, median("idle.sqlite.memory")),
         Goal("P7", "matching: the most any shape costs more at the most contracts than at the fewest", 2.0, "×", False,
              most("matching.", ".grows")),
     ]  # fmt: skip

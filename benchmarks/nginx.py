@@ -6,14 +6,14 @@ Where it is not installed, Debian's package is fetched once into a folder of the
 from __future__ import annotations
 
 import contextlib
-import os
-import shutil
 import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+
+from benchmarks import debian
 
 READY_S = 20.0
 _CONFIG = """
@@ -30,39 +30,18 @@ http {{
 @contextlib.contextmanager
 def running() -> Iterator[str]:
     """Its address, such as `http://127.0.0.1:8080`."""
-    binary = _program()
+    binary, environment = debian.find("nginx", "nginx")
     with tempfile.TemporaryDirectory(prefix="hf-nginx-") as folder:
         port = _free_port()
         config = Path(folder) / "nginx.conf"
         config.write_text(_CONFIG.format(folder=folder, port=port))
-        process = subprocess.Popen([binary, "-c", config, "-p", folder, "-e", f"{folder}/error.log"])
+        process = subprocess.Popen([binary, "-c", config, "-p", folder, "-e", f"{folder}/error.log"], env=environment)
         try:
             _wait(port, process)
             yield f"http://127.0.0.1:{port}"
         finally:
             process.terminate()
             process.wait(10)
-
-
-def _program() -> Path:
-    if found := shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin"):
-        return Path(found)
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "holdfast-tests" / "nginx"
-    if not (cache / "usr/sbin/nginx").exists():
-        _fetch(cache)
-    return cache / "usr/sbin/nginx"
-
-
-def _fetch(cache: Path) -> None:
-    with tempfile.TemporaryDirectory(prefix="hf-deb-") as folder:
-        try:
-            subprocess.run(["apt-get", "download", "nginx"], cwd=folder, check=True, capture_output=True, timeout=120)
-            for package in Path(folder).glob("*.deb"):
-                subprocess.run(["dpkg", "-x", package, f"{folder}/root"], check=True, capture_output=True, timeout=60)
-        except (OSError, subprocess.SubprocessError) as error:
-            raise RuntimeError(f"this needs nginx; install it, such as: apt-get install nginx ({error})") from None
-        cache.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copytree(f"{folder}/root", cache, dirs_exist_ok=True)
 
 
 def _free_port() -> int:

@@ -10,6 +10,7 @@ from benchmarks.goals import explanations, goals, series
 from benchmarks.measure import Book, Figure
 from benchmarks.sizes import PEERS
 
+EARLIER = Path(__file__).with_name("earlier.txt")
 STORES = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
 WAYS = ("in process", "REST", "another process")
 
@@ -27,6 +28,8 @@ def write(book: Book, page: Path) -> None:
         _publish(book),
         _restart(book),
         _webhooks(book),
+        _http(book),
+        _idle(book),
         _matching(book),
         _backlog(book, plots),
         _paths(book, "streams", "Streams", "streams"),
@@ -192,15 +195,56 @@ def _restart(book: Book) -> str:
 
 
 def _webhooks(book: Book) -> str:
-    names = [name for name in book.figures if name.startswith(("webhooks.", "inbound."))]
+    return _plain(
+        book,
+        "webhooks.",
+        "## Webhooks out\n\nSigned requests of 1 KB to a local nginx, 64 at a time, from the store until settled, "
+        "beside aiohttp alone and our own client alone; and from accepted to settled at 99 receivers while the "
+        "hundredth hangs.",
+    )
+
+
+def _http(book: Book) -> str:
+    return _plain(
+        book,
+        "http.",
+        "## Requests in\n\n1 KB of JSON over kept connections, sent by `wrk` from a process of its own. Events and "
+        "signed webhooks are on disk before they are answered; the webhooks are normalized beside it. The bare Starlette "
+        "endpoint parses the same JSON and stores nothing.",
+    )
+
+
+def _idle(book: Book) -> str:
+    return _plain(
+        book,
+        "idle.",
+        "## A daemon with nothing to do\n\nAs the kernel counts it: processor time of one core, how often any of its "
+        "threads woke up, and resident memory.",
+    )
+
+
+def _plain(book: Book, prefix: str, head: str) -> str:
+    """A table of all figures of one part, beside what they were before, where that is known."""
+    names = [name for name in book.figures if name.startswith(prefix)]
     if not names:
         return ""
-    return (
-        "## Webhooks\n\nSigned requests of 1 KB. Out: to a local nginx, 64 at a time, from the store until settled, "
-        "beside aiohttp alone and our own client alone; and from accepted to settled at 99 receivers while the "
-        "hundredth hangs. In: accepted and on disk, beside the same server that keeps nothing.\n\n"
-        + table(("what", "figure"), [(name.replace(".", ": ", 1), cell(book, name)) for name in names])
-    )
+    before = earlier()
+    if not any(name in before for name in names):
+        return f"{head}\n\n" + table(
+            ("what", "figure"), [(name.replace(".", ": ", 1), cell(book, name)) for name in names]
+        )
+    rows = [(name.replace(".", ": ", 1), cell(book, name), before.get(name, "")) for name in names]
+    return f"{head}\n\n" + table(("what", "figure", "before"), rows)
+
+
+def earlier() -> dict[str, str]:
+    """Figures of earlier code, taken on the same kind of machine: `name | figure | commit, date`, one a line."""
+    found = {}
+    for line in EARLIER.read_text(encoding="utf-8").splitlines():
+        if line and not line.startswith("#"):
+            name, figure, when = (part.strip() for part in line.split("|"))
+            found[name] = f"{figure} ({when})"
+    return found
 
 
 def _matching(book: Book) -> str:

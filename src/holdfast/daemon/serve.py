@@ -39,7 +39,7 @@ def _connections_max() -> int:
 
 
 class Server:
-    """Uvicorn, run as a task that ends when asked."""
+    """Uvicorn, run as a task that ends when asked. It sleeps while nothing happens."""
 
     def __init__(self, app: Any, listener: socket.socket) -> None:
         import uvicorn
@@ -55,22 +55,30 @@ class Server:
             access_log=False,
             lifespan="off",
             server_header=False,
+            date_header=False,  # the connection adds it: uvicorn would need a timer for it
             timeout_keep_alive=30,
             timeout_graceful_shutdown=5,
         )
         self._server = uvicorn.Server(config)
         self._server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign,assignment]
+        self._server.main_loop = self._main_loop  # type: ignore[method-assign]  # its own wakes up ten times a second
+        self._running, self._stopping = asyncio.Event(), asyncio.Event()
         self._listener = listener
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._server.serve([self._listener]), name="holdfast:http")
-        while not self._server.started and not self._task.done():
-            await asyncio.sleep(0.005)
+        running = asyncio.ensure_future(self._running.wait())
+        await asyncio.wait([running, self._task], return_when=asyncio.FIRST_COMPLETED)
         if self._task.done():
+            running.cancel()
             await self._task
 
     async def stop(self) -> None:
         if self._task is not None:
-            self._server.should_exit = True
+            self._stopping.set()
             await self._task
+
+    async def _main_loop(self) -> None:
+        self._running.set()
+        await self._stopping.wait()

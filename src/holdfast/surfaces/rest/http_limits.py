@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
+from email.utils import formatdate
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Any
 
@@ -33,6 +36,11 @@ _TOO_LARGE = (
 
 async def head_too_large(scope: Scope, receive: Receive, send: Send) -> None:
     await problem(*_TOO_LARGE, {"Connection": "close"})(scope, receive, send)
+
+
+@lru_cache(maxsize=1)
+def _date_header(second: int) -> list[tuple[bytes, bytes]]:
+    return [(b"date", formatdate(second, usegmt=True).encode())]
 
 
 class LimitedConnection(HttpToolsProtocol):
@@ -84,6 +92,7 @@ class LimitedConnection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._in_head, self._head_bytes, self._in_body = False, 0, True
         self._stop_timer()
+        self.server_state.default_headers = _date_header(int(time.time()))
         size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
         served = self.app
         try:
