@@ -209,8 +209,8 @@ def _http(book: Book) -> str:
         book,
         "http.",
         "## Requests in\n\n1 KB of JSON over kept connections, sent by `wrk` from a process of its own. Events and "
-        "signed webhooks are on disk before they are answered; the webhooks are normalized beside it. The bare Starlette "
-        "endpoint parses the same JSON and stores nothing.",
+        "signed webhooks are on disk before they are answered; the webhooks are normalized beside it. The bare "
+        "Starlette endpoint parses the same JSON and stores nothing.",
     )
 
 

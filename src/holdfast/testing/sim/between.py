@@ -70,7 +70,7 @@ class GateWitness:
         if granted:
             world.probers[address] = process
             process.log(f"may probe {address}")
-        elif holder is not None and holder.keep and holder.life.dead and await self._is_due(address):
+        elif process.keep and holder is not None and holder.keep and holder.life.dead and await self._is_due(address):
             world.errors.append(
                 f"{process.name} may not probe {address}: {holder.name}, which is gone, holds the probe"
             )

@@ -142,7 +142,5 @@ MUTANTS: dict[str, Mutant] = {
                engine=wrong_work.counting_the_finished, terms=wrong_work.one_at_a_time),
         Mutant("probe-outlives-owner", "S5: what a dead process was trying is left alone until its time is over",
                without("gate_probe", ("boot_id = ?5", "boot_id = ?5 OR 1"))),
-        Mutant("renewal-loses-new-claim", "found here: a failed renewal takes away what was claimed meanwhile",
-               engine=wrong_work.losing_by_id),
     )
 }  # fmt: skip

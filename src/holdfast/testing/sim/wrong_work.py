@@ -11,7 +11,7 @@ from typing import Any
 from holdfast.domain.contract import Terms
 from holdfast.domain.delivery import Claim, Dead, Delivered, Outcome, Retry, Settlement
 from holdfast.domain.states import Reason, State
-from holdfast.egress.engine import LEASE_MS, Deliverer, Engine
+from holdfast.egress.engine import Deliverer, Engine
 from holdfast.egress.lines import Attempt, Held, Line
 from holdfast.routing.registry import Registry
 from holdfast.routing.router import Router
@@ -177,18 +177,3 @@ class Keeping:
 
     async def release(self, claims: Sequence[Claim]) -> None:
         pass
-
-
-def losing_by_id(engine: Engine) -> Engine:
-    """A renewal that fails takes away whatever is held under that id by now."""
-
-    async def renew() -> float | None:
-        for kind, lease_ms in LEASE_MS.items():
-            held = [item for item in engine._held.values() if item.kind == kind and not item.lost]
-            for id in await engine._deliveries.renew([item.claim for item in held], lease_ms) if held else ():
-                if id in engine._held:
-                    engine._lose(engine._held[id])
-        return min(LEASE_MS.values()) / 4000
-
-    engine.renew = renew  # type: ignore[method-assign]
-    return engine
