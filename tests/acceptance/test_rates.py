@@ -1,17 +1,15 @@
-"""Rates and patience over several daemons: no receiver is hurried by two, and nobody waits for one that hangs."""
+"""Rates and limits over several daemons: they hold for all together, and nobody waits for a receiver that hangs."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import pytest
 from aiohttp import web
 
 from daemon import Daemon
@@ -21,10 +19,8 @@ from sink import Sink
 pytest_plugins = ("postgres",)
 
 RATE = 10
-USED = 7.0  # a second: the rate is kept to, and it is used
-STILL_S = 0.08
-LATE = {15: 2, 60: 0}  # in a second: the short run must bear a busy machine; were the rate not shared it would be RATE
-LATE_MAX = 16  # over all: as many as a contract may have under way
+EVENTS = 100
+LATE_S = 1.0  # by so much the first arrival may come after its moment; any other delay only makes the run longer
 CONFIG = "egress: {allow: [127.0.0.0/8]}\n"
 
 
@@ -36,40 +32,9 @@ def two_daemons(folder: Path) -> Iterator[tuple[Daemon, Daemon]]:
         yield one, two
 
 
-def most_in_a_second(times: Sequence[float]) -> int:
-    """The largest number that any sliding second holds.
-
-    >>> most_in_a_second([0.0, 0.5, 0.99, 1.0, 1.2])
-    3
-    """
-    most, first = 0, 0
-    for last, at in enumerate(times):
-        while at - times[first] >= 1.0:
-            first += 1
-        most = max(most, last - first + 1)
-    return most
-
-
-async def lags(found: list[tuple[float, float]]) -> None:
-    """When, and how long, this process itself stood still: what it read then may have come earlier than it can tell."""
-    while True:
-        began = time.monotonic()
-        await asyncio.sleep(0.005)
-        late = time.monotonic() - began - 0.005
-        if late > STILL_S:
-            found.append((began, time.monotonic()))
-
-
-def between(times: Sequence[float], still: Sequence[tuple[float, float]]) -> list[list[float]]:
-    """The arrivals in stretches during which this process was awake."""
-    edges = [0.0, *(end for _, end in still), float("inf")]
-    return [[at for at in times if begin <= at < end] for begin, end in pairwise(edges)]
-
-
-@pytest.mark.parametrize("seconds", [15, pytest.param(60, marks=pytest.mark.slow)])
-async def test_two_daemons_together_keep_to_a_contracts_rate_and_use_it(tmp_path: Path, seconds: int) -> None:
+async def test_two_daemons_together_keep_to_a_contracts_rate(tmp_path: Path) -> None:
+    """Each daemon has work for the whole rate. If each kept to it alone, the run would take half of its time."""
     arrivals: list[tuple[float, str]] = []
-    still: list[tuple[float, float]] = []
 
     async def note(request: web.Request) -> web.Response:
         arrivals.append((time.monotonic(), json.loads(await request.read())["id"]))
@@ -79,34 +44,30 @@ async def test_two_daemons_together_keep_to_a_contracts_rate_and_use_it(tmp_path
         async with Sink(note) as sink:
             wish = {"id": "slow", "target": {"url": sink.url}, "type_criterion": {"match": "a.b"}, "rate": f"{RATE}/s"}
             assert (await asyncio.to_thread(daemons[0].request, "POST", "/hooks/contracts", wish))[0] == 201
-            watch = asyncio.create_task(lags(still))
 
             def publish(daemon: Daemon) -> None:
-                for _ in range(seconds * RATE):  # each brings all that the receiver would take
+                for _ in range(EVENTS // 2):
                     assert daemon.request("POST", "/api/events", {"type": "a.b"})[0] == 201
 
-            load = asyncio.gather(*(asyncio.to_thread(publish, daemon) for daemon in daemons))
-            await sink.wait_for(1, timeout=30)
-            began = time.monotonic()
-            await asyncio.sleep(seconds)
-            counted = [at for at, _ in arrivals if began <= at <= began + seconds]
-            watch.cancel()
-            await load
-            times = [at for at, _ in arrivals]
-    assert len(times) <= RATE * (times[-1] - times[0]) + LATE_MAX, "over all of it the rate is kept on any machine"
-    for stretch in between(times, still):
-        assert most_in_a_second(stretch) <= RATE + LATE[seconds]
-    assert len(counted) >= USED * seconds
-    assert len({id for _, id in arrivals}) == len(arrivals), "nothing came twice"
+            await asyncio.gather(*(asyncio.to_thread(publish, daemon) for daemon in daemons))
+            await sink.wait_for(EVENTS, timeout=300)
+    times = [at for at, _ in arrivals]
+    assert times[-1] - times[0] >= (EVENTS - 1) / RATE - LATE_S
+    assert len({id for _, id in arrivals}) == EVENTS, "nothing came twice"
 
 
 async def test_two_daemons_together_keep_to_a_contracts_concurrency_and_use_it(tmp_path: Path) -> None:
     under_way = most = 0
+    all_at_once = asyncio.Event()
 
     async def count(request: web.Request) -> web.Response:
         nonlocal under_way, most
         under_way += 1
         most = max(most, under_way)
+        if under_way == 3:
+            all_at_once.set()
+        async with asyncio.timeout(60):
+            await all_at_once.wait()
         await asyncio.sleep(0.02)
         under_way -= 1
         return web.Response()
