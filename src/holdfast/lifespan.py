@@ -14,10 +14,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.daemon.config import Config, load_config
-from holdfast.daemon.registration import register
 from holdfast.daemon.wiring import House
 from holdfast.domain.errors import KeeperHeld, StoreFailed
 from holdfast.home import find_home
+from holdfast.operations.registration import register
 from holdfast.ports import Chance, SystemChance
 from holdfast.store.base import Store
 from holdfast.store.open import open_store
@@ -89,8 +89,8 @@ class Workers:
                 None,
                 handlers=outbox.handlers,
                 normalizers=outbox.normalizers,
-                application=outbox.application,
                 contracts=outbox.contracts.all(),
+                modules=outbox.modules,
             )
             await house.start()
         except BaseException:
@@ -103,7 +103,7 @@ class Workers:
         """Put this application's contracts beside the keeper's, so that no event of theirs goes unmatched."""
         store = await self._open(keep=False)
         try:
-            await register(store, self._outbox.application, self._outbox.contracts.all(), keeper=False)
+            await register(store.contracts, self._outbox.modules(), self._outbox.contracts.all())
         finally:
             await store.close()
 

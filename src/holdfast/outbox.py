@@ -59,12 +59,13 @@ class EventFields(TypedDict, total=False):
 class ContractBook:
     """The contracts that an application registers in code. They are put into the store when it starts to work."""
 
-    def __init__(self, application: str) -> None:
-        self._application = application
+    def __init__(self, registered_by: str) -> None:
+        self._registered_by = registered_by
         self._contracts: dict[str, Contract] = {}
 
     def register(self, contract: Contract) -> None:
-        self._contracts[contract.id] = replace(contract, source="programmatic", application=self._application)
+        registered_by = contract.registered_by or self._registered_by
+        self._contracts[contract.id] = replace(contract, source="programmatic", registered_by=registered_by)
 
     def all(self) -> list[Contract]:
         return list(self._contracts.values())
@@ -73,16 +74,21 @@ class ContractBook:
 class Outbox:
     """An outbox in your database. Creating one opens nothing and costs nothing.
 
-    `application` names the code that registers handlers here, by default the module that creates the outbox. When the
-    application starts, contracts that it registered earlier and no longer does are retired.
+    A contract remembers the module that registers it. When a process starts that has loaded the module, and the module
+    no longer registers the contract, it is retired. `application` tells services apart that share a database and have
+    modules of the same name.
     """
 
     def __init__(self, url: str, *, application: str | None = None) -> None:
         self.url = url
-        self.application = check_contract_id(application or _calling_module())
+        self._prefix = "" if application is None else f"{check_contract_id(application)}/"
         self.handlers: dict[str, Callable[..., Any]] = {}
         self.normalizers: dict[str, Callable[..., HookEvent | Sequence[HookEvent]]] = {}
-        self.contracts = ContractBook(self.application)
+        self.contracts = ContractBook(self._prefix + _calling_module())
+
+    def modules(self) -> frozenset[str]:
+        """The modules that this process has loaded, as contracts name them in `registered_by`."""
+        return frozenset(self._prefix + (_script_name() if name == "__main__" else name) for name in list(sys.modules))
 
     def publish(
         self, connection: Any, type: str, payload: Any = None, **fields: Unpack[EventFields]
@@ -172,12 +178,17 @@ class Outbox:
                 ordered=ordered,
                 timeout_s=timeout,
                 concurrency=concurrency,
+                registered_by=self._registered_by(function),
             )
             self.handlers[key] = function
             self.contracts.register(contract)
             return function
 
         return register
+
+    def _registered_by(self, function: Callable[..., Any]) -> str | None:
+        module = getattr(function, "__module__", None)
+        return None if module is None else self._prefix + (_script_name() if module == "__main__" else str(module))
 
     def lifespan(self, app: Any = None) -> AbstractAsyncContextManager[None]:
         """Deliver inside your application for as long as it runs.
@@ -246,9 +257,14 @@ def _calling_module() -> str:
     while frame is not None:
         name = str(frame.f_globals.get("__name__", ""))
         if name == "__main__":
-            file = frame.f_globals.get("__file__")
-            return Path(file).stem if file else "application"
+            return _script_name()
         if name.partition(".")[0] != "holdfast":
             return name[-100:].lstrip(".") or "application"
         frame = frame.f_back
     return "application"
+
+
+def _script_name() -> str:
+    """The name of the file that is run as a script, as if it had been imported."""
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    return Path(file).stem if file else "application"

@@ -41,9 +41,7 @@ class World:
         store = open_store(self.url, driver="sqlite3", keep=True, own=False)
         parts: dict[str, Any] = {"handlers": handlers}
         if app is not None:
-            parts = {
-                "handlers": app.handlers, "application": app.application, "contracts": app.contracts.all()
-            }  # fmt: skip
+            parts = {"handlers": app.handlers, "contracts": app.contracts.all(), "modules": app.modules}
         house = House(store, load_config(path), None, **parts)
         await house.start()
         try:
@@ -273,10 +271,10 @@ async def _long_ago(house: House) -> None:
 async def test_a_contract_that_an_older_process_still_serves_is_not_retired(world: World) -> None:
     before, _ = app(world, "order.placed")
     async with world.working(app=before) as house:
-        retired = await house.store.contracts.register("shop", [], alone=False)
+        retired = await house.store.contracts.register(before.modules(), [], alone=False)
         assert retired == []
         await _forget_who_serves(house)
-        assert await house.store.contracts.register("shop", [], alone=False) == ["order.placed"]
+        assert await house.store.contracts.register(before.modules(), [], alone=False) == ["order.placed"]
 
 
 async def _forget_who_serves(house: House) -> None:
@@ -295,6 +293,26 @@ async def test_the_contracts_of_another_application_are_left_alone(world: World)
     other.on("invoice", name="invoice")(Seen().take)
     async with world.working(app=other) as house:
         assert (await house.operations.contracts.show("order.placed"))["active"]
+
+
+async def test_contracts_of_a_module_that_is_not_loaded_are_left_alone(world: World) -> None:
+    """Two processes share an outbox, and each has handlers of its own: one that is away is not one that is gone."""
+    worker, seen = Outbox(world.url), Seen()
+
+    async def ship(event: Any) -> None:
+        seen.append(event.type)
+
+    ship.__module__ = "shop.worker"  # of a process that has this module
+    worker.on("order.placed", name="ship")(ship)
+    async with world.working(app=worker) as house:
+        await _long_ago(house)
+    mailer, _ = app(world, "mail")
+    async with world.working(app=mailer) as house:
+        assert (await house.operations.contracts.show("ship"))["active"]
+        await emit(house, "order.placed")
+        await until(lambda: _has_pending(house, 1))
+    async with world.working(app=worker):
+        await until(lambda: seen == ["order.placed"])
 
 
 async def test_an_operators_choice_outlives_a_restart_of_the_application(world: World) -> None:

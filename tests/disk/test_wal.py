@@ -30,6 +30,30 @@ async def test_without_readers_the_log_stays_small(shelf) -> None:
     await store.close()
 
 
+async def test_under_a_steady_load_the_log_begins_again(shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commits that come during a checkpoint must not keep the log growing for as long as the load lasts."""
+    monkeypatch.setattr("holdfast.store.sqlite.care.RESTART_FRAMES", 50)
+    store = shelf.open()
+    ending = False
+
+    async def load() -> int:
+        count = 0
+        while not ending:
+            await store.events.append([new_event("t", "x" * 8000)])
+            count += 1
+        return count
+
+    async with asyncio.timeout(120):
+        writers = [asyncio.create_task(load()) for _ in range(4)]
+        for _ in range(100):
+            await store.care.checkpoint()
+            await asyncio.sleep(0.01)
+        ending = True
+        written = 8000 * sum(await asyncio.gather(*writers))
+    assert store.care.wal_bytes() < written / 2
+    await store.close()
+
+
 async def test_a_long_reader_lets_the_log_grow_and_its_end_lets_it_shrink(shelf) -> None:
     store = shelf.open()
     store.care.wal_max_bytes = MIB

@@ -247,12 +247,12 @@ def _with_tokens(url: str | None, work: Callable[[TokenVerbs], Awaitable[dict[st
 
 async def _register(url: str, outbox: Outbox) -> list[str]:
     """Put the contracts of the application's code into its store."""
-    from holdfast.daemon.registration import register
+    from holdfast.operations.registration import register
     from holdfast.store.open import open_store
 
     opened = open_store(url, driver="sqlite3", own=False)
     try:
-        await register(opened, outbox.application, outbox.contracts.all(), keeper=False)
+        await register(opened.contracts, outbox.modules(), outbox.contracts.all())
     finally:
         await opened.close()
     return [contract.id for contract in outbox.contracts.all()]

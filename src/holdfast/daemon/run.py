@@ -99,8 +99,8 @@ def _open_house(url: str, config: Config, home: Home, app: Outbox | None, probe:
         home,
         handlers=app.handlers,
         normalizers=app.normalizers,
-        application=app.application,
         contracts=app.contracts.all(),
+        modules=app.modules,
     )
 
 

@@ -11,7 +11,6 @@ from holdfast.daemon.builtins import BUILTINS
 from holdfast.daemon.config import Config
 from holdfast.daemon.loop import Loop
 from holdfast.daemon.loop_monitor import LoopMonitor
-from holdfast.daemon.registration import register
 from holdfast.daemon.subscriptions import adopt
 from holdfast.domain.contract import DEFAULT_TIMEOUT_S, Contract
 from holdfast.domain.delivery import Claim, Outcome
@@ -38,6 +37,7 @@ from holdfast.ingress.webhook.platforms.platform import Normalizer
 from holdfast.operations.change_watch import ChangeWatch
 from holdfast.operations.contract_sweep import ContractSweep
 from holdfast.operations.news import Newsroom
+from holdfast.operations.registration import register
 from holdfast.operations.retention import Checking, Checkpointing, Pruning
 from holdfast.operations.sessions import SessionConsumer
 from holdfast.operations.sweeper import Sweeper
@@ -65,15 +65,15 @@ class House:
         *,
         handlers: Mapping[str, Callable[..., Any]] | None = None,
         normalizers: Mapping[str, Normalizer] | None = None,
-        application: str | None = None,
         contracts: list[Contract] | None = None,
+        modules: Callable[[], frozenset[str]] = frozenset,
         clock: Clock | None = None,
         chance: Chance | None = None,
     ) -> None:
         self.store, self.config, self.home = store, config, home
         self._clock, self._chance = clock or SystemClock(), chance or SystemChance()
         self._contracts = contracts or []
-        self._application = application or ("application" if contracts else None)
+        self._modules = modules
         self.guard = Guard(config.egress_allow)
         self.handlers = HandlerDeliverer()
         self._sessions = SessionConsumer(store.sessions, last_words, find_transcript)
@@ -132,8 +132,8 @@ class House:
         if self._owner is None:
             self._owner = await store.owners.enlist()
         owner = self._owner
-        if self._application is not None:
-            await register(store, self._application, self._contracts)
+        alone = Feature.ONE_KEEPER in store.features
+        await register(store.contracts, self._modules(), self._contracts, alone=alone)
         await store.deliveries.serve(sorted(self.handlers.serves() or ()))
         digest = await adopt(store.contracts, config.subscriptions, config.policies, clock.now_ms())
         await registry.refresh()
@@ -195,7 +195,7 @@ class House:
         served = lambda: self.handlers.serves() or frozenset()  # noqa: E731
         loop.add(Sweeper(store.deliveries, owner, served, clock, lambda: self.engine.held_ids), poll_s=60.0)
         self._contract_sweep = ContractSweep(
-            store.contracts, store.routing, clock, digest, registry.forget_private, self._application, self._contracts
+            store.contracts, store.routing, clock, digest, registry.forget_private, self._modules, self._contracts
         )
         loop.add(self._contract_sweep, poll_s=60.0)
         loop.add(Pruning(store.care, config.retention, config.prune_every_s), poll_s=config.prune_every_s)

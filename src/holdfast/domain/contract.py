@@ -123,7 +123,7 @@ class Contract:
     format: str | None = None
     template: str | None = None
     retry_on: tuple[int, ...] = ()
-    application: str | None = None  # whose code registered it
+    registered_by: str | None = None  # the module whose code registered it
     retired: bool = False  # that code is gone, which disabled it
     fault: str | None = None  # why its stored form cannot be read; then nothing else of it is known
 

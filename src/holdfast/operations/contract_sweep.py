@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from holdfast.domain.contract import Contract
+from holdfast.operations.registration import register
 from holdfast.ports import Clock
 from holdfast.store.base import Contracts, Routing
 
@@ -30,10 +31,10 @@ class ContractSweep:
         clock: Clock,
         digest: str | None,
         forget: Callable[[], None] = lambda: None,
-        application: str | None = None,
+        modules: Callable[[], frozenset[str]] = frozenset,
         registered: Sequence[Contract] = (),
     ) -> None:
-        self._application, self._registered = application, registered
+        self._modules, self._registered = modules, registered
         self._contracts, self._routing, self._clock, self._digest = contracts, routing, clock, digest
         self._forget = forget
         self._expired_ms = clock.boot_ms()
@@ -49,15 +50,11 @@ class ContractSweep:
         return POLL_S
 
     async def _retire_gone(self) -> None:
-        """Retire what this application registered earlier, once no process of an older version serves it any more."""
-        if self._application is None:
-            return
+        """Retire what the code here no longer registers, once no process of an older version serves it any more."""
+        modules, ours = self._modules(), {one.id for one in self._registered}
         known = await self._contracts.all(inactive=True)
-        ours = {one.id for one in self._registered}
-        gone = [one for one in known if one.application == self._application and not one.retired and one.id not in ours]
-        if gone:
-            for id in await self._contracts.register(self._application, self._registered, alone=False):
-                log.warning("contract %s is retired: the application %s no longer registers it", id, self._application)
+        if any(one.registered_by in modules and not one.retired and one.id not in ours for one in known):
+            await register(self._contracts, modules, self._registered)
 
     async def _retire(self) -> bool:
         """Only when nothing waits to be routed: an event accepted in time still belongs to the contract."""

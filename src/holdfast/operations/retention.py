@@ -7,6 +7,7 @@ from holdfast.store.base import Care, Retention
 
 PRUNE_MAX = 20_000
 CHECK_AFTER_S = 2.0
+CHECKPOINT_BUSY_S = 0.5
 CHECKPOINT_S = 2.0
 CHECKPOINT_IDLE_S = 10.0
 
@@ -38,7 +39,8 @@ class Checkpointing:
 
     async def tick(self) -> float | None:
         before, self._commits = self._commits, self._care.commits()
-        await self._care.checkpoint()
+        if await self._care.checkpoint():
+            return CHECKPOINT_BUSY_S
         return CHECKPOINT_S if before != self._commits else CHECKPOINT_IDLE_S
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -280,11 +280,11 @@ class Contracts(Protocol):
     ) -> None:
         """Create or replace. `keep` leaves its secrets and whether it is active: so an application does at start."""
 
-    async def register(self, application: str, contracts: Sequence[Contract], *, alone: bool) -> list[str]:
-        """Make these the contracts of an application's code; the ids of those it retired.
+    async def register(self, modules: Collection[str], contracts: Sequence[Contract], *, alone: bool) -> list[str]:
+        """Put contracts of an application's code; the ids of those that were retired.
 
-        A contract that the application registered before and does not register now is retired: disabled, what waits
-        for it parked, until code registers it again or somebody removes it. Not while another process may still serve
+        A contract that one of these modules registered before and does not register now is retired: disabled, what
+        waits for it parked, until code registers it again or it is removed. Not while another process may still serve
         it, as during a rolling deployment; `alone` says that there is none. Secrets, and whether an operator disabled
         a contract, stay as they are.
         """
@@ -443,7 +443,9 @@ class Care(Protocol):
         """Remove what is past its time, at most `limit` of each kind. How many went of each kind in `PRUNED`."""
 
     async def backup(self, path: Path) -> None: ...
-    async def checkpoint(self) -> None: ...
+    async def checkpoint(self) -> bool:
+        """Move the write-ahead log into the file, where there is one. True: it was long, so look again soon."""
+
     async def check(self) -> list[str]: ...
     async def about(self) -> str:
         """What holds the data, with its version."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -106,7 +106,7 @@ def contract_text(contract: Contract) -> str:
             "format": contract.format,
             "template": contract.template,
             "retry_on": list(contract.retry_on),
-            **({"application": contract.application} if contract.application is not None else {}),
+            **({"registered_by": contract.registered_by} if contract.registered_by is not None else {}),
             **({"retired": True} if contract.retired else {}),
         },
         ensure_ascii=False,
@@ -160,19 +160,19 @@ def _contract(row: Stored, stored: dict[str, Any]) -> Contract:
         format=stored.get("format"),
         template=stored.get("template"),
         retry_on=tuple(stored.get("retry_on", ())),
-        application=stored.get("application"),
+        registered_by=stored.get("registered_by"),
         retired=bool(stored.get("retired")),
     )
 
 
 def retirable(
     known: Iterable[Contract],
-    application: str,
+    modules: Collection[str],
     present: Sequence[Contract],
     served_at: Mapping[str, int],
     now_ms: int | None,
 ) -> list[Contract]:
-    """What an application's code no longer registers, marked as retired.
+    """What these modules registered once and no longer do, marked as retired.
 
     With `now_ms`, not what a process may still serve: one that was served until a moment ago.
     """
@@ -180,7 +180,7 @@ def retirable(
     return [
         replace(one, active=False, retired=True)
         for one in known
-        if one.source == "programmatic" and one.application == application and one.id not in ids and not one.retired
+        if one.source == "programmatic" and one.registered_by in modules and one.id not in ids and not one.retired
         and one.fault is None and (now_ms is None or now_ms - served_at.get(one.id, 0) > SERVED_MS)
     ]  # fmt: skip
 

@@ -49,8 +49,9 @@ class PostgresCare:
             f"a PostgreSQL store is not copied to {path}: use pg_dump or the base backups your server has already"
         )
 
-    async def checkpoint(self) -> None:
+    async def checkpoint(self) -> bool:
         """The server makes its own."""
+        return False
 
     async def about(self) -> str:
         ((version,),) = await self._pool.rows("SELECT current_setting('server_version')")

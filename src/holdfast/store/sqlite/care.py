@@ -20,7 +20,10 @@ from holdfast.store.sqlite.writer import Writer
 SPAN = 2000
 LOOK_EVERY_MS = 500
 WAL_MAX_BYTES = 64 * MIB
+RESTART_FRAMES = 2_000
+RESTART_TIMEOUT_MS = 50
 _CHECKPOINT = "PRAGMA wal_checkpoint(PASSIVE)"
+_RESTART = "PRAGMA wal_checkpoint(RESTART)"
 _TRUNCATE = "PRAGMA wal_checkpoint(TRUNCATE)"
 
 
@@ -107,11 +110,18 @@ class SqliteCare:
         """A complete copy while everybody works. The copy exists whole or not at all."""
         await self._executor.submit(partial(_copy, self._checkpointer, path))
 
-    async def checkpoint(self) -> None:
-        """Move the log into the file. Only the keeper does this, and with an old SQLite never while anybody writes."""
+    async def checkpoint(self) -> bool:
+        """Move the log into the file. Only the keeper does this, and with an old SQLite never while anybody writes.
+
+        SQLite begins the log again only if all of it was moved when a transaction begins. Under a steady load there are
+        always commits that came meanwhile, so a long log is moved once more while our writer rests.
+        """
         try:
+            was_long = False
             if self._mended:
-                await self._executor.submit(self._move_log)
+                was_long = await self._executor.submit(self._move_log) >= RESTART_FRAMES
+                if was_long:
+                    await self._writer.alone(self._restart_log)
             else:  # the write lock keeps every writer out meanwhile
                 work = lambda connection: self._checkpointer.rows(_CHECKPOINT)  # noqa: E731
                 await self._writer.run(work, durable=False, heavy=True)
@@ -122,16 +132,20 @@ class SqliteCare:
             self._disk.ran_out()
             raise
         await self._wall.tick()
+        return was_long
 
-    def _move_log(self) -> None:
-        """A log that a long reader let grow is cut back once nobody reads it. Nobody is made to wait for that."""
-        self._checkpointer.rows(_CHECKPOINT)
-        if self.wal_bytes() > self.wal_max_bytes:
-            self._checkpointer.set_busy_timeout(0)
-            try:
-                self._checkpointer.rows(_TRUNCATE)
-            finally:
-                self._checkpointer.set_busy_timeout(BUSY_TIMEOUT_MS)
+    def _move_log(self) -> int:
+        """How long the log was, in pages; one whose file is long counts as long even if little of it is in use."""
+        ((_, frames, _),) = self._checkpointer.rows(_CHECKPOINT)
+        return RESTART_FRAMES if self.wal_bytes() > self.wal_max_bytes else int(frames)
+
+    def _restart_log(self) -> None:
+        """Readers that still use the log are waited for, but not for long: the writer waits with us."""
+        self._checkpointer.set_busy_timeout(RESTART_TIMEOUT_MS)
+        try:
+            self._checkpointer.rows(_TRUNCATE if self.wal_bytes() > self.wal_max_bytes else _RESTART)
+        finally:
+            self._checkpointer.set_busy_timeout(BUSY_TIMEOUT_MS)
 
     def wal_bytes(self) -> int:
         try:

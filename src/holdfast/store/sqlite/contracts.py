@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from holdfast.domain.contract import Contract
 from holdfast.ports import Clock
@@ -39,7 +39,9 @@ class SqliteContracts:
         await self._writer.run(work)
         self._changed("contracts")
 
-    async def register(self, application: str, contracts: Sequence[Contract], *, alone: bool) -> list[str]:
+    async def register(
+        self, modules: Collection[str], contracts: Sequence[Contract], *, alone: bool
+    ) -> list[str]:
         now_ms = self._clock.now_ms()
 
         def work(connection: Connection) -> list[str]:
@@ -48,7 +50,7 @@ class SqliteContracts:
             for contract in contracts:
                 was = known.get(contract.id)
                 _put(connection, Registered(contract), keep=was is None or not was.retired, now_ms=now_ms)
-            gone = retirable(known.values(), application, contracts, served_at, None if alone else now_ms)
+            gone = retirable(known.values(), modules, contracts, served_at, None if alone else now_ms)
             for contract in gone:
                 connection.run(sql.contract_rewrite, (contract_text(contract), now_ms, contract.id))
                 connection.run(sql.queue_park, (1, contract.id))

@@ -56,6 +56,7 @@ class _Item:
     durable: bool
     heavy: bool
     future: asyncio.Future[Any]
+    alone: bool = False
     result: Any = None
     error: BaseException | None = None
 
@@ -90,12 +91,20 @@ class Writer:
 
         `heavy`: it may take longer than the event loop should wait for it.
         """
+        result: T = await self._queue(_Item(work, durable, heavy, asyncio.get_running_loop().create_future()))
+        return result
+
+    async def alone(self, work: Callable[[], T]) -> T:
+        """Run a work in the writer's thread while this process has no transaction open. It must not write."""
+        future = asyncio.get_running_loop().create_future()
+        result: T = await self._queue(_Item(lambda connection: work(), False, True, future, alone=True))
+        return result
+
+    async def _queue(self, item: _Item) -> Any:
         if self._failed is not None:
             raise self._failed
         if self._closed:
             raise StoreBusy("this store is closed; ask again when it is open")
-        loop = asyncio.get_running_loop()
-        item = _Item(work, durable, heavy, loop.create_future())
         self._waiting.append(item)
         if not self._busy:
             self._busy = True
@@ -103,10 +112,10 @@ class Writer:
                 await asyncio.sleep(0)  # whoever is about to hand in work shares the commit
             except asyncio.CancelledError:
                 item.future.cancel()
-                loop.call_soon(self._next)
+                asyncio.get_running_loop().call_soon(self._next)
                 raise
             self._next()
-        return await item.future  # type: ignore[no-any-return]
+        return await item.future
 
     def peek(self, look: Callable[[Connection], T]) -> T | None:
         """Look at something on the write connection, if nobody is using it right now."""
@@ -131,9 +140,9 @@ class Writer:
 
         Another process may hold the lock; then everything is left to the writer's thread, which can wait for it.
         """
-        batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), BATCH_MAX))]
+        batch = self._take()
         here, state = self._executor.inline, _State.CLOSED
-        if here or not any(item.heavy for item in batch):
+        if (here or not any(item.heavy for item in batch)) and not batch[0].alone:
             state = self._open(batch, wait=here)
         if state is _State.OPEN and (here or len(batch) == 1):
             self._commit(batch)
@@ -170,8 +179,18 @@ class Writer:
         if self._idle is not None and not self._idle.done():
             self._idle.set_result(None)
 
+    def _take(self) -> list[_Item]:
+        """What goes into the next transaction; a work that wants to be alone comes by itself."""
+        batch = [self._waiting.popleft()]
+        while not batch[0].alone and self._waiting and not self._waiting[0].alone and len(batch) < BATCH_MAX:
+            batch.append(self._waiting.popleft())
+        return batch
+
     def _complete(self, batch: list[_Item], state: _State) -> None:
         """In the writer's thread: whatever is left to do."""
+        if batch[0].alone:
+            self._guarded_alone(batch[0])
+            return
         if state is not _State.OPEN:
             self._open(batch, wait=True, together=state is not _State.ONE_FAILED)
         self._commit(batch)
@@ -239,6 +258,12 @@ class Writer:
                 raise
             return False
         return True
+
+    def _guarded_alone(self, item: _Item) -> None:
+        try:
+            item.result = item.work(self._connection)
+        except Exception as error:
+            item.error = error
 
     def _guarded(self, item: _Item) -> None:
         """One work that may fail alone."""
