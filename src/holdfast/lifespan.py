@@ -18,7 +18,7 @@ from holdfast.daemon.wiring import House
 from holdfast.domain.errors import KeeperHeld, StoreFailed
 from holdfast.home import find_home
 from holdfast.operations.registration import register
-from holdfast.ports import Chance, SystemChance
+from holdfast.ports import Chance, SystemChance, in_thread
 from holdfast.store.base import Store
 from holdfast.store.open import open_store
 
@@ -110,7 +110,7 @@ class Workers:
     async def _open(self, keep: bool) -> Store:
         # sqlite3, not apsw: the application has the same file open, and two SQLite libraries would break its locks.
         options: dict[str, Any] = {"driver": "sqlite3", "keep": keep, "own": False, "what": "an application"}
-        return await asyncio.to_thread(partial(open_store, self._outbox.url, **options, **self._config.room))
+        return await in_thread("files", partial(open_store, self._outbox.url, **options, **self._config.room))
 
     async def _take_over(self) -> None:
         """Knock at the keeper's lock, never quite in step with others who do the same."""

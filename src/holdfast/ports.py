@@ -129,6 +129,17 @@ class Threads:
             self._pool = None
 
 
+_POOLS = {"dns": Threads("holdfast:dns", 16), "files": Threads("holdfast:files", 4)}
+
+
+def in_thread(pool: str, work: Callable[[], T]) -> Awaitable[T]:
+    """Blocking work of the process itself, in a pool of its own.
+
+    The event loop's default pool is left to the application: handlers that never return may fill it.
+    """
+    return _POOLS[pool].submit(work)
+
+
 class Inline:
     """Blocking work in the caller: no threads, so a test decides every interleaving."""
 

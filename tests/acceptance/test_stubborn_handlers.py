@@ -13,8 +13,11 @@ import pytest
 
 from daemon import Daemon, wait_until
 from postgres import end_schema, fresh_schema, newest, start
+from threaded_receiver import Plan, ThreadedReceiver
 
 pytestmark = pytest.mark.slow
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 
 APP = """
 import asyncio, os, sys, threading, time
@@ -53,6 +56,18 @@ async def deaf(event):
 async def leave(event):
     note("leave")
     sys.exit(7)
+
+@outbox.on("leave.child")
+async def leave_child(event):
+    async def child():
+        note("child")
+        sys.exit(7)
+    await asyncio.create_task(child())
+
+@outbox.on("fill", timeout=1)
+async def fill(event):
+    note("fill")
+    await asyncio.to_thread(threading.Event().wait)
 
 @outbox.on("block")
 async def block(event):
@@ -149,6 +164,33 @@ def test_a_handler_that_calls_exit_does_not_end_the_daemon(tmp_path: Path, store
         assert (status, [item["address"] for item in answer["items"]]) == (200, ["handler:leave"])
         assert app.terminate() == 0
         assert "Stopped. Nothing was lost." in app.log
+
+
+def test_an_exit_in_a_task_of_a_handler_does_not_end_the_daemon(tmp_path: Path, store: str) -> None:
+    with App(tmp_path, store) as app:
+        app.emit("leave.child")
+        app.wait_note("child", 2)
+        app.emit("good.async")
+        app.wait_note("good_async")
+        assert "a task of a handler raised SystemExit" in app.log
+        assert app.terminate() == 0
+
+
+def test_handlers_that_fill_the_default_threads_stop_neither_webhooks_nor_the_api(tmp_path: Path, store: str) -> None:
+    config = "egress: {allow: [127.0.0.0/8]}\n"
+    with ThreadedReceiver(lambda n: Plan((OK,))).running() as receiver, App(tmp_path, store, config) as app:
+        url = f"http://localhost:{receiver.port}/hook"
+        wish = {"id": "hook", "target": {"url": url}, "type_criterion": {"match": "hook"}}
+        assert app.request("POST", "/hooks/contracts", wish)[0] == 201
+        app.emit(*["fill"] * 40)
+        app.wait_note("fill", 12)
+        app.emit("hook", "good.plain")
+        app.wait_note("good_plain")
+        app.wait_for(
+            "/api/deliveries?contract=hook", lambda found: [one["state"] for one in found["items"]] == ["delivered"]
+        )
+        assert app.terminate() == 0
+        assert "by force" not in app.log
 
 
 def test_a_blocked_event_loop_is_named_with_the_place_where_it_hangs(tmp_path: Path, store: str) -> None:

@@ -430,7 +430,7 @@ async def test_a_dns_that_says_nothing(bench: Wired, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr("holdfast.egress.guard.DNS_S", 0.05)
     bench.wire(allow=())
-    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", silent)
+    monkeypatch.setattr("holdfast.egress.guard.getaddrinfo", silent)
     row, _ = await bench.attempt("https://hook.test/")
     assert (stands(row), row.last_error) == (
         "pending",

@@ -257,7 +257,7 @@ def answering(monkeypatch, *rounds):
             raise answer
         return [(None, None, 6, "", (address, port)) for address in answer]
 
-    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr("holdfast.egress.guard.getaddrinfo", getaddrinfo)
     return asked
 
 
@@ -295,7 +295,7 @@ async def test_a_silent_dns_is_given_up(monkeypatch):
     async def silent(*_, **__):
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", silent)
+    monkeypatch.setattr("holdfast.egress.guard.getaddrinfo", silent)
     with pytest.raises(OSError, match="no answer"):
         await Guard().resolve("example.com", 443)
     assert DNS_S == 5.0
@@ -311,7 +311,7 @@ async def test_who_is_cancelled_in_the_moment_of_an_answer_of_dns_is_cancelled(m
         await Guard().resolve("example.com", 443)
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr("holdfast.egress.guard.getaddrinfo", getaddrinfo)
     dialling = asyncio.create_task(dial())
     await asyncio.sleep(0.01)
     answer.set_result("8.8.8.8")

@@ -46,7 +46,7 @@ def dns(monkeypatch: pytest.MonkeyPatch, names: Mapping[str, Sequence[str]]) -> 
             raise NOT_FOUND
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in found]
 
-    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr("holdfast.egress.guard.getaddrinfo", getaddrinfo)
     return asked
 
 

@@ -175,6 +175,23 @@ async def deliver_all(receiver: ThreadedReceiver, steps: list[Step], tls: ssl.SS
     return outcomes
 
 
+async def test_no_connection_is_kept_to_a_receiver_that_sent_a_stray_once() -> None:
+    """The next stray may come after the next request, where nothing can tell it from an answer."""
+
+    def plan(n: int) -> Plan:
+        return Plan((answer(n, 404, "length"),), (STRAY_OK,) if n == 0 else ())
+
+    with ThreadedReceiver(plan).running() as receiver:
+        async with deliverer() as one:
+            for n in range(4):
+                await one.deliver(claim(f"http://127.0.0.1:{receiver.port}/", n))
+                receiver.wait(n)
+                for _ in range(20):
+                    await asyncio.sleep(0.001)
+            assert one._client._idle_count == 0
+        assert receiver.connections == 4
+
+
 @pytest.mark.parametrize("secured", [False, True], ids=["http", "https"])
 @settings(deadline=None, max_examples=60)
 @given(steps=STEPS)

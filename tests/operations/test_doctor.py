@@ -64,7 +64,7 @@ def test_a_healthy_house_has_nothing_but_ok(tmp_path: Path, env: dict[str, str])
         assert set(found.values()) == {"ok"}, said.out
         assert {"config", "home.permissions", "home.secrets", "home.filesystem", "home.disk", "home.ballast", "daemon",
                 "spool.waiting", "spool.rejected", "receiver.trouble", "receiver", "store.library", "store.reached",
-                "store.whole", "store.dead", "store.pending", "agents"} == set(found)  # fmt: skip
+                "store.whole", "store.dead", "store.pending", "contracts", "agents"} == set(found)  # fmt: skip
         assert said.json["healthy"]
         shown = daemon.cli("doctor", env=env)
         assert shown.code == 0

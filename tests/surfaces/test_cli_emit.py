@@ -190,3 +190,10 @@ def _answer_oddly(other: socket.socket) -> None:
         with caller:
             caller.recv(65536)
             caller.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
+
+
+def test_a_direct_address_into_a_session_is_refused_without_a_daemon_too(tmp_path: Path) -> None:
+    said = run_cli(tmp_path, "emit", "t", "--to", "session:abc")
+    assert said.code != 0
+    assert "is not delivered by this version" in said.err
+    assert list(tmp_path.rglob("*.evt")) == []

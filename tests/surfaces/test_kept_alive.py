@@ -75,6 +75,16 @@ async def test_many_requests_over_one_connection_are_answered_in_order(listener:
     writer.close()
 
 
+@pytest.mark.parametrize(("host", "status"), [(b"evil.example", b"421"), (b"127.0.0.1", b"200")])
+async def test_the_host_in_an_absolute_request_line_counts(listener: socket.socket, host: bytes, status: bytes) -> None:
+    async with asyncio.timeout(WAIT_S):
+        reader, writer = await asyncio.open_connection(*listener.getsockname())
+        writer.write(b"GET http://" + host + b":80/healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        first, _ = await read_answer(reader)
+    assert first.startswith(b"HTTP/1.1 " + status)
+    writer.close()
+
+
 class Recorder:
     """A transport that only notes what it is given."""
 

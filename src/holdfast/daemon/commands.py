@@ -157,7 +157,7 @@ def doctor(as_json: bool) -> int:
     try:
         config = load_config(home.config)
         url = os.environ.get("HOLDFAST_STORE") or config.store or store_url(home)
-        settings = Settings(url, config.low_water_bytes, config.ballast_bytes)
+        settings = Settings(url, config.low_water_bytes, config.ballast_bytes, policies=config.policies)
     except BadConfig as error:
         settings = Settings(None, fault=error.message)
     return run_doctor(home, settings, as_json)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast import __version__
+from holdfast.daemon import event_loop
 from holdfast.daemon.config import Config, load_config
 from holdfast.daemon.secret_file import SecretFile
 from holdfast.daemon.serve import Server, bind
@@ -24,7 +25,7 @@ from holdfast.daemon.stop_signals import StopSignals
 from holdfast.daemon.wiring import House
 from holdfast.domain.errors import HoldfastError, StoreBusy, StoreFailed
 from holdfast.home import Home, Presence, shown_url, store_url, write_secret
-from holdfast.ports import Probe, SystemChance, no_probe
+from holdfast.ports import Probe, SystemChance, in_thread, no_probe
 from holdfast.store.open import open_store
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ async def run_daemon(
         if not await _start(house, stopping, say):
             return 0
         with _short_turns():
-            await asyncio.to_thread(_load_surfaces)
+            await in_thread("files", _load_surfaces)
         surfaces = _surfaces(house, home, config, listener)
         server = Server(surfaces, listener)
         await server.start()
@@ -232,7 +233,7 @@ def main(host: str | None, port: int | None, app: Outbox | None, home: Home) -> 
         sys.stdout.flush()
 
     try:
-        return asyncio.run(run_daemon(home, host, port, app, say))
+        return event_loop.run(run_daemon(home, host, port, app, say))
     except HoldfastError as error:
         sys.stderr.write(f"holdfast: {error.message}\n")
         return 1

@@ -11,6 +11,9 @@ from typing import Any
 from holdfast.domain.errors import BadConfig
 
 CONNECTIONS_MAX = 1000
+BACKLOG = 1024
+ACCEPT_MAX = 32
+"""How many connections are accepted in one step of the event loop, before those above the limit are closed again."""
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -27,7 +30,7 @@ def bind(host: str, port: int) -> socket.socket:
             f"cannot listen on {host}:{port}: {error.strerror}. Is another holdfast running? "
             f"Choose another port with --port"
         ) from None
-    listener.listen(1024)
+    listener.listen(BACKLOG)
     listener.setblocking(False)
     return listener
 
@@ -58,6 +61,7 @@ class Server:
             date_header=False,  # the connection adds it: uvicorn would need a timer for it
             timeout_keep_alive=30,
             timeout_graceful_shutdown=5,
+            backlog=ACCEPT_MAX,
         )
         self._server = uvicorn.Server(config)
         self._server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign,assignment]
@@ -80,5 +84,6 @@ class Server:
             await self._task
 
     async def _main_loop(self) -> None:
+        self._listener.listen(BACKLOG)  # asyncio has set it to what it accepts in one step
         self._running.set()
         await self._stopping.wait()

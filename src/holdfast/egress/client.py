@@ -10,7 +10,7 @@ import asyncio
 import ssl
 from collections import defaultdict
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from holdfast.egress.answer import Answer, Fault
 from holdfast.egress.connection import Connection
@@ -23,6 +23,8 @@ from holdfast.egress.timeouts import TimedOut, Timeout, Timeouts
 KEEPALIVE_S = 15.0
 IDLE_MAX = 1000
 ROUTES_MAX = 1024
+DISTRUST_S = 300.0
+DISTRUSTED_MAX = 1000
 
 
 class Client:
@@ -34,6 +36,7 @@ class Client:
         self._timeouts = Timeouts()
         self._idle: defaultdict[Pool, list[Connection]] = defaultdict(list)
         self._idle_count = 0
+        self._distrusted: dict[Pool, float] = {}
         self._closing: asyncio.TimerHandle | None = None
         self.route = lru_cache(ROUTES_MAX)(self._plan)
 
@@ -62,6 +65,7 @@ class Client:
         connection = self._kept(route) if reuse else None
         if connection is None:
             connection = await self._dialer.dial(route, answer)
+            connection.on_stray = partial(self._distrust, route.pool)
             answer.restart_silence()  # connecting had a limit of its own
         await connection.post(request, answer)
         if connection.is_kept:
@@ -103,15 +107,24 @@ class Client:
         return None
 
     def _keep(self, route: Route, connection: Connection) -> None:
-        if self._idle_count >= IDLE_MAX:
+        loop = asyncio.get_running_loop()
+        if self._idle_count >= IDLE_MAX or self._distrusted.get(route.pool, 0.0) > loop.time():
             connection.close()
             return
-        loop = asyncio.get_running_loop()
         connection.idle_since_s = loop.time()
         self._idle[route.pool].append(connection)
         self._idle_count += 1
         if self._closing is None:
             self._closing = loop.call_later(KEEPALIVE_S, self._close_idle, loop)
+
+    def _distrust(self, pool: Pool) -> None:
+        """Keep no connection to a receiver that sent what nobody asked for: the next stray may look like an answer."""
+        if len(self._distrusted) >= DISTRUSTED_MAX:
+            self._distrusted.clear()
+        self._distrusted[pool] = asyncio.get_running_loop().time() + DISTRUST_S
+        for connection in self._idle.pop(pool, []):
+            self._idle_count -= 1
+            connection.close()
 
     def _close_idle(self, loop: asyncio.AbstractEventLoop) -> None:
         """Close what was not used for a while, before the receiver does."""

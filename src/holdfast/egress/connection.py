@@ -10,6 +10,7 @@ before a request is written (`Wire.is_quiet`) and once more when the first bytes
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import lru_cache
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
@@ -63,6 +64,8 @@ class Connection:
         self._whole = self._parsing = self._framed = self._unframed = self._ended = False
         self._keep = self._used = self._spoke_first = False
         self.idle_since_s = 0.0
+        self.on_stray: Callable[[], None] = lambda: None
+        """Called when the receiver sends data that belongs to no request."""
         wire.give_to(self)
 
     @property
@@ -127,6 +130,7 @@ class Connection:
             soon = self._loop.time() - self._sent_at_s < SOON_S + 2 * self._wire.round_trip_s
             if soon and not ended and self._wire.outstanding >= sent:
                 self._fail(Disconnected("the receiver sent data on an idle connection"))
+                self.on_stray()
         if not self._whole:
             self._whole = not self._wire.outstanding
 
@@ -135,9 +139,11 @@ class Connection:
         if answer is None:
             self._keep, self._spoke_first = False, True
             self.close()
+            self.on_stray()
             return
         if self._ended:
             self._keep = False  # more than the answer: the connection is out of step
+            self.on_stray()
             return
         self._received += len(data)
         if not self._parsing:
@@ -178,7 +184,9 @@ class Connection:
     # Called by the parser
 
     def on_message_begin(self) -> None:
-        self._keep = False  # a second answer to one request; the first sets it at its end
+        self._keep = False  # the end of the first answer sets it; a second one belongs to no request
+        if self._ended:
+            self.on_stray()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._answer is None or self._answer.status is not None:  # of a second answer, or of a trailer

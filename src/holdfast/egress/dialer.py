@@ -16,6 +16,7 @@ from holdfast.egress.interim import head_end, skip_interim
 from holdfast.egress.proxy import Proxy, connect_status
 from holdfast.egress.route import Route
 from holdfast.egress.wire import Wire
+from holdfast.ports import in_thread
 
 STAGGER_S = 0.25  # then the next address of a name is tried beside the one that does not answer
 TUNNEL_HEAD_MAX = 16 * 1024
@@ -32,7 +33,7 @@ class Dialer:
     async def start(self) -> ssl.SSLContext:
         """Read the machine's certificates without blocking the event loop."""
         if self._tls is None:
-            self._tls = await asyncio.to_thread(_default_context)
+            self._tls = await in_thread("files", _default_context)
         return self._tls
 
     async def dial(self, route: Route, answer: Answer) -> Connection:

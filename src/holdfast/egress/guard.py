@@ -12,12 +12,14 @@ import re
 import socket
 import unicodedata
 from collections.abc import Iterator, Sequence
+from functools import partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from holdfast.domain.errors import BadConfig, TargetRefused
 from holdfast.domain.event import show
+from holdfast.ports import in_thread
 
 DNS_S = 5.0
 ANSWERS_MAX = 16
@@ -191,12 +193,16 @@ class Guard:
         )
 
 
+async def getaddrinfo(host: str, port: int, **options: int) -> list[Any]:
+    """Ask the system's resolver, which blocks, in threads of our own."""
+    return await in_thread("dns", partial(socket.getaddrinfo, host, port, **options))
+
+
 async def lookup(host: str, port: int) -> list[str]:
     """The addresses of a name. They are not vetted."""
-    loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(DNS_S):  # `wait_for` of Python 3.11 can lose a cancellation
-            answers = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+            answers = await getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
     except TimeoutError:
         raise OSError(errno.ETIMEDOUT, f"DNS gave no answer within {DNS_S:g} s") from None
     except UnicodeError:

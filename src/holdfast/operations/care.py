@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from itertools import islice
 from typing import Any
 
@@ -33,8 +33,9 @@ class CareVerbs:
         warnings: Callable[[], list[str]] = list,
         hooks: Callable[[], dict[str, int]] = dict,
         faults: Callable[[], Mapping[str, str]] = dict,
+        find_faults: Callable[[], Awaitable[Mapping[str, str]]] | None = None,
     ) -> None:
-        self._faults = faults
+        self._faults, self._find_faults = faults, find_faults or _no_faults
         self._store, self._retention, self._clock = store, retention, clock
         self._health, self._spool_depth, self._warnings, self._hooks = health, spool_depth, warnings, hooks
         self._started_ms = clock.now_ms()
@@ -47,6 +48,7 @@ class CareVerbs:
         next_due = figures.pop("next_due_ms")
         duties, paused = self._health(), await self._store.operator.pauses()
         refusal = self._store.care.refusal()
+        faults = {**self._faults(), **await self._find_faults()}
         hidden = [f"{len(paused) - PAGE_MAX:,} more are paused than are listed"] if len(paused) > PAGE_MAX else []
         return {
             "version": __version__,
@@ -60,7 +62,7 @@ class CareVerbs:
             "oldest_pending_seconds": None if oldest is None else max(0, (now_ms - oldest) // 1000),
             "next_due_at": when(next_due),
             "paused": [{"scope": scope, "name": without_tokens(name)} for scope, name, _ in paused[:PAGE_MAX]],
-            "misconfigured": [{"contract_id": id, "why": why} for id, why in islice(self._faults().items(), PAGE_MAX)],
+            "misconfigured": [{"contract_id": id, "why": why} for id, why in islice(faults.items(), PAGE_MAX)],
             "breakers": [without_tokens(gate.address) for gate in await self._store.gates.open()],
             "duties": duties,
             "notes": [*self._warnings(), *self._store.care.notes(), *hidden],
@@ -89,6 +91,10 @@ class CareVerbs:
             parse_address(name)
         if scope == "contract" and known and await self._store.contracts.get(name) is None:
             raise NotFound(f"there is no contract {show(name)}")
+
+
+async def _no_faults() -> Mapping[str, str]:
+    return {}
 
 
 class ReceiptVerbs:

@@ -15,10 +15,11 @@ from holdfast.domain.signature import check_signing, public_keys
 from holdfast.egress.guard import Guard
 from holdfast.ingress.accept import refuse_unknown
 from holdfast.operations.contract_form import read_contract
+from holdfast.operations.contract_health import find_unserved, unserved_text
 from holdfast.operations.explain import group_misses, why_not
 from holdfast.operations.shapes import Index, Listing, check_limit, contract_shape, fitting, weigh, when
 from holdfast.ports import Clock
-from holdfast.store.base import PAGE_BYTES_MAX, PAGE_MAX, SERVED_MS, EventFilter, Registered, Store
+from holdfast.store.base import PAGE_BYTES_MAX, PAGE_MAX, EventFilter, Registered, Store
 
 OVERLAP_DEFAULT_S = 24 * 3600
 OVERLAP_MAX_S = 30 * 24 * 3600
@@ -194,21 +195,13 @@ class ContractVerbs:
 
     async def _shapes(self, contracts: Sequence[Contract]) -> list[dict[str, Any]]:
         """Each with whether it signs, and whether something that it names is missing."""
-        now_ms, here = self._clock.now_ms(), self._served()
-        seen = {row.contract_id: row.served_at_ms for row in await self._store.contracts.queues()}
+        now_ms = self._clock.now_ms()
+        unserved = await find_unserved(self._store.contracts, contracts, self._served(), now_ms)
         signing = await self._store.contracts.signing()
 
-        def unserved(contract: Contract) -> bool:
-            if contract.address.kind != "handler" or contract.address.text in here:
-                return False
-            said = seen.get(contract.id, 0)  # at first the moment of its making, which nobody said
-            return said <= contract.created_at_ms or now_ms - said > SERVED_MS
-
         def shape(contract: Contract) -> dict[str, Any]:
-            alone = unserved(contract)
-            fault = misconfiguration(contract, self._policies)
-            if fault is None and alone:
-                fault = f"handler {show(contract.address.name)} is served by no process"
+            alone = contract.id in unserved
+            fault = misconfiguration(contract, self._policies) or (unserved_text(contract) if alone else None)
             return contract_shape(contract, contract.id in signing) | {
                 "active": contract.active and not contract.is_over(now_ms),
                 "unserved": alone,

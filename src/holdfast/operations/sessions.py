@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from holdfast.domain.delivery import Delivered, Outcome
@@ -15,7 +16,7 @@ from holdfast.domain.hook import CLOSED, Hook, ending, read_hook
 from holdfast.domain.lifecycle import CONTINUING, Words, advance, continued
 from holdfast.domain.session import Session, SessionState
 from holdfast.operations.shapes import LIMIT_DEFAULT, check_limit, fitting, session_shape
-from holdfast.ports import Clock
+from holdfast.ports import Clock, in_thread
 from holdfast.store.base import SessionFilter, Sessions, Store
 
 LOOK_BACK = 200
@@ -79,9 +80,11 @@ class SessionConsumer:
         path = hook.transcript or (session.transcript if session is not None else None)
         try:
             if path is None:
-                path = await asyncio.to_thread(self._find_transcript, hook.agent, hook.native_id)
+                path = await in_thread("files", partial(self._find_transcript, hook.agent, hook.native_id))
                 hook = hook if path is None else replace(hook, transcript=path)
-            return hook, None if path is None else await asyncio.to_thread(self._read_last, hook.agent, path)
+            if path is None:
+                return hook, None
+            return hook, await in_thread("files", partial(self._read_last, hook.agent, path))
         except Exception as error:  # the event counts, with or without what its transcript could add
             log.warning("the transcript of session %s cannot be read: %s", hook.session_id, error)
             return hook, None

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from holdfast.domain.retry import Policy
 from holdfast.egress.guard import Guard
 from holdfast.operations.care import CareVerbs, ReceiptVerbs, TokenVerbs
+from holdfast.operations.contract_health import find_faults
 from holdfast.operations.contracts import ContractVerbs
 from holdfast.operations.deliveries import DeadLetterVerbs, DeliveryVerbs
 from holdfast.operations.events import EventVerbs
@@ -38,5 +40,12 @@ class Operations:
         self.contracts = ContractVerbs(store, guard, policies, clock, served)
         self.sessions = SessionVerbs(store, clock)
         self.receipts = ReceiptVerbs(store)
-        self.care = CareVerbs(store, retention, clock, health, spool_depth, warnings, hooks, faults)
+        find = partial(self._find_faults, store, policies, served, clock)
+        self.care = CareVerbs(store, retention, clock, health, spool_depth, warnings, hooks, faults, find)
         self.tokens = TokenVerbs(store, clock, chance)
+
+    @staticmethod
+    async def _find_faults(
+        store: Store, policies: Mapping[str, Policy], served: Callable[[], frozenset[str]], clock: Clock
+    ) -> dict[str, str]:
+        return await find_faults(store.contracts, policies, served(), clock.now_ms())

@@ -99,7 +99,7 @@ class Registry:
             return
         self._faults[id] = fault
         if fault != before:
-            log.error("contract %s is misconfigured: %s. Its deliveries wait until that is repaired", id, fault)
+            log.error("contract %s is misconfigured: %s. What it must deliver waits until that is repaired", id, fault)
 
     def faults(self) -> Mapping[str, str]:
         """The contracts that are misconfigured here, and why."""

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast import __version__
 from holdfast.domain.errors import HoldfastError
+from holdfast.domain.retry import Policy
 from holdfast.home import Home
 from holdfast.operations.agents.machine import Machine
 from holdfast.operations.doctor.agents import check_agents
 from holdfast.operations.doctor.finding import Finding, fail, ok, warn
 from holdfast.operations.doctor.home import check_disk, check_filesystem, check_permissions
 from holdfast.operations.doctor.spool import check_receiver, check_spool, check_troubles
-from holdfast.operations.doctor.store import check_library, check_store
+from holdfast.operations.doctor.store import check_library, check_store, judge_contracts
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class Case:
     daemon_fault: str | None = None
     heard: Mapping[str, str] | None = None
     unreachable: str | None = None
+    policies: Mapping[str, Policy] = field(default_factory=dict)
 
 
 async def examine(case: Case) -> dict[str, Any]:
@@ -57,7 +59,7 @@ async def examine(case: Case) -> dict[str, Any]:
     if url is not None:
         found += _run("store.library", lambda: check_library(url))
         try:
-            found += await check_store(url, case.now_ms)
+            found += await check_store(url, case.now_ms, None if alive else case.policies)
         except (HoldfastError, OSError, ValueError) as error:
             found.append(fail("store.reached", _sentence(error)))
     if case.unreachable is not None:
@@ -90,7 +92,13 @@ def _judge_daemon(case: Case) -> list[Finding]:
     if tired:
         text = f"the daemon runs, but not all of it: {', '.join(tired)}"
         return [fail("daemon", text, "look at its log, and at: holdfast status")]
-    return [ok("daemon", f"the daemon of version {version} runs and is well")]
+    return [ok("daemon", f"the daemon of version {version} runs and is well"), *_judge_contracts(case.status)]
+
+
+def _judge_contracts(status: Mapping[str, Any]) -> list[Finding]:
+    """Contracts whose deliveries wait until something is repaired, as the daemon knows them."""
+    faults = {str(one["contract_id"]): str(one["why"]) for one in status.get("misconfigured") or ()}
+    return judge_contracts(faults)
 
 
 def _run(id: str, check: Callable[[], list[Finding]]) -> list[Finding]:

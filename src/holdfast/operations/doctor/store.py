@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 from holdfast.domain.errors import HoldfastError
+from holdfast.domain.misconfiguration import misconfiguration
+from holdfast.domain.retry import Policy
 from holdfast.operations.doctor.finding import Finding, fail, mib, ok, warn
 from holdfast.operations.elapsed import span
 from holdfast.store.base import Store
@@ -12,6 +16,7 @@ from holdfast.store.open import Library, is_postgres, open_store, sqlite_librari
 
 CHECK_BYTES_MAX = 1 << 30  # a larger file is read through only by the daemon, after an unclean stop
 OLD_S = 3600.0
+CONTRACTS_MAX = 5
 
 
 def check_library(url: str) -> list[Finding]:
@@ -28,8 +33,8 @@ def check_library(url: str) -> list[Finding]:
     return [ok("store.library", text)]
 
 
-async def check_store(url: str, now_ms: int) -> list[Finding]:
-    """Open it as a guest beside whoever keeps it. Nothing is made: a store that is not there stays away."""
+async def check_store(url: str, now_ms: int, policies: Mapping[str, Policy] | None = None) -> list[Finding]:
+    """Open it beside the process that works on it. Nothing is created. With `policies`, contracts are checked too."""
     if not is_postgres(url) and not sqlite_path(url).exists():
         return [warn("store.reached", f"{sqlite_path(url)} is not there yet", "run: holdfast up")]
     try:
@@ -37,11 +42,28 @@ async def check_store(url: str, now_ms: int) -> list[Finding]:
     except HoldfastError as error:
         return [fail("store.reached", error.message)]
     try:
-        return await _look(store, url, now_ms)
+        found = await _look(store, url, now_ms)
+        if policies is not None:
+            faults = {one.id: misconfiguration(one, policies) for one in await store.contracts.all()}
+            found += judge_contracts({id: fault for id, fault in faults.items() if fault is not None})
+        return found
     except HoldfastError as error:
         return [fail("store.reached", error.message)]
     finally:
         await store.close()
+
+
+def judge_contracts(faults: Mapping[str, str]) -> list[Finding]:
+    if not faults:
+        return [ok("contracts", "no contract is misconfigured")]
+    found = [
+        warn("contracts", f"contract {id} is misconfigured: {why}", f"look: holdfast contracts show {id}")
+        for id, why in islice(faults.items(), CONTRACTS_MAX)
+    ]
+    if len(faults) > CONTRACTS_MAX:
+        more = len(faults) - CONTRACTS_MAX
+        found.append(warn("contracts", f"{more:,} more contracts are misconfigured", "look: holdfast contracts list"))
+    return found
 
 
 async def _look(store: Store, url: str, now_ms: int) -> list[Finding]:

@@ -39,9 +39,7 @@ class PostgresContracts:
         await self._pool.run(work, repeatable=True)
         self._changed("contracts")
 
-    async def register(
-        self, modules: Collection[str], contracts: Sequence[Contract], *, alone: bool
-    ) -> list[str]:
+    async def register(self, modules: Collection[str], contracts: Sequence[Contract], *, alone: bool) -> list[str]:
         await self._pool.opened()
         now_ms = self._clock.now_ms()
 

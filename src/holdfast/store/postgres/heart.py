@@ -13,8 +13,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from holdfast.logs import LogThrottle
+from holdfast.ports import in_thread
 from holdfast.store.postgres.errors import FAULTS, translate
 from holdfast.store.postgres.session import Session
 from holdfast.store.postgres.statements import sql
@@ -52,7 +54,7 @@ class Heart:
         if self._timer is not None:
             self._timer.cancel()
         if self._thread is not None:
-            await asyncio.to_thread(self._thread.join, JOIN_S)
+            await in_thread("files", partial(self._thread.join, JOIN_S))
 
     @property
     def _step_s(self) -> float:

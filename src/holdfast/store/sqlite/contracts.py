@@ -39,9 +39,7 @@ class SqliteContracts:
         await self._writer.run(work)
         self._changed("contracts")
 
-    async def register(
-        self, modules: Collection[str], contracts: Sequence[Contract], *, alone: bool
-    ) -> list[str]:
+    async def register(self, modules: Collection[str], contracts: Sequence[Contract], *, alone: bool) -> list[str]:
         now_ms = self._clock.now_ms()
 
         def work(connection: Connection) -> list[str]:

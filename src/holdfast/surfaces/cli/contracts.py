@@ -238,7 +238,9 @@ def _row(contract: dict[str, Any]) -> dict[str, Any]:
     }
     words = [f"{name}={_wish_text(value)}" for name, value in wants.items() if value is not None]
     address = target["url"] or f"handler:{target['handler']}"
-    state = "unserved" if contract["unserved"] else "active" if contract["active"] else "inactive"
+    state = "active" if contract["active"] else "retired" if contract["retired"] else "inactive"
+    if contract["active"] and contract["misconfigured"]:
+        state = f"misconfigured: {contract['misconfigured']}"
     return {**contract, "wants": " ".join(words) or "everything", "address": address, "state": state}
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.domain.errors import HoldfastError
+from holdfast.domain.retry import Policy
 from holdfast.home import MASKED, Home, shown_url
 from holdfast.surfaces.cli.client import find_address, find_client
 from holdfast.surfaces.cli.hooks import last_events
@@ -25,6 +27,7 @@ class Settings:
     low_water_bytes: int = 0
     ballast_bytes: int = 0
     fault: str | None = None
+    policies: Mapping[str, Policy] = field(default_factory=dict)
 
 
 def run_doctor(home: Home, settings: Settings, as_json: bool) -> int:
@@ -45,6 +48,7 @@ def run_doctor(home: Home, settings: Settings, as_json: bool) -> int:
         status=status,
         daemon_fault=fault,
         heard=None if status is None else last_events(),
+        policies=settings.policies,
     )
     answer = asyncio.run(examine(case))
     show(answer, as_json, _say)

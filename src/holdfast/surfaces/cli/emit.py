@@ -16,6 +16,7 @@ from holdfast.domain.errors import BadConfig, HoldfastError
 from holdfast.domain.event import SOURCE_DEFAULT, NewEvent, new_event
 from holdfast.domain.ids import ENTROPY_BYTES, make_id
 from holdfast.home import Home, find_home
+from holdfast.ingress.accept import check_direct
 from holdfast.surfaces.cli.client import Client, Unreachable, find_address, find_token
 from holdfast.surfaces.cli.options import json_option, split_pairs
 from holdfast.surfaces.cli.output import say, say_json, visible, warn
@@ -59,6 +60,7 @@ def emit(
         "dedup_key": id if dedup is None else dedup,
         "to": to,
     }
+    check_direct(to)
     event = new_event(**body, id=id)
     answer = _append(body, event, id)
     if as_json:

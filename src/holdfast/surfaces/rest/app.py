@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.ingress.webhook import InboundSource
 from holdfast.operations.verbs import Operations
+from holdfast.ports import in_thread
 from holdfast.surfaces.rest.fast_routes import FAST_ROUTES, Endpoint
 from holdfast.surfaces.rest.gate import Gate, Tokens
 from holdfast.surfaces.rest.inbound import inbound_routes
@@ -53,8 +54,11 @@ class App:
     async def warm(self) -> FastAPI:
         """All routes, loaded once, in a thread."""
         if self._loading is None or (self._loading.done() and self._loading.exception() is not None):
-            self._loading = asyncio.get_running_loop().create_task(asyncio.to_thread(self._load))
+            self._loading = asyncio.get_running_loop().create_task(self._load_in_thread())
         return await asyncio.shield(self._loading)  # a client that hangs up must not cancel it for others
+
+    async def _load_in_thread(self) -> FastAPI:
+        return await in_thread("files", self._load)
 
     def openapi(self) -> dict[str, Any]:
         return self._load().openapi()

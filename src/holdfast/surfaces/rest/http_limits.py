@@ -92,6 +92,7 @@ class LimitedConnection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._in_head, self._head_bytes, self._in_body = False, 0, True
         self._stop_timer()
+        self._honour_absolute_form()
         self.server_state.default_headers = _date_header(int(time.time()))
         size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
         served = self.app
@@ -101,6 +102,13 @@ class LimitedConnection(HttpToolsProtocol):
             super().on_headers_complete()
         finally:
             self.app = served
+
+    def _honour_absolute_form(self) -> None:
+        """`GET http://host/path`: then the host in the request line counts, and not the header (RFC 9112, 3.2.2)."""
+        if self.url[:1] in (b"/", b"*") or b"://" not in self.url:
+            return
+        host = self.url.partition(b"://")[2].partition(b"/")[0].partition(b"?")[0]
+        self.headers[:] = [(name, value) for name, value in self.headers if name != b"host"] + [(b"host", host)]
 
     def on_message_complete(self) -> None:
         super().on_message_complete()

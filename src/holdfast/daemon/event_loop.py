@@ -1,0 +1,81 @@
+"""The daemon's event loop: it outlives what handlers do to it, and its end waits for no thread.
+
+`SystemExit` or `KeyboardInterrupt` in any task leaves `asyncio.run` and would end the daemon, although only one handler
+failed. And `asyncio.run` waits at its end for the threads of the default pool, which a handler may keep for good.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+import threading
+from collections.abc import Coroutine
+from typing import Any
+
+from holdfast.logs import LogThrottle
+
+THREADS_S = 0.5
+
+log = logging.getLogger("holdfast.loop")
+
+
+def run(main: Coroutine[Any, Any, int]) -> int:
+    """Run the daemon to its end; its exit code."""
+    loop = asyncio.new_event_loop()
+    try:
+        asyncio.set_event_loop(loop)
+        loop.set_exception_handler(_ExceptionLog())
+        code = _run_to_end(loop, loop.create_task(main, name="holdfast"))
+        _cancel_all(loop)
+        loop.run_until_complete(loop.shutdown_asyncgens())
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
+    _leave_if_stuck(code)
+    return code
+
+
+def _run_to_end(loop: asyncio.AbstractEventLoop, main: asyncio.Task[int]) -> int:
+    while True:
+        try:
+            return loop.run_until_complete(main)
+        except (SystemExit, KeyboardInterrupt) as error:
+            if main.done():
+                raise
+            log.error(
+                "a task of a handler raised %s, which would have ended the process; the daemon goes on",
+                type(error).__name__,
+                exc_info=error,
+            )
+
+
+def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        loop.run_until_complete(asyncio.wait(tasks, timeout=THREADS_S))
+
+
+def _leave_if_stuck(code: int) -> None:
+    """The interpreter would wait for these threads, however long they take."""
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join(THREADS_S)
+            if thread.is_alive():
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(code)
+
+
+class _ExceptionLog:
+    """What asyncio reports by itself, throttled: with no descriptor left it would report every failed accept."""
+
+    def __init__(self) -> None:
+        self._throttle = LogThrottle(log, burst=3)
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        message, error = context.get("message", "unexpected error"), context.get("exception")
+        self._throttle.log(logging.ERROR, (message, type(error)), "%s: %s", message, error, error=error)

@@ -1,0 +1,47 @@
+"""What keeps contracts from being delivered: something that they name is missing here, or no process serves them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from holdfast.domain.contract import Contract
+from holdfast.domain.event import show
+from holdfast.domain.misconfiguration import misconfiguration
+from holdfast.domain.retry import Policy
+from holdfast.store.base import SERVED_MS, Contracts
+
+
+async def find_faults(
+    contracts: Contracts, policies: Mapping[str, Policy], served_here: Collection[str], now_ms: int
+) -> dict[str, str]:
+    """Active contracts whose deliveries wait, each with the reason."""
+    known = [one for one in await contracts.all() if not one.is_over(now_ms)]
+    unserved = await find_unserved(contracts, known, served_here, now_ms)
+    found = {}
+    for contract in known:
+        fault = misconfiguration(contract, policies)
+        if fault is None and contract.id in unserved:
+            fault = unserved_text(contract)
+        if fault is not None:
+            found[contract.id] = fault
+    return found
+
+
+async def find_unserved(
+    contracts: Contracts, wanted: Iterable[Contract], served_here: Collection[str], now_ms: int
+) -> set[str]:
+    """The ids of those contracts whose handler no process has served for a while."""
+    queues = await contracts.queues()
+    served_ms = {queue.contract_id: queue.served_at_ms for queue in queues}
+
+    def is_unserved(contract: Contract) -> bool:
+        if contract.address.kind != "handler" or contract.address.text in served_here:
+            return False
+        last_ms = served_ms.get(contract.id, 0)  # at first the time of its creation, when no process served it
+        return last_ms <= contract.created_at_ms or now_ms - last_ms > SERVED_MS
+
+    return {contract.id for contract in wanted if is_unserved(contract)}
+
+
+def unserved_text(contract: Contract) -> str:
+    return f"handler {show(contract.address.name)} is served by no process"
