@@ -9,6 +9,8 @@ from base64 import b64encode
 from collections.abc import Mapping
 from typing import NamedTuple, Self
 
+from receivers import close_server
+
 OK = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
 
@@ -47,7 +49,7 @@ class ConnectProxy:
         return self
 
     async def __aexit__(self, *exception: object) -> None:
-        self._server.close()
+        await close_server(self._server)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -21,6 +21,13 @@ from cryptography.x509.oid import NameOID
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
+async def close_server(server: asyncio.Server) -> None:
+    """Accept no more. A connection accepted just now gets the turns it needs to own its socket, which then closes."""
+    server.close()
+    for _ in range(4):
+        await asyncio.sleep(0)
+
+
 @asynccontextmanager
 async def raw_server(
     talk: Talk, scheme: str = "http", head: bool = True, tls: ssl.SSLContext | None = None
@@ -43,7 +50,7 @@ async def raw_server(
     try:
         yield f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook"
     finally:
-        server.close()
+        await close_server(server)
         found = [task for task in tasks if task is not None]
         for task in found:
             task.cancel()
