@@ -21,7 +21,7 @@ from benchmarks.orders import ROOT, Failed
 from benchmarks.receiver import daemon, prepare, reap, start
 from benchmarks.server import Server
 from benchmarks.sizes import Sizes
-from holdfast.ingress.hook.program import find_program
+from holdfast.agents.receiver.program import find_program
 
 PATIENCE_S = 30.0
 PAUSE_S = 0.01

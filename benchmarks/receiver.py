@@ -22,8 +22,8 @@ from benchmarks.measure import Book, percentile
 from benchmarks.orders import ROOT, Failed
 from benchmarks.server import Server
 from benchmarks.sizes import Sizes
-from holdfast.ingress.hook import receiver
-from holdfast.ingress.hook.program import find_program
+from holdfast.agents.receiver import receiver
+from holdfast.agents.receiver.program import find_program
 from holdfast.ingress.importer import spool_depth
 
 READY_S = 60.0

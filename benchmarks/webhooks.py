@@ -25,16 +25,16 @@ from benchmarks.goals import outward
 from benchmarks.measure import Book, percentile
 from benchmarks.server import Server
 from benchmarks.sizes import Sizes
-from holdfast.daemon.config import load_config
+from holdfast.config.config import load_config
 from holdfast.daemon.wiring import House
 from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract
 from holdfast.domain.event import NewEvent, new_event
 from holdfast.domain.retry import POLICIES
 from holdfast.domain.signature import sign
-from holdfast.egress.answer import Answer
-from holdfast.egress.client import Client
-from holdfast.egress.guard import Guard
+from holdfast.net.answer import Answer
+from holdfast.net.client import Client
+from holdfast.net.guard import Guard
 from holdfast.routing.registry import Registry
 from holdfast.routing.router import Router
 from holdfast.store.base import DeliveryFilter

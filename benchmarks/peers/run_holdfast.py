@@ -9,7 +9,7 @@ from typing import Any
 
 from protocol import PAYLOAD, WORKS, Peer, Tally, answer, cost
 
-from holdfast.daemon.config import load_config
+from holdfast.config.config import load_config
 from holdfast.daemon.wiring import House
 from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract, Criterion

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from holdfast.version import __version__
 
 __all__ = [
     "BadInput",
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
         StreamClosed,
     )
     from holdfast.domain.event import Event
-    from holdfast.domain.hook_event import HookEvent
+    from holdfast.domain.inbound_event import HookEvent
     from holdfast.ingress.publish import Published
     from holdfast.outbox import Outbox
 
@@ -61,7 +61,7 @@ _HOMES = {
     "Delivery": "holdfast.domain.delivery",
     "Event": "holdfast.domain.event",
     "HoldfastError": "holdfast.domain.errors",
-    "HookEvent": "holdfast.domain.hook_event",
+    "HookEvent": "holdfast.domain.inbound_event",
     "NativeSqlOutbox": "holdfast.backend",
     "Outbox": "holdfast.outbox",
     "OutboxBackend": "holdfast.backend",

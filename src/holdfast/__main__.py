@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import click
 
-from holdfast import __version__
 from holdfast.domain.errors import BadConfig, BadInput, HoldfastError, NotFound, TargetRefused
 from holdfast.surfaces.cli.options import NearGroup
+from holdfast.version import __version__
 
 FAILED, USAGE, NOT_FOUND, UNREACHABLE = 1, 2, 3, 4
 
@@ -26,14 +26,14 @@ class Entry(NamedTuple):
 CLI, OWN = "holdfast.surfaces.cli", "holdfast.daemon.commands"
 COMMANDS = {
     "up": Entry("Run", "Run the daemon in the foreground.", OWN),
-    "demo": Entry("Run", "Tell the whole story in one minute, in a temporary home.", OWN),
-    "prove": Entry("Run", "Kill Holdfast on this machine, and account for every event.", OWN),
+    "demo": Entry("Run", "Tell the whole story in one minute, in a temporary home.", "holdfast.demo.command"),
+    "prove": Entry("Run", "Kill Holdfast on this machine, and account for every event.", "holdfast.proof.command"),
     "hooks": Entry("Agents", "Wire the agent CLIs, unwire them, and see how it stands.", f"{CLI}.hooks"),
     "service": Entry("Agents", "Run the daemon as a service of the user.", f"{CLI}.service"),
     "emit": Entry("Work", "Append an event.", f"{CLI}.emit"),
     "hook": Entry("Agents", "Keep an event of an agent's command line.", f"{CLI}.hook"),
     "contracts": Entry("Work", "Say who wants which events, where.", f"{CLI}.contracts"),
-    "status": Entry("Look", "Say what is true right now.", f"{CLI}.care"),
+    "status": Entry("Look", "Say what is true right now.", f"{CLI}.maintenance"),
     "events": Entry("Look", "Look at events, and route again those nobody wanted.", f"{CLI}.events"),
     "explain": Entry("Look", "Say why an event went where it went, and why not elsewhere.", f"{CLI}.explain"),
     "sessions": Entry("Look", "Look at the sessions of agents, and close one.", f"{CLI}.sessions"),
@@ -41,9 +41,9 @@ COMMANDS = {
     "receipts": Entry("Look", "Look at the receipts, and verify that they are whole.", f"{CLI}.receipts"),
     "deliveries": Entry("Repair", "Look at deliveries, retry or cancel one.", f"{CLI}.deliveries"),
     "dlq": Entry("Repair", "Look at dead letters, reprocess or discard them.", f"{CLI}.dlq"),
-    "pause": Entry("Repair", "Hold a contract, an address or a lane: what waits, waits.", f"{CLI}.care"),
-    "resume": Entry("Repair", "Let a contract, an address or a lane go on.", f"{CLI}.care"),
-    "prune": Entry("Care", "Remove now what is past its retention.", f"{CLI}.care"),
+    "pause": Entry("Repair", "Hold a contract, an address or a lane: what waits, waits.", f"{CLI}.maintenance"),
+    "resume": Entry("Repair", "Let a contract, an address or a lane go on.", f"{CLI}.maintenance"),
+    "prune": Entry("Care", "Remove now what is past its retention.", f"{CLI}.maintenance"),
     "doctor": Entry("Care", "Examine this machine's Holdfast, and say what to do.", OWN),
     "token": Entry("Care", "Create, list and revoke tokens of the REST surface.", OWN),
     "db": Entry("Care", "Prepare, print, back up and restore the store.", OWN),

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from types import FrameType
 
-    from holdfast.domain.hook_event import HookEvent
+    from holdfast.domain.inbound_event import HookEvent
     from holdfast.ingress.inbox import Once
     from holdfast.ingress.publish import Published
 
@@ -160,7 +160,7 @@ class Outbox:
             check_name(policy, "policy")  # whether it exists, the configuration decides where the application runs
 
         def register(function: F) -> F:
-            from holdfast.egress.deliverers.handler import make_handler
+            from holdfast.egress.handler.deliverer import make_handler
 
             make_handler(function)
             key = name or function.__name__
@@ -197,7 +197,7 @@ class Outbox:
 
         With a lifespan of your own: `async with outbox.lifespan(app): yield`.
         """
-        from holdfast.lifespan import working
+        from holdfast.daemon.lifespan import working
 
         return working(self)
 

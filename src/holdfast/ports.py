@@ -9,13 +9,15 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
+
+    from holdfast.domain.contract import Contract
 
 T = TypeVar("T")
 _SINCE_BOOT = getattr(time, "CLOCK_BOOTTIME", None) or time.CLOCK_MONOTONIC
@@ -43,6 +45,27 @@ class Executor(Protocol):
 
     def submit(self, work: Callable[[], T]) -> Awaitable[T]: ...
     def close(self) -> None: ...
+
+
+class ContractList(Protocol):
+    """The contracts that an application registers in code."""
+
+    def all(self) -> list[Contract]: ...
+
+
+@runtime_checkable
+class Application(Protocol):
+    """What the daemon knows of an application: its `Outbox`."""
+
+    @property
+    def url(self) -> str: ...
+    @property
+    def handlers(self) -> Mapping[str, Callable[..., Any]]: ...
+    @property
+    def normalizers(self) -> Mapping[str, Callable[..., Any]]: ...
+    @property
+    def contracts(self) -> ContractList: ...
+    def modules(self) -> frozenset[str]: ...
 
 
 Probe = Callable[[str], None]

@@ -1,6 +1,6 @@
 """The hook service's own story, told on a running daemon: its configuration as it was written, its four flows, a sink.
 
-An internal event reaches a handler and a URL; a platform's push comes in, is normalised and goes out; deliveries are
+An internal event reaches a handler and a URL; a platform's push comes in, is normalized and goes out; deliveries are
 retried, rejected and buried; contracts come from the file, the API and the code, and go again.
 """
 
@@ -21,7 +21,7 @@ from standardwebhooks.webhooks import Webhook
 
 from daemon import Daemon, fetch
 from holdfast.domain.retry import POLICIES
-from holdfast.routing.bridge import Bridge, BusEvent, EventBus
+from holdfast.ingress.bridge import Bridge, BusEvent, EventBus
 from holdfast.store.open import open_store
 from postgres import newest, start
 from sink import Received, Sink
@@ -162,7 +162,7 @@ async def test_an_internal_event_reaches_the_handler_and_the_url(tmp_path: Path)
             assert len(sink.received) == 1
 
 
-# 2. A platform's webhook, normalised and dispatched
+# 2. A platform's webhook, normalized and dispatched
 
 
 def push(daemon: Daemon, secret: str = GITHUB_SECRET, delivery: str = "d-1") -> tuple[int, Any]:
@@ -177,7 +177,7 @@ def push(daemon: Daemon, secret: str = GITHUB_SECRET, delivery: str = "d-1") -> 
     return fetch(daemon.url, "POST", "/hooks/github", body, headers)
 
 
-async def test_a_signed_push_is_normalised_and_dispatched_through_the_same_contracts(tmp_path: Path) -> None:
+async def test_a_signed_push_is_normalized_and_dispatched_through_the_same_contracts(tmp_path: Path) -> None:
     async with Sink() as sink:
         setup = seed(sink)
         with Daemon(tmp_path / "home", config=setup["config"] + QUICK, env=setup["env"]) as daemon:

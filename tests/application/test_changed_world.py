@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from holdfast import BadInput, Outbox
-from holdfast.daemon.config import load_config
+from holdfast.config.config import load_config
 from holdfast.daemon.wiring import House
 from holdfast.domain import ed25519
 from holdfast.domain.event import new_event

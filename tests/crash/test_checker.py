@@ -8,9 +8,9 @@ import pytest
 
 from books import broken, good, received
 from holdfast.domain.receipt import Head, leaf_lines, link
-from holdfast.testing.prove.checker import check
-from holdfast.testing.prove.evidence import Ended, Evidence, LeaseRow
-from holdfast.testing.prove.records import Accepted, Answered, Killed, Refused, Sent
+from holdfast.proof.kills.checker import check
+from holdfast.proof.kills.evidence import Ended, Evidence, LeaseRow
+from holdfast.proof.kills.records import Accepted, Answered, Killed, Refused, Sent
 
 
 def with_store(evidence: Evidence, **changes: object) -> Evidence:

@@ -8,10 +8,10 @@ import pytest
 
 from books import broken, good, received
 from holdfast.domain.receipt import NO_LINKS, leaf_lines, link
-from holdfast.testing.prove.audit import Change, Note, fold
-from holdfast.testing.prove.checker import check
-from holdfast.testing.prove.evidence import Attempt, Evidence, Holders, Lease, Settle
-from holdfast.testing.prove.records import Accepted, Answered, Killed, Struck
+from holdfast.proof.kills.audit import Change, Note, fold
+from holdfast.proof.kills.checker import check
+from holdfast.proof.kills.evidence import Attempt, Evidence, Holders, Lease, Settle
+from holdfast.proof.kills.records import Accepted, Answered, Killed, Struck
 
 LEASE_MS = 20
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from books import good
-from holdfast.testing.prove import keeping
-from holdfast.testing.prove.checker import check
-from holdfast.testing.prove.evidence import Holders, Lease
-from holdfast.testing.prove.keeping import trim, write_stories
-from holdfast.testing.prove.records import Struck
-from holdfast.testing.prove.report import Report
+from holdfast.proof.kills import keeping
+from holdfast.proof.kills.checker import check
+from holdfast.proof.kills.evidence import Holders, Lease
+from holdfast.proof.kills.keeping import trim, write_stories
+from holdfast.proof.kills.records import Struck
+from holdfast.proof.kills.report import Report
 
 
 def test_a_story_tells_all_that_is_known_of_its_delivery(tmp_path: Path) -> None:

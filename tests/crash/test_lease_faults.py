@@ -15,7 +15,7 @@ from holdfast.domain.states import Reason
 from holdfast.ports import Chance, Clock
 from holdfast.store.sqlite.statements import sql
 from holdfast.store.sqlite.store import SqliteStore, inline_executor
-from holdfast.testing.suite.bench import Bench
+from holdfast.testing.suite.harness import Bench
 
 LEASE_S = 30.0
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.testing.prove.faults import FAULTS, POSTGRES_FAULTS
-from holdfast.testing.prove.strikes import KINDS
-from holdfast.testing.prove.whole import SIZES
+from holdfast.proof.kills.faults import FAULTS, POSTGRES_FAULTS
+from holdfast.proof.kills.strikes import KINDS
+from holdfast.proof.kills.whole import SIZES
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -26,7 +26,7 @@ SEEN_AS |= {"unreclaimed": {"settled"}, "robbing": {"living"}}
 
 
 def prove(folder: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
-    command = [sys.executable, "-m", "holdfast.testing.prove", "--json", *arguments]
+    command = [sys.executable, "-m", "holdfast.proof.kills", "--json", *arguments]
     environment = {**os.environ, "TMPDIR": str(folder)}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
     try:
@@ -77,7 +77,7 @@ def test_a_known_fault_is_seen(tmp_path: Path, fault: str) -> None:
 
 
 def test_a_proof_that_is_stopped_ends_what_it_started_and_cleans_up(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "holdfast.testing.prove", "--rounds", "50", "--seed", "1"]
+    command = [sys.executable, "-m", "holdfast.proof.kills", "--rounds", "50", "--seed", "1"]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
     try:
@@ -117,7 +117,7 @@ def test_a_storm_over_the_sessions_of_the_living_repeats_nothing_that_was_taken(
     ],
 )
 def test_a_wish_that_cannot_be_granted_is_refused_in_a_sentence(arguments: tuple[str, ...], says: str) -> None:
-    command = [sys.executable, "-m", "holdfast.testing.prove", *arguments]
+    command = [sys.executable, "-m", "holdfast.proof.kills", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert says in done.stderr

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.proof.kills.checker import check
+from holdfast.proof.kills.processes import Daemon
+from holdfast.proof.kills.scene import Plan, Scene
 from holdfast.store.sqlite.connection import ApswConnection
-from holdfast.testing.prove.checker import check
-from holdfast.testing.prove.processes import Daemon
-from holdfast.testing.prove.scene import Plan, Scene
 
 pytestmark = pytest.mark.slow
 

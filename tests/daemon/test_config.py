@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.daemon.config import load_config
+from holdfast.config.config import load_config
 from holdfast.domain.errors import BadConfig, HoldfastError
 
 

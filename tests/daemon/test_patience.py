@@ -8,7 +8,7 @@ from pathlib import Path
 from aiohttp import web
 
 from daemon import Daemon
-from holdfast.daemon.config import load_config
+from holdfast.config.config import load_config
 from holdfast.daemon.wiring import SECRETS_MAX, House, _sending_of
 from holdfast.store.base import Private
 from holdfast.store.open import open_store

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from daemon import Daemon
-from holdfast.daemon.secret_file import LOOK_EVERY_S, SecretFile
+from holdfast.config.secret_file import LOOK_EVERY_S, SecretFile
 from holdfast.home import write_secret
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from daemon import Daemon
-from holdfast.daemon.config import load_config
+from holdfast.config.config import load_config
 from holdfast.domain.errors import BadConfig
 
 SEED = """

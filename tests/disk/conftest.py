@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.proof.power_cuts.recorder import TestDisk
 from holdfast.store.sqlite.disk import Room
 from holdfast.store.sqlite.store import SqliteStore, inline_executor
 from holdfast.testing.clock import ManualClock, SeededChance
-from holdfast.testing.disk.recorder import TestDisk
 
 
 class Shelf:

@@ -16,7 +16,7 @@ from holdfast.domain.delivery import Delivered
 from holdfast.domain.errors import StoreFull
 from holdfast.store.sqlite.disk import Room, free_bytes
 from holdfast.store.sqlite.store import SqliteStore, inline_executor
-from holdfast.testing.suite.bench import Bench
+from holdfast.testing.suite.harness import Bench
 
 T = TypeVar("T")
 MIB = 1 << 20

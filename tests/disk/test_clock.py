@@ -9,7 +9,7 @@ import pytest
 from holdfast.domain.delivery import Delivered, Handed, Retry
 from holdfast.operations.sweeper import Sweeper
 from holdfast.testing.clock import ManualClock
-from holdfast.testing.suite.bench import Bench
+from holdfast.testing.suite.harness import Bench
 
 HOUR, DAY = 3600, 86_400
 STEPS = [-3 * DAY, -HOUR, HOUR, 3 * DAY]

@@ -12,11 +12,11 @@ from holdfast.domain.delivery import Delivered
 from holdfast.domain.errors import StoreError, StoreFailed
 from holdfast.domain.event import new_event
 from holdfast.operations.change_watch import ChangeWatch
-from holdfast.operations.retention import Checkpointing
+from holdfast.operations.maintenance import Checkpointing
+from holdfast.proof.power_cuts.recorder import EIO_READ, EIO_SYNC, EIO_WRITE, Fault
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.clock import SeededChance
-from holdfast.testing.disk.recorder import EIO_READ, EIO_SYNC, EIO_WRITE, Fault
-from holdfast.testing.suite.bench import Bench
+from holdfast.testing.suite.harness import Bench
 
 FAULTS = [("write", "-wal", EIO_WRITE), ("sync", "-wal", EIO_SYNC)]
 

@@ -15,7 +15,7 @@ import aiohttp
 import apsw
 import pytest
 
-from holdfast.daemon.config import load_config
+from holdfast.config.config import load_config
 from holdfast.daemon.serve import Server, bind
 from holdfast.daemon.wiring import House
 from holdfast.domain.address import parse_address
@@ -23,6 +23,8 @@ from holdfast.domain.contract import Contract
 from holdfast.domain.delivery import Delivered
 from holdfast.domain.errors import BadConfig, StoreError, StoreFailed, StoreFull
 from holdfast.domain.event import new_event
+from holdfast.proof.power_cuts import recorder
+from holdfast.proof.power_cuts.recorder import EIO_WRITE, NO_SPACE, Fault
 from holdfast.store.open import open_store
 from holdfast.store.sqlite.connection import StdlibConnection, translate
 from holdfast.store.sqlite.disk import Disk, Room, free_bytes
@@ -30,9 +32,7 @@ from holdfast.store.sqlite.store import SqliteStore
 from holdfast.surfaces.rest.app import build_app
 from holdfast.surfaces.rest.gate import Tokens
 from holdfast.testing.clock import ManualClock
-from holdfast.testing.disk import recorder
-from holdfast.testing.disk.recorder import EIO_WRITE, NO_SPACE, Fault
-from holdfast.testing.suite.bench import Bench
+from holdfast.testing.suite.harness import Bench
 
 MIB = 1 << 20
 

@@ -10,14 +10,14 @@ import pytest
 from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract
 from holdfast.domain.event import new_event
+from holdfast.proof.power_cuts.campaign import cut_power
+from holdfast.proof.power_cuts.images import SECTOR, WAYS, counts, images
+from holdfast.proof.power_cuts.recorder import Op, TestDisk
+from holdfast.proof.power_cuts.workload import NO_BALLAST, Workload
 from holdfast.store.base import Retention
 from holdfast.store.sqlite.log import STEP_BYTES
 from holdfast.store.sqlite.store import SqliteStore, inline_executor
 from holdfast.testing.clock import ManualClock
-from holdfast.testing.disk.campaign import cut_power
-from holdfast.testing.disk.images import SECTOR, WAYS, counts, images
-from holdfast.testing.disk.recorder import Op, TestDisk
-from holdfast.testing.disk.workload import NO_BALLAST, Workload
 
 LIFE = [
     Op("write", "", 0, b"a" * SECTOR * 4),

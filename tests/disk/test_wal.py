@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.domain.event import new_event
-from holdfast.store.sqlite.care import WAL_MAX_BYTES
 from holdfast.store.sqlite.disk import MIB
+from holdfast.store.sqlite.maintenance import WAL_MAX_BYTES
 from holdfast.store.sqlite.store import DRIVERS, SqliteStore
 
 
@@ -32,7 +32,7 @@ async def test_without_readers_the_log_stays_small(shelf) -> None:
 
 async def test_under_a_steady_load_the_log_begins_again(shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     """Commits that come during a checkpoint must not keep the log growing for as long as the load lasts."""
-    monkeypatch.setattr("holdfast.store.sqlite.care.RESTART_FRAMES", 50)
+    monkeypatch.setattr("holdfast.store.sqlite.maintenance.RESTART_FRAMES", 50)
     store = shelf.open()
     ending = False
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from holdfast.daemon.config import FREE_SECTIONS, default_text, load_config
+from holdfast.config.config import FREE_SECTIONS, default_text, load_config
 from holdfast.domain.retry import DEFAULT_POLICY, POLICIES
 
 ROOT = Path(__file__).parents[2]

@@ -25,9 +25,9 @@ from holdfast.domain.address import parse_address
 from holdfast.domain.errors import BadInput, TargetRefused
 from holdfast.domain.event import new_event
 from holdfast.domain.retry import RETRY_AFTER_MAX_S
-from holdfast.egress.deliverers.webhook import WebhookDeliverer
-from holdfast.egress.exchange import Sending
-from holdfast.egress.guard import Guard
+from holdfast.egress.webhook.deliverer import WebhookDeliverer
+from holdfast.egress.webhook.exchange import Sending
+from holdfast.net.guard import Guard
 from holdfast.store.base import AttemptRow, DeliveryRow
 from house import Bench
 from receivers import Talk, answering_dns, pouring, raw_server, reset, saying, self_signed, stay_silent
@@ -428,9 +428,9 @@ async def test_a_dns_that_says_nothing(bench: Wired, monkeypatch: pytest.MonkeyP
     async def silent(*_: Any, **__: Any) -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr("holdfast.egress.guard.DNS_S", 0.05)
+    monkeypatch.setattr("holdfast.net.guard.DNS_S", 0.05)
     bench.wire(allow=())
-    monkeypatch.setattr("holdfast.egress.guard.getaddrinfo", silent)
+    monkeypatch.setattr("holdfast.net.guard.getaddrinfo", silent)
     row, _ = await bench.attempt("https://hook.test/")
     assert (stands(row), row.last_error) == (
         "pending",

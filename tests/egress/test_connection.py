@@ -13,11 +13,11 @@ from typing import NamedTuple
 import pytest
 
 from holdfast.domain.errors import TargetRefused
-from holdfast.egress import client as client_module
-from holdfast.egress.answer import Answer, Disconnected, Fault
-from holdfast.egress.client import Client
-from holdfast.egress.connection import READ_MAX, Connection
-from holdfast.egress.guard import Guard
+from holdfast.net import client as client_module
+from holdfast.net.answer import Answer, Disconnected, Fault
+from holdfast.net.client import Client
+from holdfast.net.connection import READ_MAX, Connection
+from holdfast.net.guard import Guard
 from receivers import Talk, answering_dns, raw_server, self_signed
 
 LOOPBACK = Guard(["127.0.0.0/8", "::1"])

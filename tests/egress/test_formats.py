@@ -14,8 +14,8 @@ from domain_strategies import examples
 from holdfast.domain.contract import FORMATS
 from holdfast.domain.errors import TooLarge
 from holdfast.domain.event import Event
-from holdfast.egress.formats import DISCORD_MAX, SLACK_MAX, TELEGRAM_MAX, Body, render, summary
-from holdfast.egress.shorten import MARK, code_points, shorten, utf8_bytes, utf16_units
+from holdfast.egress.webhook.formats import DISCORD_MAX, SLACK_MAX, TELEGRAM_MAX, Body, render, summary
+from holdfast.egress.webhook.shorten import MARK, code_points, shorten, utf8_bytes, utf16_units
 
 URL = "https://example.com/hook"
 COMPONENTS = ["a", "&", "<", "😀", "é", "e\u0301", "👍🏽", "🇩🇪", "中", "\n", "\ud83d", "\x1b", '"', "\\"]

@@ -14,7 +14,7 @@ from holdfast.domain.delivery import Claim, Dead, Delivered, Outcome, Retry
 from holdfast.domain.event import new_event
 from holdfast.domain.states import Reason
 from holdfast.egress.gatekeeper import BreakerNews, Gatekeeper
-from holdfast.operations.news import Newsroom
+from holdfast.operations.system_events import Newsroom
 from holdfast.store.base import Moment
 from house import Bench, Script
 

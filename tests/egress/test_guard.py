@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from domain_strategies import examples
 from holdfast.domain.errors import BadConfig, TargetRefused
-from holdfast.egress.guard import DNS_S, Guard, read_target
+from holdfast.net.guard import DNS_S, Guard, read_target
 
 
 def words(text):
@@ -257,7 +257,7 @@ def answering(monkeypatch, *rounds):
             raise answer
         return [(None, None, 6, "", (address, port)) for address in answer]
 
-    monkeypatch.setattr("holdfast.egress.guard.getaddrinfo", getaddrinfo)
+    monkeypatch.setattr("holdfast.net.guard.getaddrinfo", getaddrinfo)
     return asked
 
 
@@ -290,12 +290,12 @@ async def test_over_http_or_on_an_odd_port_every_answer_must_be_listed(monkeypat
 
 
 async def test_a_silent_dns_is_given_up(monkeypatch):
-    monkeypatch.setattr("holdfast.egress.guard.DNS_S", 0.01)
+    monkeypatch.setattr("holdfast.net.guard.DNS_S", 0.01)
 
     async def silent(*_, **__):
         await asyncio.Event().wait()
 
-    monkeypatch.setattr("holdfast.egress.guard.getaddrinfo", silent)
+    monkeypatch.setattr("holdfast.net.guard.getaddrinfo", silent)
     with pytest.raises(OSError, match="no answer"):
         await Guard().resolve("example.com", 443)
     assert DNS_S == 5.0
@@ -311,7 +311,7 @@ async def test_who_is_cancelled_in_the_moment_of_an_answer_of_dns_is_cancelled(m
         await Guard().resolve("example.com", 443)
         await asyncio.Event().wait()
 
-    monkeypatch.setattr("holdfast.egress.guard.getaddrinfo", getaddrinfo)
+    monkeypatch.setattr("holdfast.net.guard.getaddrinfo", getaddrinfo)
     dialling = asyncio.create_task(dial())
     await asyncio.sleep(0.01)
     answer.set_result("8.8.8.8")

@@ -16,8 +16,8 @@ from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract, Criterion
 from holdfast.domain.errors import Reject
 from holdfast.domain.event import new_event
-from holdfast.egress.deliverers.handler import HandlerDeliverer
-from holdfast.egress.handler_threads import HandlerThreads
+from holdfast.egress.handler.deliverer import HandlerDeliverer
+from holdfast.egress.handler.threads import HandlerThreads
 from holdfast.store.base import EventFilter
 from house import Bench
 

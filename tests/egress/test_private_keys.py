@@ -11,15 +11,15 @@ import pytest
 from nacl.exceptions import BadSignatureError
 from nacl.signing import SigningKey, VerifyKey
 
-from holdfast.daemon.config import load_config
+from holdfast.config.config import load_config
 from holdfast.daemon.wiring import House
 from holdfast.domain import ed25519
 from holdfast.domain.errors import BadInput
 from holdfast.domain.event import new_event
 from holdfast.domain.signature import check_signing, sign
-from holdfast.ingress.headers import Headers
-from holdfast.ingress.verifiers import VERIFIERS, prepare, verify
-from holdfast.ingress.verifiers.request import InboundRequest
+from holdfast.ingress.webhook.headers import Headers
+from holdfast.ingress.webhook.verifiers import VERIFIERS, prepare, verify
+from holdfast.ingress.webhook.verifiers.request import InboundRequest
 from holdfast.store.open import open_store
 from sink import Sink
 

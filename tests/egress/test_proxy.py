@@ -18,14 +18,14 @@ import pytest
 import tinyproxy
 from connect_proxy import OK, ConnectProxy
 from daemon import Daemon
-from holdfast.daemon.config import load_config
+from holdfast.config.config import load_config
 from holdfast.domain.delivery import Claim, Dead, Delivered, Delivery, Outcome, Retry
 from holdfast.domain.errors import BadConfig
 from holdfast.domain.event import Event
-from holdfast.egress.deliverers.webhook import WebhookDeliverer
-from holdfast.egress.exchange import Sending
-from holdfast.egress.guard import Guard, Target, read_target
-from holdfast.egress.proxy import DIRECT, Proxies, Proxy, read_proxies
+from holdfast.egress.webhook.deliverer import WebhookDeliverer
+from holdfast.egress.webhook.exchange import Sending
+from holdfast.net.guard import Guard, Target, read_target
+from holdfast.net.proxy import DIRECT, Proxies, Proxy, read_proxies
 from holdfast.ports import SystemClock
 from receivers import raw_server, saying, self_signed
 from sink import Sink
@@ -46,7 +46,7 @@ def dns(monkeypatch: pytest.MonkeyPatch, names: Mapping[str, Sequence[str]]) -> 
             raise NOT_FOUND
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in found]
 
-    monkeypatch.setattr("holdfast.egress.guard.getaddrinfo", getaddrinfo)
+    monkeypatch.setattr("holdfast.net.guard.getaddrinfo", getaddrinfo)
     return asked
 
 

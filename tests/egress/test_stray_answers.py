@@ -20,15 +20,15 @@ from hypothesis import strategies as st
 
 from holdfast.domain.delivery import Claim, Dead, Delivered, Delivery, Outcome, Retry
 from holdfast.domain.event import Event
-from holdfast.egress import wire as wire_module
-from holdfast.egress.answer import Answer
-from holdfast.egress.client import Client
-from holdfast.egress.connection import Connection
-from holdfast.egress.deliverers.webhook import WebhookDeliverer
-from holdfast.egress.exchange import Sending
-from holdfast.egress.guard import Guard
-from holdfast.egress.tls import Tls
-from holdfast.egress.wire import Wire
+from holdfast.egress.webhook.deliverer import WebhookDeliverer
+from holdfast.egress.webhook.exchange import Sending
+from holdfast.net import transport as wire_module
+from holdfast.net.answer import Answer
+from holdfast.net.client import Client
+from holdfast.net.connection import Connection
+from holdfast.net.guard import Guard
+from holdfast.net.tls import Tls
+from holdfast.net.transport import Wire
 from holdfast.ports import SystemClock
 from receivers import answering_dns, raw_server, self_signed
 from threaded_receiver import Plan, ThreadedReceiver

@@ -19,10 +19,10 @@ from holdfast.domain.event import Event
 from holdfast.domain.retry import RETRY_AFTER_MAX_S
 from holdfast.domain.signature import hook_signature, verify_hook
 from holdfast.domain.states import Reason
-from holdfast.egress.connection import READ_MAX
-from holdfast.egress.deliverers.webhook import WebhookDeliverer
-from holdfast.egress.exchange import SHOWN_MAX, Sending, judge, retry_after_s
-from holdfast.egress.guard import Guard
+from holdfast.egress.webhook.deliverer import WebhookDeliverer
+from holdfast.egress.webhook.exchange import SHOWN_MAX, Sending, judge, retry_after_s
+from holdfast.net.connection import READ_MAX
+from holdfast.net.guard import Guard
 from holdfast.ports import SystemClock
 from receivers import answering_dns, raw_server, reset, saying, self_signed, stay_silent
 from sink import Sink

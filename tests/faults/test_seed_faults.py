@@ -39,7 +39,7 @@ from holdfast.domain.delivery import Claim, Dead, Delivered, Retry
 from holdfast.domain.event import new_event
 from holdfast.domain.states import Reason
 from holdfast.egress.engine import Renewal
-from holdfast.egress.exchange import judge
+from holdfast.egress.webhook.exchange import judge
 from holdfast.ledger.verifier import verify_receipts
 from holdfast.testing.clock import SeededChance
 from house import Bench

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.config.config import load_config
 from holdfast.daemon import serve as serve_module
-from holdfast.daemon.config import load_config
 from holdfast.daemon.serve import Server, bind
 from holdfast.daemon.wiring import House
 from holdfast.store.open import open_store

@@ -16,6 +16,7 @@ from holdfast.domain.event import new_event
 from holdfast.ingress import importer as importer_module
 from holdfast.ingress.importer import SpoolImport, spool_depth
 from holdfast.ingress.spool import read_record, write_event
+from holdfast.ingress.spool_decoder import EventDecoder
 from holdfast.store.base import EventFilter
 from house import Bench
 
@@ -219,7 +220,7 @@ def test_no_mutation_of_a_real_record_breaks_the_reader(tmp_path_factory: pytest
 def importable(path: Path) -> str:
     """The id of the event a record holds, or the words of a refusal. Anything else that is raised fails the test."""
     try:
-        return importer_module._event_of(*read_record(path), late=True).id or ""
+        return EventDecoder().decode(*read_record(path), late=True).id or ""
     except HoldfastError as error:
         return error.message[:1000]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.ingress.hook.program import find_program
+from holdfast.agents.receiver.program import find_program
 from receiving import PYTHON, Receiver
 
 

@@ -10,9 +10,9 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "src")]
 
-from holdfast.domain.hook import read_hook  # noqa: E402
-from holdfast.domain.lifecycle import advance  # noqa: E402
-from holdfast.ingress.hook.normalise import normalise  # noqa: E402
+from holdfast.agents.hooks.decoder import decode_hook  # noqa: E402
+from holdfast.agents.hooks.hook import read_hook  # noqa: E402
+from holdfast.agents.sessions.lifecycle import advance  # noqa: E402
 from hooks import FILES, applied, fixture, header, stored  # noqa: E402
 
 GOLDEN = Path(__file__).with_name("golden.json")
@@ -22,7 +22,7 @@ SHOWN = ("state", "cwd", "pane", "transcript", "title", "last_prompt", "last_ans
 def line(name: str) -> dict[str, Any]:
     """One payload, fed alone as the first of its session, from a receiver in pane %3."""
     agent, told, body = fixture(name)
-    raw = normalise(header(1, agent, told, pane="%3", tmux="/tmp/tmux-1000/default"), body)
+    raw = decode_hook(header(1, agent, told, pane="%3", tmux="/tmp/tmux-1000/default"), body)
     assert raw is not None
     change, events = advance(None, read_hook(stored(raw)))
     session = applied(None, change)

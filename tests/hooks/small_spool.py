@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from holdfast.ingress.hook.fallback import Spools, troubles, waiting
+from holdfast.agents.receiver.fallback import Spools, troubles, waiting
 from holdfast.ingress.importer import SpoolImport
 from receiving import Receiver, silent
 

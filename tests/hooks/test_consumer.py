@@ -9,17 +9,19 @@ from typing import Any
 
 import pytest
 
-from holdfast.daemon.config import load_config
+from holdfast.agents.hooks.decoder import HookDecoder
+from holdfast.agents.hooks.hook import EVENT_TYPES
+from holdfast.agents.sessions.consumer import SessionConsumer
+from holdfast.agents.sessions.lifecycle import Last
+from holdfast.config.config import load_config
 from holdfast.daemon.wiring import House as DaemonHouse
 from holdfast.domain.delivery import Claim, Outcome
 from holdfast.domain.errors import BadConfig, StoreFull
 from holdfast.domain.event import new_event
-from holdfast.domain.hook import EVENT_TYPES
-from holdfast.domain.lifecycle import Last
 from holdfast.domain.session import Session, SessionState
-from holdfast.egress.deliverers.handler import HandlerDeliverer
+from holdfast.egress.handler.deliverer import HandlerDeliverer
 from holdfast.ingress.importer import SpoolImport
-from holdfast.operations.sessions import SessionConsumer, SessionVerbs
+from holdfast.operations.sessions import SessionVerbs
 from holdfast.store.base import EventFilter
 from holdfast.store.open import open_store
 from hooks import claude, fixture, write_hook
@@ -32,7 +34,7 @@ class House(Bench):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.spool = folder / "spool"
-        self.importer = SpoolImport(self.spool, self.store.events, self.clock)
+        self.importer = SpoolImport(self.spool, self.store.events, self.clock, [HookDecoder()])
         self._number = 0
 
     async def work(self, **transcripts: Any) -> House:
@@ -123,7 +125,7 @@ async def test_input_that_is_no_json_is_an_event_and_nothing_is_rejected(house: 
 
 
 async def test_what_is_not_listed_is_counted_and_never_stored(house: House) -> None:
-    house.importer = SpoolImport(house.spool, house.store.events, house.clock, hooks=("agent_stop",))
+    house.importer = SpoolImport(house.spool, house.store.events, house.clock, [HookDecoder(("agent_stop",))])
     house.hook(claude("PreToolUse", tool_name="Bash"))
     house.hook(claude("Stop"))
     await house.settle()
@@ -174,7 +176,7 @@ async def test_a_fault_of_ours_ends_dead_too(house: House, monkeypatch: pytest.M
     def fault(*args: Any, **more: Any) -> Any:
         raise KeyError("surprise")
 
-    monkeypatch.setattr("holdfast.operations.sessions.advance", fault)
+    monkeypatch.setattr("holdfast.agents.sessions.consumer.advance", fault)
     house.hook(claude("Stop"))
     await house.settle()
     assert "cannot be understood: KeyError" in ((await house.rows(state="dead"))[0].last_error or "")

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.agents.hooks.decoder import HookDecoder
+from holdfast.agents.receiver import fallback, intake
+from holdfast.agents.receiver.fallback import Spools, folders, remove_unfinished, troubles, waiting
 from holdfast.domain.event import new_event
-from holdfast.ingress.hook import fallback, intake
-from holdfast.ingress.hook.fallback import Spools, folders, remove_unfinished, troubles, waiting
 from holdfast.ingress.importer import SpoolImport
 from holdfast.ingress.lateness import Lateness
 from holdfast.ingress.spool import write_event
@@ -35,7 +36,7 @@ def spools(bench: Bench, home: Path) -> Spools:
     lateness = Lateness()
 
     def make(folder: Path) -> SpoolImport:
-        return SpoolImport(folder, bench.store.events, bench.clock, lateness=lateness)
+        return SpoolImport(folder, bench.store.events, bench.clock, [HookDecoder()], lateness)
 
     return Spools(home, make(home / "spool"), make)
 

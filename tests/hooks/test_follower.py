@@ -17,14 +17,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from holdfast.agents.transcripts import follower as module
+from holdfast.agents.transcripts.follower import READER, Follower, Pace
+from holdfast.agents.transcripts.output import digest
+from holdfast.agents.transcripts.reader import head_of
 from holdfast.daemon.loop import Loop
 from holdfast.domain.errors import StreamClosed
 from holdfast.domain.event import iso_time, new_event
 from holdfast.domain.session import SessionChange, SessionState
-from holdfast.ingress.hook import follower as module
-from holdfast.ingress.hook.follower import READER, Follower, Pace
-from holdfast.ingress.hook.transcripts.output import digest
-from holdfast.ingress.hook.transcripts.reader import head_of
 from holdfast.ports import Inline, SystemClock, Threads, no_probe
 from holdfast.store.base import Store
 from holdfast.store.open import open_store
@@ -160,7 +160,7 @@ def test_a_process_that_dies_between_the_two_steps_repeats_nothing(tmp_path: Pat
     script = textwrap.dedent("""
         import asyncio, os, sys
         from holdfast.domain.session import SessionChange
-        from holdfast.ingress.hook.follower import Follower
+        from holdfast.agents.transcripts.follower import Follower
         from holdfast.ports import SystemClock, Threads
         from holdfast.store.base import EventFilter
         from holdfast.store.open import open_store

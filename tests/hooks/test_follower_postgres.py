@@ -6,11 +6,11 @@ import asyncio
 import json
 from pathlib import Path
 
+from holdfast.agents.transcripts.follower import Follower, Pace
 from holdfast.domain.session import SessionChange, SessionState
-from holdfast.ingress.hook.follower import Follower, Pace
 from holdfast.ports import Inline
 from holdfast.testing.clock import ManualClock, SeededChance
-from holdfast.testing.suite.bench import OpenStore
+from holdfast.testing.suite.harness import OpenStore
 
 pytest_plugins = ("postgres",)
 

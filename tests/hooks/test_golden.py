@@ -22,9 +22,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 from golden import GOLDEN, SHOWN, line
 from replay import Book, check_ends, drain, read_book
 
+from holdfast.agents.hooks.hook import read_hook
+from holdfast.agents.sessions.lifecycle import advance
 from holdfast.domain.event import Event
-from holdfast.domain.hook import read_hook
-from holdfast.domain.lifecycle import advance
 
 TABLE = json.loads(GOLDEN.read_text(encoding="utf-8"))
 NUMBERS = {name: number for number, name in enumerate(FILES, 1)}

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.operations.agents import files, jsonc
-from holdfast.operations.agents.machine import GUARD, is_own, split_line
+from holdfast.agents.install import files, jsonc
+from holdfast.agents.install.environment import GUARD, is_own, split_line
 from wired import AGENTS, FOLDERS, JSON_FILES, make_machine, make_wiring, only, snapshot
 
 FOREIGN = {"type": "command", "command": "/usr/bin/say done", "bash": "/usr/bin/say done"}
@@ -344,17 +344,17 @@ def test_a_plugin_of_that_name_that_is_not_ours_is_not_touched(tmp_path: Path) -
 
 
 def test_a_script_of_the_users_that_calls_the_receiver_is_the_users() -> None:
-    line = "/usr/bin/python3 -I -S /x/holdfast/ingress/hook/receiver.py --agent claude"
+    line = "/usr/bin/python3 -I -S /x/holdfast/agents/receiver/receiver.py --agent claude"
     assert is_own(split_line(line))
     assert is_own([*split_line(line), "--home", "/var/holdfast", "Stop"])
-    folder = "/x/holdfast/ingress/hook"
+    folder = "/x/holdfast/agents/receiver"
     perl = f"/usr/bin/perl -C0 {folder}/receiver.pl 74,228,231 /x/python {folder}/receiver.py --agent claude"
     assert is_own([*GUARD, *split_line(perl)])
     assert not is_own(split_line(f"/usr/bin/perl -C0 /x/mine.pl 1 {line}"))
     assert not is_own(split_line(f"/home/you/wrapper.sh {line}"))
     for more in (" && say done", "; true", " | tee log", " > log", " Stop; true", " --home /x Stop;"):
         assert not is_own(split_line(line + more)), more
-    assert not is_own(split_line(line.replace("holdfast/ingress", "other/ingress")))
+    assert not is_own(split_line(line.replace("holdfast/agents", "other/agents")))
 
 
 def test_a_path_with_spaces_survives_the_shell(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from daemon import Daemon, Said, run_cli
-from holdfast.operations.agents.wiring import NAMES
+from holdfast.agents.install.wiring import NAMES
 from holdfast.surfaces.cli.hooks import AGENTS
 from wired import snapshot
 

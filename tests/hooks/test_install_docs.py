@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.operations.agents import agent, codex, opencode
-from holdfast.operations.agents.machine import Machine
-from holdfast.operations.agents.wiring import AGENTS
+from holdfast.agents.codex import install as codex
+from holdfast.agents.install import agent
+from holdfast.agents.install.environment import Machine
+from holdfast.agents.install.wiring import AGENTS
+from holdfast.agents.opencode import install as opencode
 
 PAGE = (Path(__file__).parents[2] / "docs" / "hooks.md").read_text(encoding="utf-8")
 EVENTS = {"claude": "Claude, Qwen", "qwen": "Claude, Qwen", "codex": "Codex", "gemini": "Gemini", "copilot": "Copilot",

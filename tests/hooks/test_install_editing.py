@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.operations.agents import jsonc, toml_text
-from holdfast.operations.agents.files import Refused
+from holdfast.agents.install import jsonc, toml_text
+from holdfast.agents.install.files import Refused
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-1000, 1000) | st.text(max_size=8),

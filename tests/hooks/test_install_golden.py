@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.ingress.hook.agents import adapter_for
+from holdfast.agents.hooks.adapters import adapter_for
+from holdfast.agents.install.environment import GUARD, Machine, find_program, is_own, slow_program, split_line
 from holdfast.ingress.spool import read_record
-from holdfast.operations.agents.machine import GUARD, Machine, find_program, is_own, slow_program, split_line
 from wired import AGENTS, JSON_FILES, make_machine, make_wiring
 
 GOLDEN = Path(__file__).with_name("install_golden")
@@ -113,7 +113,7 @@ def test_every_command_that_is_written_reaches_the_spool(tmp_path: Path, name: s
 @pytest.mark.parametrize("name", [name for name in JSON_FILES if name != "codex notify"])
 def test_a_receiver_that_is_gone_disturbs_no_agent(tmp_path: Path, name: str) -> None:
     """An interpreter without its script ends with 2, which would block what the user wants to do."""
-    gone = (sys.executable, "-I", "-S", str(tmp_path / "holdfast" / "ingress" / "hook" / "receiver.py"))
+    gone = (sys.executable, "-I", "-S", str(tmp_path / "holdfast" / "agents" / "receiver" / "receiver.py"))
     machine = Machine(tmp_path, {}, tmp_path, sys.executable, gone)
     make_wiring(machine).install([name])
     assert subprocess.run([*gone, "--agent", name], capture_output=True, timeout=30, check=False).returncode == 2

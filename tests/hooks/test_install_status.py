@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.operations.agents.codex import trust_hash
-from holdfast.operations.agents.machine import Machine
+from holdfast.agents.codex.install import trust_hash
+from holdfast.agents.install.environment import Machine
 from wired import AGENTS, make_machine, make_wiring, only
 
 

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from holdfast import home as homes
 from holdfast import ports
-from holdfast.ingress.hook import intake, receiver
-from holdfast.ingress.hook.fallback import troubles
+from holdfast.agents.receiver import intake, receiver
+from holdfast.agents.receiver.fallback import troubles
 from holdfast.ingress.spool import RECORD_MAX, place_of
 from receiving import Receiver, silent
 
@@ -196,7 +196,7 @@ def test_a_folder_of_somebody_else_is_not_used(tmp_path: Path, monkeypatch: pyte
 
 SLOW = """
 import os, posix, sys, time
-from holdfast.ingress.hook import intake
+from holdfast.agents.receiver import intake
 sync, calls = posix.fsync, []
 def fsync(file):
     calls.append(file)

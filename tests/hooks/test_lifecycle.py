@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.domain.hook import ending, read_hook
-from holdfast.domain.lifecycle import ANSWER_MAX, PROMPT_MAX, SUBAGENTS_MAX, Last, advance, continued
+from holdfast.agents.hooks.decoder import decode_hook
+from holdfast.agents.hooks.hook import ending, read_hook
+from holdfast.agents.sessions.lifecycle import ANSWER_MAX, PROMPT_MAX, SUBAGENTS_MAX, Last, advance, continued
 from holdfast.domain.session import Session, SessionState
-from holdfast.ingress.hook.normalise import normalise
 from hooks import Life, applied, claude, header, stored
 
 S = SessionState
 
 
 def hook(native_event: str, agent: str = "claude", session: str = "s1", pane: str | None = None, **fields: Any) -> Any:
-    raw = normalise(header(1, agent, pane=pane), json.dumps(claude(native_event, session, **fields)).encode())
+    raw = decode_hook(header(1, agent, pane=pane), json.dumps(claude(native_event, session, **fields)).encode())
     assert raw is not None
     return read_hook(stored(raw))
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from holdfast.agents.hooks.adapters import AGENTS
+from holdfast.agents.hooks.decoder import decode_hook
+from holdfast.agents.hooks.hook import EVENT_TYPES, read_hook, session_id_of
 from holdfast.domain.canonical import BYTES_MAX
 from holdfast.domain.errors import BadInput
 from holdfast.domain.event import NewEvent
-from holdfast.domain.hook import EVENT_TYPES, read_hook, session_id_of
 from holdfast.domain.lane import CRITICAL, burst_key
-from holdfast.ingress.hook.agents import AGENTS
-from holdfast.ingress.hook.normalise import normalise
 from hooks import claude, fixture, header, stored
 
 # How often each CLI's documented events are told apart; Codex has its notify beside them.
@@ -24,7 +24,7 @@ EVENT_COUNTS = {"claude": 33, "codex": 12, "gemini": 11, "qwen": 14, "opencode":
 
 def made(payload: Any, agent: str = "claude", event: str | None = None, late: bool = False, **more: Any) -> NewEvent:
     body = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
-    found = normalise(header(1, agent, event, **more), body, late)
+    found = decode_hook(header(1, agent, event, **more), body, late)
     assert found is not None
     return found
 
@@ -207,7 +207,7 @@ def test_the_agents_own_kind_is_not_taken_for_a_subagent() -> None:
 
 def test_what_is_not_on_the_list_is_left_out() -> None:
     body = json.dumps(claude("PreToolUse", tool_name="Bash")).encode()
-    assert normalise(header(1, "claude"), body, allowed=("agent_stop",)) is None
+    assert decode_hook(header(1, "claude"), body, allowed=("agent_stop",)) is None
 
 
 @pytest.mark.parametrize("received_at", [None, "now", True, -1, 2**60, 199_999_999_999_999])
@@ -217,7 +217,7 @@ def test_any_time_of_receipt_can_be_read_again(received_at: Any) -> None:
 
 def test_a_record_without_an_id_is_refused() -> None:
     with pytest.raises(BadInput, match="no event id"):
-        normalise({**header(1, "claude"), "id": "x"}, b"{}")
+        decode_hook({**header(1, "claude"), "id": "x"}, b"{}")
 
 
 def test_only_tools_and_unknown_events_may_be_replaced_by_later_ones() -> None:

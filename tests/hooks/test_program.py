@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.ingress.hook import program
+from holdfast.agents.receiver import program
 from receiving import PYTHON, Receiver, silent
 
 

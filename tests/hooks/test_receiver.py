@@ -16,7 +16,7 @@ from typing import IO
 
 import pytest
 
-from holdfast.ingress.hook.intake import BODY_MAX
+from holdfast.agents.receiver.intake import BODY_MAX
 from holdfast.ingress.spool import RECORD_MAX
 from receiving import PAYLOADS, Receiver, silent
 

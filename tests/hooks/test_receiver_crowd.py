@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.ingress.hook.fallback import troubles
+from holdfast.agents.receiver.fallback import troubles
 from holdfast.ingress.spool import place_of
 from holdfast.ports import SystemClock, boot_ns
 from receiving import PYTHON, Receiver

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.ingress.hook import receiver as module
-from holdfast.ingress.hook.fallback import troubles
+from holdfast.agents.receiver import receiver as module
+from holdfast.agents.receiver.fallback import troubles
 from receiving import PAYLOADS, PYTHON, Receiver, silent
 
 BODY = (PAYLOADS / "claude" / "Stop.json").read_bytes()
@@ -227,7 +227,7 @@ def test_a_missing_receiver_is_harmless_with_the_ending_that_the_docs_name(
     """Python and Perl themselves end with 2 then, which blocks some agents."""
     page = (Path(__file__).parents[2] / "docs" / "receiver.md").read_text(encoding="utf-8")
     assert "`2>/dev/null || :`" in page
-    command = [word.replace("hook/receiver.", "hook/gone.") for word in receiver.command]
+    command = [word.replace("receiver/receiver.", "receiver/gone.") for word in receiver.command]
     line = shlex.join([*command, *WORDS]) + ending
     done = subprocess.run(["/bin/sh", "-c", line], input=BODY, capture_output=True, env=receiver.env, timeout=60)
     assert done.returncode == code

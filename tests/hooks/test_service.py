@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.agents.install.service import Service
 from holdfast.domain.errors import BadInput, NotFound
 from holdfast.home import Home
-from holdfast.operations.service import Service
 from wired import make_machine, snapshot
 
 # A stand-in that writes down how it was called, and remembers whether the service runs.

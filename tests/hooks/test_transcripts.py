@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from holdfast.agents.transcripts import FORMATS, Entry, LastWords, find_transcript, last_words, read
+from holdfast.agents.transcripts import file as transcript_file
+from holdfast.agents.transcripts.entry import TEXT_MAX, clip, one_line, tool_line
+from holdfast.agents.transcripts.reader import end_of, start_at
 from holdfast.domain.errors import BadInput
 from holdfast.domain.event import parse_time
-from holdfast.ingress.hook.transcripts import FORMATS, Entry, LastWords, find_transcript, last_words, read
-from holdfast.ingress.hook.transcripts import file as transcript_file
-from holdfast.ingress.hook.transcripts.entry import TEXT_MAX, clip, one_line, tool_line
-from holdfast.ingress.hook.transcripts.reader import end_of, start_at
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "transcripts"
 FILES = {

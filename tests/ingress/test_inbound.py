@@ -14,10 +14,10 @@ from holdfast.domain.canonical import BYTES_MAX, dump_json
 from holdfast.domain.delivery import Delivered
 from holdfast.domain.errors import BadJson, Reject, RetryAfter, TooLarge
 from holdfast.domain.event import Event, NewEvent
-from holdfast.domain.hook_event import HookEvent
-from holdfast.ingress.content import FORM, read_content, restored, stored
-from holdfast.ingress.headers import Headers
-from holdfast.ingress.webhook import InboundSource, conflict_event, key_of, normalise, normalising, raw_event
+from holdfast.domain.inbound_event import HookEvent
+from holdfast.ingress.webhook import InboundSource, conflict_event, key_of, normalize, normalizing, raw_event
+from holdfast.ingress.webhook.content import FORM, read_content, restored, stored
+from holdfast.ingress.webhook.headers import Headers
 from holdfast.ingress.webhook.platforms import KEPT_HEADERS, PLATFORMS, find_normalizer
 
 SOURCE = InboundSource("gh", "/hooks/gh", "github", None)
@@ -142,13 +142,13 @@ def test_any_bytes_are_kept_or_refused_at_once_and_what_is_kept_becomes_events(p
     assert restored(json.loads(event.payload))[1] == body
     source.platform.reply(value, "secret")
     try:
-        normalise("any", find_normalizer(platform, "any", {}), as_stored(event))
+        normalize("any", find_normalizer(platform, "any", {}), as_stored(event))
     except Reject as refused:  # never for what the bytes are, only for what no request of this platform is
         assert "payload is a JSON object" in str(refused)  # noqa: PT017
-    assert normalise("any", find_normalizer("json", "any", {}, "x-any", None), as_stored(event))
+    assert normalize("any", find_normalizer("json", "any", {}, "x-any", None), as_stored(event))
 
 
-def test_a_normaliser_may_say_itself_how_it_ends():
+def test_a_normalizer_may_say_itself_how_it_ends():
     def later(payload, headers):
         raise RetryAfter(30)
 
@@ -284,8 +284,8 @@ def test_a_body_that_grows_beyond_the_limit_is_refused_at_the_door_and_not_later
         read_content(body, content_type)
 
 
-def test_normalising_gives_the_events_as_effects_of_its_end():
-    outcome = normalising("gh", find_normalizer("github", "gh", {}))(as_stored(keep(PUSH)))
+def test_normalizing_gives_the_events_as_effects_of_its_end():
+    outcome = normalizing("gh", find_normalizer("github", "gh", {}))(as_stored(keep(PUSH)))
     assert isinstance(outcome, Delivered)
     (event,) = outcome.effects
     assert (event.source, event.type, event.stream) == ("github", "github.push", "github:o/r")
@@ -295,10 +295,10 @@ def test_normalising_gives_the_events_as_effects_of_its_end():
 
 
 def one(function: Any, body: bytes = b"{}", id: str = "evt_1") -> list[NewEvent]:
-    return normalise("own", function, as_stored(keep(body), id))
+    return normalize("own", function, as_stored(keep(body), id))
 
 
-def test_normalising_again_is_the_same_and_a_mended_normaliser_says_something_new():
+def test_normalizing_again_is_the_same_and_a_mended_normalizer_says_something_new():
     old = one(lambda payload, headers: HookEvent("own", "a"))[0]
     assert one(lambda payload, headers: HookEvent("own", "a"))[0] == old
     assert one(lambda payload, headers: HookEvent("own", "a"), id="evt_2")[0].dedup_key != old.dedup_key
@@ -319,7 +319,7 @@ def broken(payload, headers):
 @pytest.mark.parametrize(
     ("function", "complaint"),
     [
-        (broken, "the normaliser of own failed: KeyError: 'no such key'"),
+        (broken, "the normalizer of own failed: KeyError: 'no such key'"),
         (lambda p, h: None, "returns HookEvent or a list of them, not None"),
         (lambda p, h: [{"type": "x"}], "returns HookEvent"),
         (lambda p, h: HookEvent("own", "bad type!"), "not a valid event type"),
@@ -330,7 +330,7 @@ def broken(payload, headers):
         (lambda p, h: [HookEvent("own", "a", payload="x" * 1_000_000)] * 40, "40,000,080 bytes"),
     ],
 )
-def test_a_normaliser_that_fails_is_rejected_with_its_reason(function, complaint):
+def test_a_normalizer_that_fails_is_rejected_with_its_reason(function, complaint):
     with pytest.raises(Reject, match=complaint):
         one(function)
 
@@ -341,4 +341,4 @@ def test_an_event_somebody_else_wrote_into_the_stream_is_rejected_too(payload):
     event = Event(1, "evt_1", "inbound:own", 1, "inbound", "inbound.own", "2026-01-01T00:00:00Z", 0, "{}",
                   json.dumps(payload))  # fmt: skip
     with pytest.raises(Reject):
-        normalise("own", find_normalizer("json", "own", {}), event)
+        normalize("own", find_normalizer("json", "own", {}), event)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.daemon.config import Config, load_config
+from holdfast.config.config import Config, load_config
 from holdfast.domain.canonical import BYTES_MAX
 from holdfast.domain.errors import BadConfig
-from holdfast.ingress.verifiers import VERIFIERS
-from holdfast.ingress.verifiers.scheme import Scheme
 from holdfast.ingress.webhook import InboundSource
+from holdfast.ingress.webhook.verifiers import VERIFIERS
+from holdfast.ingress.webhook.verifiers.scheme import Scheme
 
 SEED = """
 hooks:

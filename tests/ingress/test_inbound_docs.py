@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.daemon.config import load_config
-from holdfast.daemon.inbound_config import KEYS
-from holdfast.domain.hook_event import HookEvent
-from holdfast.ingress.verifiers import VERIFIERS
+from holdfast.config.config import load_config
+from holdfast.config.inbound_config import KEYS
+from holdfast.domain.inbound_event import HookEvent
 from holdfast.ingress.webhook.platforms import PLATFORMS, find_normalizer
+from holdfast.ingress.webhook.verifiers import VERIFIERS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "inbound.md").read_text(encoding="utf-8")
 RECIPES = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_every_recipe_loads_and_has_its_normaliser(recipe, tmp_path, monkeypatch):
+def test_every_recipe_loads_and_has_its_normalizer(recipe, tmp_path, monkeypatch):
     for name in re.findall(r"\$\{(\w+)\}", recipe):
         monkeypatch.setenv(name, "0a" * 32 if "PUBLIC_KEY" in name else "whsec_QUJDRA==")
     path = tmp_path / "holdfast.yml"
@@ -38,9 +38,9 @@ def test_every_key_and_every_verifier_is_explained(name):
     assert f"`{name}`" in PAGE
 
 
-def test_the_normaliser_in_the_page_works():
+def test_the_normalizer_in_the_page_works():
     (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     scope: dict = {}
     exec(code, scope)
-    made = find_normalizer("own", "x", {"own": scope["normalise"]})({"topic": "paid", "id": 7}, {})
+    made = find_normalizer("own", "x", {"own": scope["normalize"]})({"topic": "paid", "id": 7}, {})
     assert made == HookEvent("shop", "shop.paid", None, {"order": 7}, {"topic": "paid", "id": 7}, "order:7")

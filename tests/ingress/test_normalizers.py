@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from holdfast.domain.errors import BadConfig, BadInput
 from holdfast.domain.event import check_properties, check_type, new_event
-from holdfast.domain.hook_event import HookEvent
+from holdfast.domain.inbound_event import HookEvent
 from holdfast.ingress.webhook.platforms import PLATFORMS, find_normalizer, platform_of
 
 
@@ -459,7 +459,7 @@ def own_without_headers(payload):
 NOT_A_FUNCTION = 3
 
 
-def test_a_normaliser_of_ones_own_is_found_by_key_or_by_path(tmp_path, monkeypatch):
+def test_a_normalizer_of_ones_own_is_found_by_key_or_by_path(tmp_path, monkeypatch):
     (tmp_path / "my_hooks.py").write_text(
         "from holdfast import HookEvent\n"
         "def shout(payload):\n    return HookEvent('own', 'own.shouted', payload=payload)\n"

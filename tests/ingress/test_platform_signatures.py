@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.domain.errors import BadInput, Unverified
-from holdfast.ingress.content import FORM
-from holdfast.ingress.headers import Headers
-from holdfast.ingress.verifiers import prepare, verify
-from holdfast.ingress.verifiers.check import Check
-from holdfast.ingress.verifiers.request import InboundRequest
+from holdfast.ingress.webhook.content import FORM
+from holdfast.ingress.webhook.headers import Headers
 from holdfast.ingress.webhook.platforms import PLATFORMS
+from holdfast.ingress.webhook.verifiers import prepare, verify
+from holdfast.ingress.webhook.verifiers.check import Check
+from holdfast.ingress.webhook.verifiers.request import InboundRequest
 
 
 def checked(platform: str, *secrets: str, public_url: str = "") -> Check:

@@ -14,15 +14,15 @@ import nacl.signing
 import pytest
 import yaml
 
-from holdfast.daemon.config import load_config
-from holdfast.daemon.inbound_check import VERIFY_KEYS
+from holdfast.config.config import load_config
+from holdfast.config.inbound_check import VERIFY_KEYS
 from holdfast.domain.errors import BadConfig, Unverified
-from holdfast.ingress.content import FORM
-from holdfast.ingress.headers import Headers
-from holdfast.ingress.verifiers import template, verify
-from holdfast.ingress.verifiers.check import Check
-from holdfast.ingress.verifiers.request import InboundRequest
-from holdfast.ingress.verifiers.scheme import Scheme
+from holdfast.ingress.webhook.content import FORM
+from holdfast.ingress.webhook.headers import Headers
+from holdfast.ingress.webhook.verifiers import template, verify
+from holdfast.ingress.webhook.verifiers.check import Check
+from holdfast.ingress.webhook.verifiers.request import InboundRequest
+from holdfast.ingress.webhook.verifiers.scheme import Scheme
 
 NOW = 1_790_000_000
 NOW_ISO = "2026-09-21T14:13:20Z"

@@ -21,10 +21,10 @@ from slack_sdk.signature import SignatureVerifier
 
 from holdfast.domain.ed25519 import any_signed
 from holdfast.domain.errors import BadInput, Unverified
-from holdfast.ingress.headers import VALUE_MAX, Headers
-from holdfast.ingress.verifiers import VERIFIERS, prepare, verify
-from holdfast.ingress.verifiers.check import Check
-from holdfast.ingress.verifiers.request import InboundRequest
+from holdfast.ingress.webhook.headers import VALUE_MAX, Headers
+from holdfast.ingress.webhook.verifiers import VERIFIERS, prepare, verify
+from holdfast.ingress.webhook.verifiers.check import Check
+from holdfast.ingress.webhook.verifiers.request import InboundRequest
 
 NOW = 1_790_000_000
 BODY = '{"hello": "wörld"}'.encode()

@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.domain.contract import Contract, parse_address
 from holdfast.domain.retry import POLICIES
+from holdfast.proof.power_cuts.contents import stray_rows
 from holdfast.routing.registry import Registry
 from holdfast.routing.router import Router
 from holdfast.store.base import DeliveryFilter
@@ -15,7 +16,6 @@ from holdfast.store.sqlite import migrate as migrations
 from holdfast.store.sqlite.connection import Connection, tune
 from holdfast.store.sqlite.migrate import migrate, scripts, split, version_of
 from holdfast.store.sqlite.store import DRIVERS, SqliteStore, inline_executor
-from holdfast.testing.disk.contents import stray_rows
 
 PLACE = 5
 EVENTS = 12

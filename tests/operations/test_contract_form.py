@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from holdfast.config.contract_form import read_contract, read_subscription
 from holdfast.domain.contract import Criterion
 from holdfast.domain.errors import BadInput
 from holdfast.domain.retry import POLICIES
-from holdfast.operations.contract_form import read_contract, read_subscription
 
 NOW_MS = 1_700_000_000_000
 URL = "https://example.com/hook"

@@ -13,8 +13,8 @@ import pytest
 
 from daemon import Daemon, Said, run_cli, shop
 from holdfast import __version__
+from holdfast.agents.install.wiring import Wiring
 from holdfast.home import Home
-from holdfast.operations.agents.wiring import Wiring
 from holdfast.operations.doctor.agents import check_agents
 from holdfast.operations.doctor.examine import Case, examine
 from holdfast.operations.doctor.finding import Finding

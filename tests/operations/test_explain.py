@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from holdfast.daemon.config import load_config
+from holdfast.config.config import load_config
 from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract, Criterion
 from holdfast.domain.delivery import Dead, Delivered, Retry
 from holdfast.domain.errors import BadInput, NotFound
 from holdfast.domain.event import NewEvent, new_event
 from holdfast.domain.states import Reason
-from holdfast.egress.guard import Guard
+from holdfast.net.guard import Guard
 from holdfast.operations.explain import WHY_MAX
 from holdfast.operations.verbs import Operations
 from house import Bench

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.domain.errors import BadInput
-from holdfast.routing.bridge import Bridge, BusEvent, EventBus, normalise
+from holdfast.ingress.bridge import Bridge, BusEvent, EventBus, normalize
 from holdfast.store.base import EventFilter
 from house import Bench
 
@@ -45,7 +45,7 @@ S = {"session_id": "s1"}
     ],
 )  # fmt: skip
 def test_every_row_of_the_table(event: str, context: dict[str, Any], source: str, type: str, properties: Any) -> None:
-    made = normalise(event, context)
+    made = normalize(event, context)
     assert (made.source, made.type, json.loads(made.properties)) == (source, type, properties)
     assert made.stream == ("session:s1" if "session_id" in context else None)
 
@@ -57,7 +57,7 @@ def test_every_row_of_the_table(event: str, context: dict[str, Any], source: str
 )  # fmt: skip
 def test_what_cannot_be_understood_is_refused_to_who_said_it(event: str, context: dict[str, Any], told: str) -> None:
     with pytest.raises(BadInput, match=told):
-        normalise(event, context)
+        normalize(event, context)
 
 
 async def test_what_is_said_on_the_bus_survives_and_reaches_contracts(tmp_path: Path) -> None:

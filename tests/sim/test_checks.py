@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from holdfast.testing.prove.evidence import StoreRows
-from holdfast.testing.sim.book import Fate, _follows
-from holdfast.testing.sim.checks import (
+from holdfast.proof.kills.evidence import StoreRows
+from holdfast.proof.simulation.book import Fate, _follows
+from holdfast.proof.simulation.checks import (
     check_absorbing,
     check_duplicates,
     check_holders,
@@ -18,7 +18,7 @@ from holdfast.testing.sim.checks import (
     check_starts,
     check_success,
 )
-from holdfast.testing.sim.ledger import Attempt, Case, Change, Ledger, LifeNote, Seen, Settled
+from holdfast.proof.simulation.ledger import Attempt, Case, Change, Ledger, LifeNote, Seen, Settled
 
 WAITING = Seen(1, "evt1", "ordered", 1, "pending", 1, 0, None, 1, 1, None, None, 0)
 HELD = WAITING._replace(token=7, owner=3, starts=1)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-import holdfast.testing.prove.checker as prove_checks
-import holdfast.testing.sim.checks as sim_checks
-from holdfast.testing.sim.mutants import MUTANTS
+import holdfast.proof.kills.checker as prove_checks
+import holdfast.proof.simulation.checks as sim_checks
+from holdfast.proof.simulation.mutants import MUTANTS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "known-faults.md").read_text("utf-8")

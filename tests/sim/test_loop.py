@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from holdfast.testing.sim.loop import Life, SimLoop, Stuck
+from holdfast.proof.simulation.loop import Life, SimLoop, Stuck
 
 
 def order_of(seed: int, *, shuffled: bool = True) -> list[int]:

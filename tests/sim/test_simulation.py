@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from holdfast.testing.sim import campaign
-from holdfast.testing.sim.mutants import MUTANTS, recorded_seeds
-from holdfast.testing.sim.runner import Runner
+from holdfast.proof.simulation import campaign
+from holdfast.proof.simulation.mutants import MUTANTS, recorded_seeds
+from holdfast.proof.simulation.runner import Runner
 
 SCHEDULES = 2500
 PARTS = 10  # so that the workers of a run share them
 NEAR = 150
 PRINTS = """
-from holdfast.testing.sim.runner import Runner
+from holdfast.proof.simulation.runner import Runner
 with Runner() as runner:
     print(*[runner.run(seed).fingerprint for seed in (3, 7, 16, 19)])
 """

@@ -10,9 +10,9 @@ import pytest
 pytest.register_assert_rewrite("holdfast.testing.suite")
 
 from holdfast.ports import Chance, Clock  # noqa: E402
+from holdfast.proof.power_cuts.contents import stray_rows  # noqa: E402
 from holdfast.store.sqlite.store import DRIVERS, SqliteStore, inline_executor  # noqa: E402
-from holdfast.testing.disk.contents import stray_rows  # noqa: E402
-from holdfast.testing.suite.bench import OpenStore  # noqa: E402
+from holdfast.testing.suite.harness import OpenStore  # noqa: E402
 from store_shell import Shell, the_shell  # noqa: E402
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from holdfast.store.postgres.statements import sql as postgres_sql
 from holdfast.store.sqlite.statements import sql as sqlite_sql
 from holdfast.store.sqlite.store import DRIVERS, SqliteStore, inline_executor, prepare_file
-from holdfast.testing.suite.bench import Bench
+from holdfast.testing.suite.harness import Bench
 from postgres import Server, opened
 
 pytest_plugins = ("postgres",)

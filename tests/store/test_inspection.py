@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.domain.event import new_event
-from holdfast.operations.retention import CHECK_AFTER_S, Checking
+from holdfast.operations.maintenance import CHECK_AFTER_S, Checking
 from holdfast.store.sqlite.store import DRIVERS, SqliteStore
 
 

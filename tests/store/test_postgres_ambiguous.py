@@ -9,7 +9,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from holdfast.daemon.config import load_config
+from holdfast.config.config import load_config
 from holdfast.daemon.wiring import House
 from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract
@@ -17,7 +17,7 @@ from holdfast.domain.errors import StoreBusy
 from holdfast.domain.event import Event, new_event
 from holdfast.store.postgres import deliveries
 from holdfast.store.postgres.pool import TRIES
-from holdfast.store.postgres.session import Session
+from holdfast.store.postgres.pooled_connection import Session
 from holdfast.store.postgres.store import PostgresStore
 from pg_work import claim, end, send
 from postgres import Server, opened

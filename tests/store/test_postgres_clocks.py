@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from holdfast.daemon.config import load_config
+from holdfast.config.config import load_config
 from holdfast.daemon.wiring import House
 from holdfast.domain.address import KINDS, parse_address
 from holdfast.domain.contract import Contract

@@ -16,10 +16,10 @@ from holdfast.domain.delivery import Settlement as End
 from holdfast.domain.errors import DedupConflict, StoreBusy
 from holdfast.domain.event import new_event
 from holdfast.domain.retry import POLICIES
+from holdfast.proof.kills.writers import Writing, judge, route_all, write_for
 from holdfast.routing.registry import Registry
 from holdfast.store.base import ClaimRequest, Owner, Served
 from holdfast.store.postgres.store import PostgresStore
-from holdfast.testing.prove.writers import Writing, judge, route_all, write_for
 from postgres import Server, opened
 
 pytest_plugins = ("postgres",)

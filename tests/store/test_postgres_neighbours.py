@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.store import marks
-from holdfast.store.marks import Mark, own_mark, read_mark, runs
-from holdfast.store.postgres.neighbours import BACK_S, Neighbours
+from holdfast.store import process_id as marks
+from holdfast.store.postgres.owner_check import BACK_S, Neighbours
 from holdfast.store.postgres.store import PostgresStore
+from holdfast.store.process_id import Mark, own_mark, read_mark, runs
 from pg_work import claim, end, send
 from postgres import Server, opened
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from daemon import Daemon, wait_until
-from holdfast.daemon.config import load_config
+from holdfast.config.config import load_config
 from holdfast.daemon.wiring import House
 from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.domain.event import new_event
 from holdfast.store.base import Plan, Store
-from holdfast.store.postgres import wire
+from holdfast.store.postgres import liveness as wire
 from holdfast.store.postgres.store import PostgresStore
 from pg_work import claim, end, send
 from postgres import Server, opened

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.daemon.config import load_config
+from holdfast.config.config import load_config
 from holdfast.daemon.wiring import House
 from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract
 from holdfast.domain.errors import BadConfig
 from holdfast.domain.event import new_event
-from holdfast.store.postgres.neighbours import BACK_S
+from holdfast.store.postgres.liveness import SILENT
+from holdfast.store.postgres.owner_check import BACK_S
 from holdfast.store.postgres.store import PostgresStore
-from holdfast.store.postgres.wire import SILENT
 from pgbouncer import pgbouncer
 from postgres import Server
 

@@ -7,7 +7,7 @@ import json
 from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract
 from holdfast.domain.event import new_event
-from holdfast.testing.suite.bench import Bench
+from holdfast.testing.suite.harness import Bench
 from postgres import Server, opened
 
 pytest_plugins = ("postgres",)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.testing import store_suite as suite
-from holdfast.testing.suite.bench import OpenStore
+from holdfast.testing.suite.harness import OpenStore
 
 pytest_plugins = ("postgres",)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from holdfast.domain.receipt import NO_LINKS, Head, leaf_lines, link
-from holdfast.testing.prove.checker import check
-from holdfast.testing.prove.evidence import DeliveryRow, EventRow, Evidence, StoreRows
-from holdfast.testing.prove.records import Accepted, Answered, Killed, Received, Sent, Started
+from holdfast.proof.kills.checker import check
+from holdfast.proof.kills.evidence import DeliveryRow, EventRow, Evidence, StoreRows
+from holdfast.proof.kills.records import Accepted, Answered, Killed, Received, Sent, Started
 
 
 def received(n: int, number: int, at: int, life: int = 1, **more: object) -> Received:

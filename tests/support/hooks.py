@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from holdfast.agents.hooks.decoder import decode_hook
+from holdfast.agents.hooks.hook import read_hook
+from holdfast.agents.sessions.lifecycle import advance
 from holdfast.domain.event import Event, NewEvent, iso_time
-from holdfast.domain.hook import read_hook
-from holdfast.domain.lifecycle import advance
 from holdfast.domain.session import Session
-from holdfast.ingress.hook.normalise import normalise
 from holdfast.ingress.spool import write_record
 from holdfast.ports import SystemClock, boot_ns
 
@@ -83,7 +83,7 @@ class Life:
     def feed(self, payload: Mapping[str, Any], agent: str = "claude", late: bool = False, **more: Any) -> Session:
         self._number += 1
         body = json.dumps(payload).encode()
-        raw = normalise(header(self._number, agent, more.pop("event", None), **more), body, late)
+        raw = decode_hook(header(self._number, agent, more.pop("event", None), **more), body, late)
         assert raw is not None
         change, events = advance(self.session, read_hook(stored(raw)))
         self.told = events

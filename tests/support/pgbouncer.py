@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.testing.prove.server import as_nobody, give_to_nobody
+from holdfast.proof.kills.server import as_nobody, give_to_nobody
 from postgres import Server
 
 PACKAGES = ("pgbouncer", "libc-ares2", "libevent-2.1-7")

@@ -27,11 +27,11 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from holdfast.ports import Chance, Clock
+from holdfast.proof.kills.processes import Stuck
+from holdfast.proof.kills.server import OwnServer, all_programs, fast_folder
 from holdfast.store.postgres.place import in_schema
 from holdfast.store.postgres.store import PostgresStore, prepare_database
-from holdfast.testing.prove.processes import Stuck
-from holdfast.testing.prove.server import OwnServer, all_programs, fast_folder
-from holdfast.testing.suite.bench import OpenStore
+from holdfast.testing.suite.harness import OpenStore
 
 CHOSEN = "POSTGRES_VERSIONS"
 _numbers = count()

@@ -102,7 +102,7 @@ def answering_dns(monkeypatch: pytest.MonkeyPatch, *rounds: Sequence[str] | Base
             raise answer
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in answer]
 
-    monkeypatch.setattr("holdfast.egress.guard.getaddrinfo", getaddrinfo)
+    monkeypatch.setattr("holdfast.net.guard.getaddrinfo", getaddrinfo)
     return asked
 
 

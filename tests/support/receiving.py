@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from holdfast.ingress.hook import receiver
-from holdfast.ingress.hook.fallback import folders
-from holdfast.ingress.hook.intake import fallbacks
+from holdfast.agents.receiver import receiver
+from holdfast.agents.receiver.fallback import folders
+from holdfast.agents.receiver.intake import fallbacks
 from holdfast.ingress.spool import place_of, read_record
 
 PYTHON = [sys.executable, "-I", "-S", receiver.__file__]

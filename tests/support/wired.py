@@ -7,9 +7,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from holdfast.agents.install.environment import Machine
+from holdfast.agents.install.wiring import Wiring
 from holdfast.home import Home
-from holdfast.operations.agents.machine import Machine
-from holdfast.operations.agents.wiring import Wiring
 
 AGENTS = ("claude", "codex", "gemini", "qwen", "copilot", "cursor", "opencode")
 FOLDERS = {
@@ -30,7 +30,7 @@ def make_machine(folder: Path, env: Mapping[str, str] | None = None, installatio
     """A machine in a folder. Another installation has its receiver elsewhere."""
     home = folder / "home"
     home.mkdir(parents=True, exist_ok=True)
-    receiver = folder / installation / "holdfast" / "ingress" / "hook" / "receiver.py"
+    receiver = folder / installation / "holdfast" / "agents" / "receiver" / "receiver.py"
     receiver.parent.mkdir(parents=True, exist_ok=True)
     receiver.touch()
     return Machine(

@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 
 from daemon import shop
-from holdfast.daemon.config import load_config
+from holdfast.config.config import load_config
 from holdfast.daemon.serve import Server, bind
 from holdfast.daemon.wiring import House
 from holdfast.domain.address import parse_address

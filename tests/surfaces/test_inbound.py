@@ -23,15 +23,15 @@ import stripe
 from slack_sdk.signature import SignatureVerifier
 from standardwebhooks import Webhook
 
-from holdfast.daemon.config import load_config
-from holdfast.daemon.inbound_config import RESERVED
+from holdfast.config.config import load_config
+from holdfast.config.inbound_config import RESERVED
 from holdfast.daemon.serve import Server, bind
 from holdfast.daemon.wiring import House
 from holdfast.domain.errors import BadConfig, StoreBusy, StoreFull
-from holdfast.domain.hook_event import HookEvent
+from holdfast.domain.inbound_event import HookEvent
 from holdfast.home import Home
-from holdfast.ingress.content import restored
-from holdfast.ingress.webhook import normalising
+from holdfast.ingress.webhook import normalizing
+from holdfast.ingress.webhook.content import restored
 from holdfast.ingress.webhook.platforms import find_normalizer
 from holdfast.store.open import open_store
 from holdfast.surfaces.rest.app import build_app
@@ -184,7 +184,7 @@ async def test_the_same_holds_on_postgres(tmp_path: Path) -> None:
         assert (await place.house.operations.dead_letters.count())["count"] == 0
 
 
-async def test_an_application_that_takes_no_requests_may_lack_a_normaliser(tmp_path: Path) -> None:
+async def test_an_application_that_takes_no_requests_may_lack_a_normalizer(tmp_path: Path) -> None:
     (tmp_path / "holdfast.yml").write_text(CONFIG, encoding="utf-8")
     config = load_config(tmp_path / "holdfast.yml")
     store = open_store(f"sqlite:///{tmp_path}/app.db", keep=True)
@@ -492,13 +492,13 @@ async def test_standard_webhooks_by_their_own_library(place: Place) -> None:
     assert (status, "more than 300 seconds" in answer["detail"]) == (401, True)
 
 
-async def test_a_normaliser_that_fails_leaves_a_dead_letter_that_can_be_tried_again(place: Place) -> None:
+async def test_a_normalizer_that_fails_leaves_a_dead_letter_that_can_be_tried_again(place: Place) -> None:
     assert (await place.send("/hooks/inbound/odd", b'{"kept": true}'))[0] == 200
     async with asyncio.timeout(60):
         while not (dead := (await place.house.operations.dead_letters.inspect())["items"]):
             await asyncio.sleep(0.01)
     assert (dead[0]["address"], dead[0]["reason"]) == ("handler:inbound.odd", "rejected")
-    assert "the normaliser of odd failed: KeyError: 'the field I wanted'" in dead[0]["last_error"]
+    assert "the normalizer of odd failed: KeyError: 'the field I wanted'" in dead[0]["last_error"]
     place.house.handlers.add("inbound.odd", inbound_handler("odd"))
     await place.house.operations.dead_letters.reprocess(ids=[dead[0]["id"]], actor="test")
     (event,) = await place.settled("odd.received")
@@ -506,7 +506,7 @@ async def test_a_normaliser_that_fails_leaves_a_dead_letter_that_can_be_tried_ag
 
 
 def inbound_handler(name: str) -> Any:
-    return normalising(name, find_normalizer("json", name, {}))
+    return normalizing(name, find_normalizer("json", name, {}))
 
 
 async def test_the_gate_stays_shut_for_everything_that_is_no_inbound_path(place: Place) -> None:

@@ -87,7 +87,7 @@ async def test_a_signed_push_reaches_the_receiver_of_a_contract(tmp_path: Path) 
 
 
 @pytest.mark.slow
-async def test_a_daemon_killed_between_accepting_and_normalising_loses_nothing(tmp_path: Path) -> None:
+async def test_a_daemon_killed_between_accepting_and_normalizing_loses_nothing(tmp_path: Path) -> None:
     async with Sink() as sink:
         with house(tmp_path) as daemon:
             await asyncio.to_thread(subscribe, daemon, "slow.made", sink.url)
@@ -111,7 +111,7 @@ async def test_a_daemon_killed_between_accepting_and_normalising_loses_nothing(t
             assert sorted(event["payload"]["number"] for event in bodies) == [0, 1, 2]
 
 
-def test_a_normaliser_that_does_not_exist_stops_the_start(tmp_path: Path) -> None:
+def test_a_normalizer_that_does_not_exist_stops_the_start(tmp_path: Path) -> None:
     daemon = house(tmp_path)
     (tmp_path / "my_hooks.py").unlink()
     with pytest.raises(AssertionError, match="cannot be imported: ModuleNotFoundError"):
@@ -132,7 +132,7 @@ def note(event):
 """
 
 
-def test_an_application_brings_its_own_normaliser_and_handles_what_it_makes(tmp_path: Path) -> None:
+def test_an_application_brings_its_own_normalizer_and_handles_what_it_makes(tmp_path: Path) -> None:
     (tmp_path / "my_app.py").write_text(APP, encoding="utf-8")
     config = "hooks: {inbound: {alarm: {insecure: true, path: /alarm}}}"
     noted = tmp_path / "home" / "noted"

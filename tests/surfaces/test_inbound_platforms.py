@@ -19,7 +19,7 @@ from urllib.parse import urlencode
 import aiohttp
 import pytest
 
-from holdfast.daemon.config import load_config
+from holdfast.config.config import load_config
 from holdfast.daemon.serve import Server, bind
 from holdfast.daemon.wiring import House
 from holdfast.store.open import open_store
@@ -235,7 +235,7 @@ class Place:
         return (await self.house.operations.events.find(**wanted))["items"]
 
     async def settled(self, count: int) -> None:
-        """Wait until so many stored requests were normalised."""
+        """Wait until so many stored requests were normalized."""
         while len((await self.house.operations.deliveries.find(state="delivered"))["items"]) < count:
             dead = (await self.house.operations.dead_letters.inspect())["items"]
             assert not dead, dead[0]["last_error"]

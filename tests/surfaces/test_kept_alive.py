@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.daemon.config import load_config
+from holdfast.config.config import load_config
 from holdfast.daemon.serve import Server, bind
 from holdfast.daemon.wiring import House
 from holdfast.store.open import open_store

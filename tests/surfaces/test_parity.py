@@ -15,9 +15,9 @@ import pytest
 
 from daemon import Daemon, shop
 from holdfast.__main__ import holdfast
-from holdfast.daemon.config import load_config
+from holdfast.config.config import load_config
 from holdfast.domain.event import new_event
-from holdfast.egress.guard import Guard
+from holdfast.net.guard import Guard
 from holdfast.operations.verbs import Operations
 from holdfast.ports import SystemChance, SystemClock
 from holdfast.store.open import open_store

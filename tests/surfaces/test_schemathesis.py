@@ -27,7 +27,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from daemon import Daemon, shop
-from holdfast.daemon.config import load_config
+from holdfast.config.config import load_config
 from holdfast.surfaces.rest.app import build_app
 from holdfast.surfaces.rest.gate import Tokens
 

@@ -15,8 +15,8 @@ from holdfast.surfaces.cli.options import NearGroup, json_option, long_page_opti
 from holdfast.surfaces.cli.output import say, show, show_fields, show_page, visible, warn
 
 if TYPE_CHECKING:
-    from holdfast.operations.care import TokenVerbs
-    from holdfast.outbox import Outbox
+    from holdfast.operations.status import TokenVerbs
+    from holdfast.ports import Application
     from holdfast.store.base import Store
 
 T = TypeVar("T")
@@ -34,36 +34,10 @@ def up(host: str | None, port: int | None, app: str | None) -> int:
 
     With --app it delivers to the application's handlers too, from the application's own database.
     """
-    from holdfast.daemon.run import load_app, main
+    from holdfast.config.application import load_app
+    from holdfast.daemon.run import main
 
     return main(host, port, None if app is None else load_app(app), find_home())
-
-
-@click.command()
-@json_option
-def demo(as_json: bool) -> int:
-    """Tell the whole story in one minute, in a temporary home."""
-    from holdfast.daemon.demo import main
-
-    return main(as_json)
-
-
-@click.command()
-@click.option("--quick", "size", flag_value="quick", help="About two minutes.")
-@click.option("--full", "size", flag_value="full", help="As long as it takes: 200,000 schedules, 1,000 kills.")
-@click.option("--seed", type=click.IntRange(0), help="Repeat the chances of an earlier proof.")
-@click.option("--store", metavar="URL", help="Only this kind: your PostgreSQL, or the disk of this SQLite file.")
-@json_option
-def prove(size: str | None, seed: int | None, store: str | None, as_json: bool) -> int:
-    """Kill Holdfast on this machine, and account for every event.
-
-    Daemons are killed and stopped under load, sessions and servers cut off, disks lose power. It works in
-    a folder or schema of its own, and removes it: no store of yours is touched.
-    """
-    from holdfast.testing.prove.__main__ import run
-    from holdfast.testing.prove.whole import SIZES, Wish, draw_seed
-
-    return run(Wish(SIZES[size or "default"], draw_seed() if seed is None else seed, store), as_json)
 
 
 @click.group(cls=NearGroup)
@@ -149,7 +123,7 @@ def doctor(as_json: bool) -> int:
 
     It needs no daemon and changes nothing. Ends with 1 if something that was promised does not hold.
     """
-    from holdfast.daemon.config import load_config
+    from holdfast.config.config import load_config
     from holdfast.domain.errors import BadConfig
     from holdfast.surfaces.cli.doctor import Settings, run_doctor
 
@@ -205,15 +179,15 @@ def revoke_token(id: str, store: str | None, as_json: bool) -> None:
     show(answer, as_json, lambda _: say(f"revoked {visible(id)}"))
 
 
-def _load_app(spec: str) -> Outbox:
-    from holdfast.daemon.run import load_app
+def _load_app(spec: str) -> Application:
+    from holdfast.config.application import load_app
 
     return load_app(spec)
 
 
 def _configured_store() -> str:
     """The store a daemon of this home would use; the home is made where it is to lie in it."""
-    from holdfast.daemon.config import load_store
+    from holdfast.config.config import load_store
 
     home = find_home()
     url = os.environ.get("HOLDFAST_STORE") or load_store(home.config)
@@ -237,7 +211,7 @@ def _with_store(url: str, work: Callable[[Store], Awaitable[T]]) -> T:
 
 
 def _with_tokens(url: str | None, work: Callable[[TokenVerbs], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
-    from holdfast.operations.care import TokenVerbs
+    from holdfast.operations.status import TokenVerbs
     from holdfast.ports import SystemChance, SystemClock
 
     return _with_store(
@@ -245,7 +219,7 @@ def _with_tokens(url: str | None, work: Callable[[TokenVerbs], Awaitable[dict[st
     )
 
 
-async def _register(url: str, outbox: Outbox) -> list[str]:
+async def _register(url: str, outbox: Application) -> list[str]:
     """Put the contracts of the application's code into its store."""
     from holdfast.operations.registration import register
     from holdfast.store.open import open_store

@@ -13,23 +13,22 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast import __version__
+from holdfast.config.application import import_from_here
+from holdfast.config.config import Config, load_config
+from holdfast.config.secret_file import SecretFile
 from holdfast.daemon import event_loop
-from holdfast.daemon.config import Config, load_config
-from holdfast.daemon.secret_file import SecretFile
 from holdfast.daemon.serve import Server, bind
 from holdfast.daemon.stop_signals import StopSignals
 from holdfast.daemon.wiring import House
 from holdfast.domain.errors import HoldfastError, StoreBusy, StoreFailed
 from holdfast.home import Home, Presence, shown_url, store_url, write_secret
-from holdfast.ports import Probe, SystemChance, in_thread, no_probe
+from holdfast.ports import Application, Probe, SystemChance, in_thread, no_probe
 from holdfast.store.open import open_store
+from holdfast.version import __version__
 
 if TYPE_CHECKING:
-    from holdfast.outbox import Outbox
     from holdfast.surfaces.rest.app import App
 
 WARM_S = 2.0
@@ -44,7 +43,7 @@ async def run_daemon(
     home: Home,
     host: str | None,
     port: int | None,
-    app: Outbox | None,
+    app: Application | None,
     say: Callable[[str], None],
     probe: Probe = no_probe,
 ) -> int:
@@ -87,9 +86,9 @@ async def run_daemon(
     return 0
 
 
-def _open_house(url: str, config: Config, home: Home, app: Outbox | None, probe: Probe) -> House:
+def _open_house(url: str, config: Config, home: Home, app: Application | None, probe: Probe) -> House:
     if any(":" in (source.normalizer or "") for source in config.inbound):
-        _import_from_here()
+        import_from_here()
     driver = "sqlite3" if app is not None else "apsw"
     store = open_store(url, driver=driver, keep=True, own=app is None, probe=probe, **config.room)
     if app is None:
@@ -224,7 +223,7 @@ def _greeting(address: str, url: str, home: Home) -> str:
     )
 
 
-def main(host: str | None, port: int | None, app: Outbox | None, home: Home) -> int:
+def main(host: str | None, port: int | None, app: Application | None, home: Home) -> int:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("uvicorn").setLevel(logging.ERROR)  # what strangers send must not fill the log
 
@@ -237,29 +236,3 @@ def main(host: str | None, port: int | None, app: Outbox | None, home: Home) -> 
     except HoldfastError as error:
         sys.stderr.write(f"holdfast: {error.message}\n")
         return 1
-
-
-def _import_from_here() -> None:
-    """Make the current folder importable, as in every Python tool."""
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
-
-
-def load_app(spec: str) -> Outbox:
-    """The outbox that `module:name` names, with the current folder importable as in every Python tool."""
-    from holdfast.domain.errors import BadConfig, BadInput
-    from holdfast.outbox import Outbox
-
-    module_name, colon, name = spec.partition(":")
-    if not colon or not name.isidentifier() or not all(part.isidentifier() for part in module_name.split(".")):
-        raise BadInput(f"--app takes module:name, such as shop:outbox, not {spec!r}")
-    _import_from_here()
-    try:
-        found = getattr(importlib.import_module(module_name), name)
-    except ModuleNotFoundError as error:
-        raise BadConfig(f"--app {spec}: {error}") from None
-    except AttributeError:
-        raise BadConfig(f"--app {spec}: the module {module_name} has no {name}") from None
-    if not isinstance(found, Outbox):
-        raise BadConfig(f"--app {spec} is a {type(found).__name__}, not an Outbox")
-    return found

@@ -6,46 +6,47 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from holdfast import __version__
+from holdfast.agents.hooks.decoder import HookDecoder
+from holdfast.agents.receiver import fallback
+from holdfast.agents.sessions.consumer import SessionConsumer
+from holdfast.agents.transcripts.follower import Follower, Pace, Start
+from holdfast.agents.transcripts.places import find_transcript
+from holdfast.agents.transcripts.reader import last_words
+from holdfast.config.config import Config
+from holdfast.config.subscriptions import adopt
 from holdfast.daemon.builtins import BUILTINS
-from holdfast.daemon.config import Config
 from holdfast.daemon.loop import Loop
 from holdfast.daemon.loop_monitor import LoopMonitor
-from holdfast.daemon.subscriptions import adopt
 from holdfast.domain.contract import DEFAULT_TIMEOUT_S, Contract
 from holdfast.domain.delivery import Claim, Outcome
 from holdfast.domain.errors import BadConfig
 from holdfast.domain.event import Event
 from holdfast.domain.session import STREAM_PREFIX
-from holdfast.egress.deliverers.handler import HandlerDeliverer
-from holdfast.egress.deliverers.webhook import WebhookDeliverer
 from holdfast.egress.engine import Deadlines, Deliverer, Engine, Renewal
-from holdfast.egress.exchange import Sending
 from holdfast.egress.gatekeeper import Gatekeeper
-from holdfast.egress.guard import Guard
+from holdfast.egress.handler.deliverer import HandlerDeliverer
+from holdfast.egress.webhook.deliverer import WebhookDeliverer
+from holdfast.egress.webhook.exchange import Sending
 from holdfast.file_watch import FileWatch, NoWatch, open_file_watch
 from holdfast.home import Home
-from holdfast.ingress.hook import fallback
-from holdfast.ingress.hook.follower import Follower, Pace, Start
-from holdfast.ingress.hook.transcripts.places import find_transcript
-from holdfast.ingress.hook.transcripts.reader import last_words
 from holdfast.ingress.importer import SpoolImport
 from holdfast.ingress.lateness import Lateness
-from holdfast.ingress.webhook import InboundSource, normalising
+from holdfast.ingress.webhook import InboundSource, normalizing
 from holdfast.ingress.webhook.platforms import find_normalizer
 from holdfast.ingress.webhook.platforms.platform import Normalizer
+from holdfast.net.guard import Guard
 from holdfast.operations.change_watch import ChangeWatch
 from holdfast.operations.contract_sweep import ContractSweep
-from holdfast.operations.news import Newsroom
+from holdfast.operations.maintenance import Checking, Checkpointing, Pruning
 from holdfast.operations.registration import register
-from holdfast.operations.retention import Checking, Checkpointing, Pruning
-from holdfast.operations.sessions import SessionConsumer
 from holdfast.operations.sweeper import Sweeper
+from holdfast.operations.system_events import Newsroom
 from holdfast.operations.verbs import Operations
 from holdfast.ports import Chance, Clock, SystemChance, SystemClock, Threads
 from holdfast.routing.registry import Refreshing, Registry
 from holdfast.routing.router import Router
 from holdfast.store.base import Feature, Owner, Private, Store
+from holdfast.version import __version__
 
 POLL_S, NOTIFIED_POLL_S = 1.0, 5.0
 """How often duties look for work that nothing told them of: on SQLite every commit is noticed, so less often."""
@@ -112,7 +113,7 @@ class House:
         self.operations: Operations
 
     def _serve_inbound(self, source: InboundSource, normalizers: Mapping[str, Normalizer]) -> None:
-        """Normalise what a source sent. An application that takes no requests may leave it to who does."""
+        """Normalize what a source sent. An application that takes no requests may leave it to who does."""
         try:
             normalizer = find_normalizer(
                 source.normalizer, source.name, normalizers, source.type_header, source.type_field
@@ -121,7 +122,7 @@ class House:
             if self.home is not None:
                 raise
             return
-        self.handlers.add(f"inbound.{source.name}", normalising(source.name, normalizer))
+        self.handlers.add(f"inbound.{source.name}", normalizing(source.name, normalizer))
 
     async def start(self) -> None:
         """Store and engine first: what waits is on its way before any surface is open.
@@ -278,7 +279,8 @@ class House:
         return known[2]
 
     def _importer(self, folder: Path) -> SpoolImport:
-        return SpoolImport(folder, self.store.events, self._clock, self.config.session_events, self._lateness)
+        decoders = [HookDecoder(self.config.session_events)]
+        return SpoolImport(folder, self.store.events, self._clock, decoders, self._lateness)
 
     def _warnings(self) -> list[str]:
         troubles = [] if self.home is None else fallback.troubles(self.home.root, self._clock.now_ms())

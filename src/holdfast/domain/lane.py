@@ -9,7 +9,7 @@ SESSIONS = "handler:sessions"
 """The consumer of agent hooks: the one address whose lanes coalesce."""
 
 INBOUND = "handler:inbound."
-"""The beginning of the addresses where requests are normalised, in the order they were accepted."""
+"""The beginning of the addresses where requests are normalized, in the order they were accepted."""
 
 CRITICAL = frozenset(
     f"hook.{name}"

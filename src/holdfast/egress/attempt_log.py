@@ -7,7 +7,7 @@ import logging
 from holdfast.domain.address import without_tokens
 from holdfast.domain.delivery import Transition
 from holdfast.domain.states import State
-from holdfast.egress.lines import Held
+from holdfast.egress.line import Held
 from holdfast.logs import LogThrottle
 
 log = logging.getLogger("holdfast.delivery")

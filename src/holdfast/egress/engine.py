@@ -33,7 +33,7 @@ from holdfast.domain.retry import DEFAULT_POLICY, POLICIES
 from holdfast.domain.states import Reason, State
 from holdfast.egress.attempt_log import AttemptLog
 from holdfast.egress.gatekeeper import Gatekeeper
-from holdfast.egress.lines import Attempt, Held, Line
+from holdfast.egress.line import Attempt, Held, Line
 from holdfast.ports import Chance, Clock
 from holdfast.store.base import ClaimRequest, Deliveries, Owner, Served
 

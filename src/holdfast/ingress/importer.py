@@ -5,21 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import re
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from holdfast.domain.canonical import parse_json
 from holdfast.domain.errors import BadInput, DedupConflict, HoldfastError, StoreError
 from holdfast.domain.event import NewEvent, new_event, show
-from holdfast.domain.hook import EVENT_TYPES, SOURCE
-from holdfast.domain.lane import SESSIONS
-from holdfast.ingress.accept import parse_event
-from holdfast.ingress.hook.normalise import normalise
 from holdfast.ingress.lateness import Lateness
 from holdfast.ingress.spool import RECORD_MAX, Place, place_of, read_raw, read_record, sync_folder
+from holdfast.ingress.spool_decoder import EventDecoder, SpoolDecoder
 from holdfast.ports import Clock
 from holdfast.store.base import Events
 
@@ -29,15 +24,14 @@ BATCH_BYTES_MAX = 8 * 1024 * 1024
 GIVE_WAY = 20  # so many records take about as long as one delivery: a noisy spool keeps nobody else waiting for more
 RAW_MAX = 4000
 
-_ID = re.compile(r"evt_[A-Za-z0-9_-]{1,76}")
-
 log = logging.getLogger("holdfast.spool")
 
 
 class SpoolImport:
     """Imports a folder. A record is removed after its event is stored; its id makes a second import harmless.
 
-    Of the hooks of agents it appends those whose type is on the list `hooks`; the others it counts.
+    The kind in a record's header names the decoder that turns it into an event. Records that a decoder does not want
+    are counted in `unlisted`; repetitions of one event, recognized by their dedup key, in `repeated`.
     """
 
     name = "spool"
@@ -47,10 +41,11 @@ class SpoolImport:
         folder: Path,
         events: Events,
         clock: Clock,
-        hooks: Collection[str] = EVENT_TYPES,
+        decoders: Iterable[SpoolDecoder] = (),
         lateness: Lateness | None = None,
     ) -> None:
-        self._folder, self._events, self._clock, self._hooks = folder, events, clock, hooks
+        self._folder, self._events, self._clock = folder, events, clock
+        self._decoders = {decoder.kind: decoder for decoder in (EventDecoder(), *decoders)}
         self._lateness = lateness or Lateness()
         self.imported = 0
         self.rejected = 0
@@ -147,14 +142,14 @@ class SpoolImport:
         return bad
 
     def _once(self, read: dict[Place, NewEvent]) -> dict[Place, NewEvent]:
-        """Without the second of two hooks that tell of one thing, as a CLI with two kinds of hooks sends them."""
-        keys = Counter(event.dedup_key for event in read.values() if _is_keyed_hook(event))
+        """Remove the second of two events with the same key where the decoder says that such a pair is one event."""
+        keys = Counter(event.dedup_key for event in read.values() if self._repeats(event))
         if not any(count > 1 for count in keys.values()):
             return read
         seen: set[str | None] = set()
         kept = {}
         for place, event in read.items():
-            if _is_keyed_hook(event) and event.dedup_key in seen:
+            if self._repeats(event) and event.dedup_key in seen:
                 self.repeated += 1
             else:
                 seen.add(event.dedup_key)
@@ -170,7 +165,7 @@ class SpoolImport:
             except StoreError:
                 raise
             except HoldfastError as error:
-                if _is_keyed_hook(event) and isinstance(error, DedupConflict):
+                if self._repeats(event) and isinstance(error, DedupConflict):
                     self.repeated += 1
                 elif not await self._append_plain(place, error):
                     bad.add(place.name)
@@ -222,11 +217,13 @@ class SpoolImport:
         return event
 
     def _event_of(self, header: dict[str, Any], body: bytes, late: bool) -> NewEvent | None:
-        if header["kind"] == "hook":
-            return normalise(header, body, late, self._hooks)
-        if header["kind"] != "event":
+        decoder = self._decoders.get(header["kind"])
+        if decoder is None:
             raise BadInput(f"the spool record is of an unknown kind {show(header['kind'])}")
-        return _event_of(header, body, late=late)
+        return decoder.decode(header, body, late=late)
+
+    def _repeats(self, event: NewEvent) -> bool:
+        return event.dedup_key is not None and any(one.repeats(event) for one in self._decoders.values())
 
     def _reject(self, place: Place, error: HoldfastError | OSError) -> NewEvent:
         """Say as an event that contracts can ask for that something could not be imported."""
@@ -247,27 +244,6 @@ class SpoolImport:
         except (BadInput, OSError):
             return ""
         return raw.decode("utf-8", "replace").replace("\x00", "\ufffd")
-
-
-def _is_keyed_hook(event: NewEvent) -> bool:
-    """Whether its key says what it tells of, so that the same key with another body is the same thing told twice."""
-    return event.dedup_key is not None and (event.source, event.to) == (SOURCE, SESSIONS)
-
-
-def _event_of(header: dict[str, Any], body: bytes, late: bool) -> NewEvent:
-    fields = {k: header.get(k) for k in ("type", "source", "stream", "timestamp", "dedup_key", "to")}
-    properties = header.get("properties") or {}
-    if late and isinstance(properties, dict):
-        properties = {**properties, "spool_late": True}
-    payload = parse_json(body, "payload") if body else None
-    event = parse_event(
-        {**{k: v for k, v in fields.items() if v is not None}, "properties": properties, "payload": payload}
-    )
-    id = header.get("id")
-    if not isinstance(id, str) or not _ID.fullmatch(id):
-        raise BadInput("the spool record carries no event id")
-    values = {name: getattr(event, name) for name in NewEvent._fields}
-    return NewEvent(**{**values, "id": id})
 
 
 def spool_depth(folder: Path) -> int:

@@ -6,18 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from holdfast.config.contract_form import read_contract
 from holdfast.domain.contract import SECRET_MAX, SOURCES, Contract
 from holdfast.domain.errors import BadInput, Conflict, NotFound
 from holdfast.domain.event import Event, show
 from holdfast.domain.misconfiguration import misconfiguration
 from holdfast.domain.retry import Policy
 from holdfast.domain.signature import check_signing, public_keys
-from holdfast.egress.guard import Guard
 from holdfast.ingress.accept import refuse_unknown
-from holdfast.operations.contract_form import read_contract
+from holdfast.net.guard import Guard
+from holdfast.operations.answers import Index, Listing, check_limit, contract_shape, fitting, weigh, when
 from holdfast.operations.contract_health import find_unserved, unserved_text
 from holdfast.operations.explain import group_misses, why_not
-from holdfast.operations.shapes import Index, Listing, check_limit, contract_shape, fitting, weigh, when
 from holdfast.ports import Clock
 from holdfast.store.base import PAGE_BYTES_MAX, PAGE_MAX, EventFilter, Registered, Store
 

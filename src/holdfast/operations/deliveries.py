@@ -10,7 +10,7 @@ from holdfast.domain.address import is_masked, without_tokens
 from holdfast.domain.errors import BadInput, Conflict, NotFound
 from holdfast.domain.event import show
 from holdfast.domain.states import Reason, State
-from holdfast.operations.shapes import LIMIT_DEFAULT, check_cursor, check_limit, delivery_shape, weigh, with_fault
+from holdfast.operations.answers import LIMIT_DEFAULT, check_cursor, check_limit, delivery_shape, weigh, with_fault
 from holdfast.store.base import PAGE_BYTES_MAX, PAGE_MAX, DeliveryFilter, DeliveryRow, Owner, Store
 
 FILTERS = ("state", "reason", "contract", "address", "stream", "event")

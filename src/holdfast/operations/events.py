@@ -7,8 +7,7 @@ from typing import Any
 
 from holdfast.domain.errors import BadInput, Conflict, NotFound
 from holdfast.domain.event import Event, NewEvent, show
-from holdfast.operations.explain import NEAR_DEFAULT, ask_all, moments_of, receipts_of, verdict
-from holdfast.operations.shapes import (
+from holdfast.operations.answers import (
     LIMIT_DEFAULT,
     check_cursor,
     check_limit,
@@ -18,6 +17,7 @@ from holdfast.operations.shapes import (
     weigh,
     with_fault,
 )
+from holdfast.operations.explain import NEAR_DEFAULT, ask_all, moments_of, receipts_of, verdict
 from holdfast.store.base import PAGE_BYTES_MAX, PAGE_MAX, DeliveryFilter, DeliveryRow, EventFilter, Store
 
 

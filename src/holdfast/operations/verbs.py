@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from holdfast.domain.retry import Policy
-from holdfast.egress.guard import Guard
-from holdfast.operations.care import CareVerbs, ReceiptVerbs, TokenVerbs
+from holdfast.net.guard import Guard
 from holdfast.operations.contract_health import find_faults
 from holdfast.operations.contracts import ContractVerbs
 from holdfast.operations.deliveries import DeadLetterVerbs, DeliveryVerbs
 from holdfast.operations.events import EventVerbs
 from holdfast.operations.sessions import SessionVerbs
+from holdfast.operations.status import CareVerbs, ReceiptVerbs, TokenVerbs
 from holdfast.ports import Chance, Clock
 from holdfast.store.base import Owner, Retention, Store
 

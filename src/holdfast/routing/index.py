@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from holdfast.domain.contract import HIDDEN_SOURCES, Contract, Criterion
-from holdfast.routing.held import Held
+from holdfast.routing.key_index import Held
 from holdfast.routing.paths import PATTERN, SOURCE, TYPE, Field, Key, Path, paths_of
 
 LEAF = 8  # so many contracts are asked one by one rather than told apart

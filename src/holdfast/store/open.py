@@ -74,7 +74,7 @@ def sqlite_libraries() -> tuple[Library, Library]:
 
     import apsw
 
-    from holdfast.store.sqlite.care import is_mended
+    from holdfast.store.sqlite.maintenance import is_mended
 
     versions = (apsw.sqlite_lib_version(), sqlite3.sqlite_version)
     return Library(versions[0], is_mended(versions[0])), Library(versions[1], is_mended(versions[1]))

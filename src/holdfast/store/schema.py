@@ -7,13 +7,13 @@ import sqlite3
 from collections.abc import Iterator
 from importlib.resources import files
 
-from holdfast import __version__
 from holdfast.domain.errors import StoreTooNew
 from holdfast.store.door import Door, Steps
 from holdfast.store.drivers import SQLITE
 from holdfast.store.postgres.place import in_schema, quoted
 from holdfast.store.sqlite.migrate import scripts as sqlite_scripts
 from holdfast.store.sqlite.migrate import split as sqlite_split
+from holdfast.version import __version__
 
 _POSTGRES_TABLE = re.compile(r"CREATE (?:UNLOGGED )?(?:TABLE|VIEW) (?:IF NOT EXISTS )?holdfast\.(\w+)")
 

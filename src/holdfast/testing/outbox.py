@@ -15,10 +15,10 @@ from holdfast.domain.delivery import Claim, Delivered, Outcome
 from holdfast.domain.errors import BadInput, Reject, RetryAfter
 from holdfast.domain.event import Event, show
 from holdfast.domain.retry import POLICIES
-from holdfast.egress.deliverers.handler import HandlerDeliverer, ended_by
 from holdfast.egress.engine import Deliverer, Engine
-from holdfast.egress.exchange import judge
-from holdfast.egress.lines import Attempt
+from holdfast.egress.handler.deliverer import HandlerDeliverer, ended_by
+from holdfast.egress.line import Attempt
+from holdfast.egress.webhook.exchange import judge
 from holdfast.outbox import Outbox
 from holdfast.ports import Inline, SystemChance, SystemClock
 from holdfast.routing.registry import Registry

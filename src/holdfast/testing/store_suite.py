@@ -17,18 +17,17 @@ The suite closes whatever it opened; closing twice must be harmless. Tests are c
 pytest-asyncio in `auto` mode. What a store does not declare in `features` is skipped; what it declares must hold.
 """
 
-from holdfast.testing.suite.bench import Bench, OpenStore, StoreSuite
-from holdfast.testing.suite.books import CursorsSuite, OwnersSuite, TokensSuite
 from holdfast.testing.suite.bursts import BurstsSuite
-from holdfast.testing.suite.care import CareSuite
 from holdfast.testing.suite.claims import ClaimsSuite
 from holdfast.testing.suite.contracts import ContractsSuite
 from holdfast.testing.suite.counts import CountsSuite
+from holdfast.testing.suite.cursors_and_tokens import CursorsSuite, OwnersSuite, TokensSuite
 from holdfast.testing.suite.events import EventsSuite
 from holdfast.testing.suite.gates import GatesSuite
+from holdfast.testing.suite.harness import Bench, OpenStore, StoreSuite
 from holdfast.testing.suite.lanes import LanesSuite
 from holdfast.testing.suite.leases import LeasesSuite
-from holdfast.testing.suite.life import LifeSuite
+from holdfast.testing.suite.maintenance import CareSuite
 from holdfast.testing.suite.operator import OperatorSuite
 from holdfast.testing.suite.pauses import PausesSuite
 from holdfast.testing.suite.receipts import ReceiptsSuite
@@ -36,6 +35,7 @@ from holdfast.testing.suite.routing import RoutingSuite
 from holdfast.testing.suite.sessions import SessionsSuite
 from holdfast.testing.suite.settlements import SettlementsSuite
 from holdfast.testing.suite.sweeps import SweepsSuite
+from holdfast.testing.suite.whole_life import LifeSuite
 
 __all__ = [
     "Bench",

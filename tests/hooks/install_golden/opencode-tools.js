@@ -1,7 +1,7 @@
 // Written by `holdfast hooks install`; changes are lost. Remove it with: holdfast hooks uninstall
 import { spawn } from "node:child_process"
 
-const command = ["/opt/holdfast/bin/python", "-I", "-S", "/opt/holdfast/lib/holdfast/ingress/hook/receiver.py", "--agent", "opencode"]
+const command = ["/opt/holdfast/bin/python", "-I", "-S", "/opt/holdfast/lib/holdfast/agents/receiver/receiver.py", "--agent", "opencode"]
 const events = ["session.created", "chat.message", "session.idle", "session.error", "permission.updated", "session.compacted", "session.deleted", "tool.execute.before", "tool.execute.after"]
 
 // What each session was last called and what it last said, told when its turn ends.

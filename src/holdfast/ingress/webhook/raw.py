@@ -9,8 +9,8 @@ from typing import Any
 
 from holdfast.domain.canonical import dump_json
 from holdfast.domain.event import NAME_MAX, NewEvent, check_properties, new_event
-from holdfast.ingress.content import read_content, stored
-from holdfast.ingress.headers import Headers
+from holdfast.ingress.webhook.content import read_content, stored
+from holdfast.ingress.webhook.headers import Headers
 from holdfast.ingress.webhook.platforms.reading import at_path
 from holdfast.ingress.webhook.source import SOURCE, InboundSource
 

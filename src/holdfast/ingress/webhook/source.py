@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from holdfast.domain.canonical import BYTES_MAX
-from holdfast.ingress.verifiers.check import Check
 from holdfast.ingress.webhook.platforms import KEPT_HEADERS, platform_of
 from holdfast.ingress.webhook.platforms.platform import Platform
+from holdfast.ingress.webhook.verifiers.check import Check
 
 SOURCE = "inbound"
 

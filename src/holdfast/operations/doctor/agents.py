@@ -11,10 +11,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from holdfast.agents.install.agent import DISABLED, INSTALLED, NOT_FOUND, NOT_INSTALLED, STALE, UNTRUSTED, Agent
+from holdfast.agents.install.environment import Machine
+from holdfast.agents.install.wiring import AGENTS, Wiring
 from holdfast.home import Home
-from holdfast.operations.agents.agent import DISABLED, INSTALLED, NOT_FOUND, NOT_INSTALLED, STALE, UNTRUSTED, Agent
-from holdfast.operations.agents.machine import Machine
-from holdfast.operations.agents.wiring import AGENTS, Wiring
 from holdfast.operations.doctor.finding import Finding, fail, ok, warn
 from holdfast.operations.elapsed import ago
 

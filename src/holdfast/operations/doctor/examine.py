@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast import __version__
+from holdfast.agents.install.environment import Machine
 from holdfast.domain.errors import HoldfastError
 from holdfast.domain.retry import Policy
 from holdfast.home import Home
-from holdfast.operations.agents.machine import Machine
 from holdfast.operations.doctor.agents import check_agents
 from holdfast.operations.doctor.finding import Finding, fail, ok, warn
 from holdfast.operations.doctor.home import check_disk, check_filesystem, check_permissions
 from holdfast.operations.doctor.spool import check_receiver, check_spool, check_troubles
 from holdfast.operations.doctor.store import check_library, check_store, judge_contracts
+from holdfast.version import __version__
 
 
 @dataclass(frozen=True, slots=True)

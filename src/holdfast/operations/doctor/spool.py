@@ -8,10 +8,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from holdfast.agents.receiver.fallback import folders, troubles
+from holdfast.agents.receiver.program import find_program, try_program
 from holdfast.domain.errors import BadInput
 from holdfast.home import Home
-from holdfast.ingress.hook.fallback import folders, troubles
-from holdfast.ingress.hook.program import find_program, try_program
 from holdfast.ingress.spool import place_of, read_record
 from holdfast.operations.doctor.finding import Finding, fail, ok, warn
 from holdfast.operations.elapsed import span

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from holdfast.domain.lane import COALESCE_LOOK, LANE_MAX
 from holdfast.domain.states import Reason, State
 from holdfast.store.base import BATCH_MAX, Owner
-from holdfast.store.postgres.session import Session
+from holdfast.store.postgres.pooled_connection import Session
 from holdfast.store.postgres.settling import end_unheld
 from holdfast.store.postgres.statements import sql
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from holdfast.store.base import Claimed, ClaimRequest
 from holdfast.store.postgres.pool import Pool
-from holdfast.store.postgres.session import Row, Session
+from holdfast.store.postgres.pooled_connection import Row, Session
 from holdfast.store.postgres.statements import sql
 from holdfast.store.rows import to_claim
 

@@ -14,12 +14,12 @@ from holdfast.ports import Chance
 from holdfast.store.base import BATCH_MAX, Claimed, ClaimRequest, Owner
 from holdfast.store.postgres.claims import Order, claim
 from holdfast.store.postgres.clock import ServerClock
-from holdfast.store.postgres.neighbours import BACK_S, Neighbours
+from holdfast.store.postgres.liveness import Wire
+from holdfast.store.postgres.owner_check import BACK_S, Neighbours
 from holdfast.store.postgres.pool import Pool
-from holdfast.store.postgres.session import Session
+from holdfast.store.postgres.pooled_connection import Session
 from holdfast.store.postgres.settling import Settled, end_unheld, is_simple, settle, settle_simply
 from holdfast.store.postgres.statements import sql
-from holdfast.store.postgres.wire import Wire
 
 
 class PostgresDeliveries:

@@ -11,11 +11,11 @@ from holdfast.domain.event import Appended, Event, NewEvent, iso_time
 from holdfast.domain.ids import ENTROPY_BYTES, make_ids
 from holdfast.ports import Chance, Clock
 from holdfast.store.base import PAGE_BYTES_MAX, EventFilter, Page, StreamRow
-from holdfast.store.postgres.gather import Gather, Prepared
+from holdfast.store.postgres.group_append import Gather, Prepared
+from holdfast.store.postgres.liveness import Wire
 from holdfast.store.postgres.pool import Pool
-from holdfast.store.postgres.session import Row, Session
+from holdfast.store.postgres.pooled_connection import Row, Session
 from holdfast.store.postgres.statements import sql
-from holdfast.store.postgres.wire import Wire
 from holdfast.store.rows import is_wanted, pages_by_seq
 
 SCAN_MAX = 20_000

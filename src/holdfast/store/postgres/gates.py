@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from holdfast.store.base import PAGE_MAX, Gate, Moment, Owner
 from holdfast.store.postgres.pool import Pool
-from holdfast.store.postgres.session import Session
+from holdfast.store.postgres.pooled_connection import Session
 from holdfast.store.postgres.statements import sql
 
 

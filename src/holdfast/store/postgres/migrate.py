@@ -6,7 +6,7 @@ from importlib.resources import files
 
 from holdfast.domain.errors import StoreMissing, StoreTooNew
 from holdfast.store.postgres.place import in_schema, quoted
-from holdfast.store.postgres.session import Session
+from holdfast.store.postgres.pooled_connection import Session
 
 _VIEWS = "views.sql"
 _SET = """

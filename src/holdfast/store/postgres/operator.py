@@ -12,8 +12,8 @@ from holdfast.store.base import AttemptRow, DeliveryFilter, DeliveryRow, Owner, 
 from holdfast.store.postgres.clock import ServerClock
 from holdfast.store.postgres.lanes import join_lanes
 from holdfast.store.postgres.pool import Pool
+from holdfast.store.postgres.pooled_connection import Row, Session
 from holdfast.store.postgres.receipts import write_link
-from holdfast.store.postgres.session import Row, Session
 from holdfast.store.postgres.settling import end_unheld
 from holdfast.store.postgres.statements import sql
 from holdfast.store.rows import to_attempt_row, to_delivery_row

@@ -13,7 +13,7 @@ from holdfast.ports import Probe
 from holdfast.store.postgres.clock import ServerClock
 from holdfast.store.postgres.errors import FAULTS, is_again, is_lost, translate
 from holdfast.store.postgres.place import Place
-from holdfast.store.postgres.session import Row, Session
+from holdfast.store.postgres.pooled_connection import Row, Session
 
 T = TypeVar("T")
 Work = Callable[[Session], Awaitable[T]]

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from holdfast.domain.receipt import Head, Leaf, Link, leaf_lines, link
 from holdfast.store.postgres.pool import Pool
-from holdfast.store.postgres.session import Session
+from holdfast.store.postgres.pooled_connection import Session
 from holdfast.store.postgres.statements import sql
 
 _PAGE = 500

@@ -13,7 +13,7 @@ from holdfast.store.base import Owner, Plan, Target
 from holdfast.store.postgres.bursts import thin_out
 from holdfast.store.postgres.lanes import join_lanes
 from holdfast.store.postgres.pool import Pool, begin, translated, undo
-from holdfast.store.postgres.session import Session
+from holdfast.store.postgres.pooled_connection import Session
 from holdfast.store.postgres.statements import sql
 
 

@@ -18,10 +18,10 @@ from holdfast.domain.receipt import Head, Leaf
 from holdfast.domain.states import Reason, State
 from holdfast.store.postgres.errors import FAULTS, UNFORESEEN, translate
 from holdfast.store.postgres.events import append
-from holdfast.store.postgres.gather import Prepared
+from holdfast.store.postgres.group_append import Prepared
 from holdfast.store.postgres.lanes import leave_lanes
+from holdfast.store.postgres.pooled_connection import Session
 from holdfast.store.postgres.receipts import next_link, write_link
-from holdfast.store.postgres.session import Session
 from holdfast.store.postgres.statements import sql
 from holdfast.store.rows import detail_text, session_values
 

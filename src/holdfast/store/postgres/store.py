@@ -6,26 +6,26 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from holdfast import __version__
 from holdfast.domain.errors import StoreFailed
 from holdfast.ports import Chance, Clock, Probe, SystemChance, SystemClock, no_probe
 from holdfast.store.base import Feature
-from holdfast.store.postgres.books import PostgresCursors, PostgresOwners, PostgresTokens
-from holdfast.store.postgres.care import PostgresCare
 from holdfast.store.postgres.clock import ServerClock
 from holdfast.store.postgres.contracts import PostgresContracts
+from holdfast.store.postgres.cursors import PostgresCursors, PostgresOwners, PostgresTokens
 from holdfast.store.postgres.deliveries import PostgresDeliveries
 from holdfast.store.postgres.events import PostgresEvents
 from holdfast.store.postgres.gates import PostgresGates
+from holdfast.store.postgres.liveness import Wire
+from holdfast.store.postgres.maintenance import PostgresCare
 from holdfast.store.postgres.migrate import migrate, require
 from holdfast.store.postgres.operator import PostgresOperator
 from holdfast.store.postgres.place import Place, parse_place
 from holdfast.store.postgres.pool import Pool
+from holdfast.store.postgres.pooled_connection import Session
 from holdfast.store.postgres.receipts import PostgresReceipts
 from holdfast.store.postgres.routing import PostgresRouting
-from holdfast.store.postgres.session import Session
 from holdfast.store.postgres.sessions import PostgresSessions
-from holdfast.store.postgres.wire import Wire
+from holdfast.version import __version__
 
 LeaseClock = Callable[[], int | None]
 """Milliseconds for leases, or None: the database's own clock, the only one that all processes share."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from holdfast.domain.contract import Contract
 from holdfast.ports import Clock
 from holdfast.store.base import ContractChange, Private, QueueRow, Registered
-from holdfast.store.memo import ContractMemo
+from holdfast.store.contract_cache import ContractMemo
 from holdfast.store.rows import (
     contract_text,
     retirable,

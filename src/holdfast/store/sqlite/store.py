@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from holdfast import __version__
 from holdfast.domain.errors import StoreError, StoreFailed
 from holdfast.domain.event import iso_time
 from holdfast.ports import (
@@ -23,15 +22,15 @@ from holdfast.ports import (
     no_probe,
 )
 from holdfast.store.base import Feature
-from holdfast.store.sqlite.books import SqliteCursors, SqliteOwners, SqliteTokens
-from holdfast.store.sqlite.care import WAL_MAX_BYTES, Inspector, SqliteCare
 from holdfast.store.sqlite.connection import ApswConnection, Connection, StdlibConnection, tune
+from holdfast.store.sqlite.cursors import SqliteCursors, SqliteOwners, SqliteTokens
 from holdfast.store.sqlite.deliveries import SqliteDeliveries
 from holdfast.store.sqlite.disk import Disk, IntakeContracts, IntakeEvents, Room
 from holdfast.store.sqlite.filesystem import refuse_network
 from holdfast.store.sqlite.gates import SqliteGates
 from holdfast.store.sqlite.keeper import Keeper
 from holdfast.store.sqlite.log import Log
+from holdfast.store.sqlite.maintenance import WAL_MAX_BYTES, Inspector, SqliteCare
 from holdfast.store.sqlite.migrate import check_version, kind_of, migrate, require
 from holdfast.store.sqlite.operator import SqliteOperator
 from holdfast.store.sqlite.reader import Reader
@@ -39,6 +38,7 @@ from holdfast.store.sqlite.receipts import SqliteReceipts
 from holdfast.store.sqlite.routing import SqliteRouting
 from holdfast.store.sqlite.sessions import SqliteSessions
 from holdfast.store.sqlite.writer import Writer
+from holdfast.version import __version__
 
 DRIVERS: dict[str, Callable[..., Connection]] = {"apsw": ApswConnection, "sqlite3": StdlibConnection}
 

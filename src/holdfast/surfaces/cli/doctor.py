@@ -31,7 +31,7 @@ class Settings:
 
 
 def run_doctor(home: Home, settings: Settings, as_json: bool) -> int:
-    from holdfast.operations.agents.machine import this_machine
+    from holdfast.agents.install.environment import this_machine
     from holdfast.operations.doctor.examine import Case, examine
 
     status, fault = _ask(home)

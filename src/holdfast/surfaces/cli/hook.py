@@ -33,7 +33,7 @@ def hook(ctx: click.Context, /, **_: Any) -> int:
 
     Always 0, and silent. An agent had better run the receiver itself, which starts far quicker.
     """
-    from holdfast.ingress.hook import receiver
+    from holdfast.agents.receiver import receiver
 
     with contextlib.suppress(OSError):
         os.execv(sys.executable, [sys.executable, "-I", "-S", receiver.__file__, *ctx.args])  # noqa: S606

@@ -15,7 +15,7 @@ from holdfast.surfaces.cli.options import NearGroup, json_option
 from holdfast.surfaces.cli.output import say, show, show_table, visible
 
 if TYPE_CHECKING:
-    from holdfast.operations.agents.wiring import Wiring
+    from holdfast.agents.install.wiring import Wiring
 
 AGENTS = ("claude", "codex", "gemini", "qwen", "copilot", "cursor", "opencode")
 EVENTS_MAX = 100  # as far back as the last event of each agent is looked for
@@ -96,8 +96,8 @@ def _wiring(project: bool, choose: bool = False) -> Wiring:
     """`choose`: find out by a trial which receiver serves here; needed only where one is written down."""
     from dataclasses import replace
 
-    from holdfast.operations.agents.machine import find_program, this_machine
-    from holdfast.operations.agents.wiring import Wiring
+    from holdfast.agents.install.environment import find_program, this_machine
+    from holdfast.agents.install.wiring import Wiring
 
     machine = this_machine()
     return Wiring(replace(machine, program=find_program()) if choose else machine, find_home(), project)

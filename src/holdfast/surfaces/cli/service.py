@@ -14,7 +14,7 @@ from holdfast.surfaces.cli.options import NearGroup, json_option
 from holdfast.surfaces.cli.output import say, show, visible
 
 if TYPE_CHECKING:
-    from holdfast.operations.service import Service
+    from holdfast.agents.install.service import Service
 
 ANSWER_S = 5.0
 
@@ -49,8 +49,8 @@ def status(as_json: bool) -> None:
 
 
 def make_service() -> Service:
-    from holdfast.operations.agents.machine import this_machine
-    from holdfast.operations.service import Service
+    from holdfast.agents.install.environment import this_machine
+    from holdfast.agents.install.service import Service
 
     return Service(this_machine(), find_home())
 

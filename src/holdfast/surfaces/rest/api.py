@@ -13,7 +13,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from holdfast import __version__
 from holdfast.domain.errors import HoldfastError
 from holdfast.ingress.webhook import InboundSource
 from holdfast.surfaces.rest.fast_routes import FAST_ROUTES
@@ -21,6 +20,7 @@ from holdfast.surfaces.rest.inbound import describe_inbound
 from holdfast.surfaces.rest.problem import on_holdfast_error, on_surprise, problem
 from holdfast.surfaces.rest.routes import router
 from holdfast.surfaces.rest.schemas import EVENT, PROBLEM, body, problems
+from holdfast.version import __version__
 
 
 def build_api(state: State, inbound: Sequence[InboundSource], inbound_routes: Sequence[Route]) -> FastAPI:

@@ -15,10 +15,10 @@ from starlette.types import ASGIApp
 
 from holdfast.domain.errors import BadInput, DedupConflict, TooLarge, Unverified
 from holdfast.domain.event import NewEvent
-from holdfast.ingress.headers import Headers
-from holdfast.ingress.verifiers import verify
-from holdfast.ingress.verifiers.request import InboundRequest
 from holdfast.ingress.webhook import InboundSource, conflict_event, raw_event
+from holdfast.ingress.webhook.headers import Headers
+from holdfast.ingress.webhook.verifiers import verify
+from holdfast.ingress.webhook.verifiers.request import InboundRequest
 from holdfast.logs import LogThrottle
 from holdfast.surfaces.rest.answers import EmptyAnswer, JsonAnswer
 from holdfast.surfaces.rest.body import read_body

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.domain import lane
 from holdfast.domain.delivery import Delivered, Retry
-from holdfast.testing.suite.bench import Bench, StoreSuite
+from holdfast.testing.suite.harness import Bench, StoreSuite
 
 SESSIONS = "handler:sessions"
 

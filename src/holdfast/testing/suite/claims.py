@@ -7,7 +7,7 @@ from collections import Counter
 from holdfast.domain.contract import Criterion
 from holdfast.domain.delivery import Delivered, Retry
 from holdfast.domain.event import new_event
-from holdfast.testing.suite.bench import Bench, StoreSuite
+from holdfast.testing.suite.harness import Bench, StoreSuite
 
 
 class ClaimsSuite(StoreSuite):

@@ -6,7 +6,7 @@ from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract, Criterion
 from holdfast.domain.delivery import Delivered
 from holdfast.store.base import Registered
-from holdfast.testing.suite.bench import Bench, StoreSuite
+from holdfast.testing.suite.harness import Bench, StoreSuite
 
 
 class ContractsSuite(StoreSuite):

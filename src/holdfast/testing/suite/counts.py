@@ -10,7 +10,7 @@ from holdfast.domain.delivery import Dead, Delivered
 from holdfast.domain.errors import DedupConflict
 from holdfast.domain.event import new_event
 from holdfast.domain.states import Reason
-from holdfast.testing.suite.bench import Bench, StoreSuite
+from holdfast.testing.suite.harness import Bench, StoreSuite
 
 
 class CountsSuite(StoreSuite):

@@ -10,7 +10,7 @@ import pytest
 from holdfast.domain.errors import DedupConflict
 from holdfast.domain.event import Event, new_event
 from holdfast.store.base import PAGE_BYTES_MAX, EventFilter
-from holdfast.testing.suite.bench import Bench, StoreSuite
+from holdfast.testing.suite.harness import Bench, StoreSuite
 
 
 class EventsSuite(StoreSuite):

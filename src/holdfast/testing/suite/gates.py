@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.store.base import Store
-from holdfast.testing.suite.bench import Bench, StoreSuite
+from holdfast.testing.suite.harness import Bench, StoreSuite
 
 URL = "https://example.com/hook"
 AHEAD_US = 2_000_000

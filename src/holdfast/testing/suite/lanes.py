@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.domain.delivery import Dead, Delivered, Dropped, Handed, Outcome, Retry
 from holdfast.domain.event import new_event
 from holdfast.domain.states import Reason
-from holdfast.testing.suite.bench import Bench, StoreSuite
+from holdfast.testing.suite.harness import Bench, StoreSuite
 
 
 class LanesSuite(StoreSuite):

@@ -6,7 +6,7 @@ from holdfast.domain.contract import Criterion
 from holdfast.domain.delivery import Dead, Delivered, Dropped, Handed, Retry
 from holdfast.domain.states import Reason
 from holdfast.store.base import DeliveryFilter
-from holdfast.testing.suite.bench import Bench, StoreSuite
+from holdfast.testing.suite.harness import Bench, StoreSuite
 
 DEAD = frozenset({"dead"})
 ENDED = frozenset({"dead", "delivered", "dropped"})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.domain.delivery import Claim, Delivered, Handed, Retry
-from holdfast.testing.suite.bench import Bench, StoreSuite
+from holdfast.testing.suite.harness import Bench, StoreSuite
 
 LANE = "c s"
 

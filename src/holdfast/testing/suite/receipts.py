@@ -8,7 +8,7 @@ from holdfast.domain.delivery import Dead, Delivered, Handed, Retry
 from holdfast.domain.event import NewEvent
 from holdfast.domain.receipt import NO_LINKS, Head, Link
 from holdfast.domain.states import Reason
-from holdfast.testing.suite.bench import Bench, StoreSuite
+from holdfast.testing.suite.harness import Bench, StoreSuite
 
 
 def leaves(link: Link) -> list[dict[str, object]]:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from holdfast.domain.contract import Criterion
 from holdfast.domain.event import new_event
 from holdfast.store.base import EventFilter, Plan
-from holdfast.testing.suite.bench import Bench, StoreSuite
+from holdfast.testing.suite.harness import Bench, StoreSuite
 
 
 class RoutingSuite(StoreSuite):

@@ -9,7 +9,7 @@ from holdfast.domain.event import new_event
 from holdfast.domain.session import SessionChange, SessionState
 from holdfast.domain.states import Reason
 from holdfast.store.base import SessionFilter
-from holdfast.testing.suite.bench import Bench, StoreSuite
+from holdfast.testing.suite.harness import Bench, StoreSuite
 
 EVERYTHING = SessionFilter()
 

@@ -6,7 +6,7 @@ from holdfast.domain.delivery import Dead, Delivered, Dropped, Handed, Retry
 from holdfast.domain.event import new_event
 from holdfast.domain.retry import POLICIES
 from holdfast.domain.states import Reason
-from holdfast.testing.suite.bench import Bench, StoreSuite
+from holdfast.testing.suite.harness import Bench, StoreSuite
 
 
 class SettlementsSuite(StoreSuite):

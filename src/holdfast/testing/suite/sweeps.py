@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.domain.delivery import Delivered, Handed, Retry
-from holdfast.testing.suite.bench import Bench, StoreSuite
+from holdfast.testing.suite.harness import Bench, StoreSuite
 
 HOUR_S, HOUR_MS = 3600.0, 3_600_000
 

@@ -84,7 +84,7 @@ def find_normalizer(
         return partial(generic.received, name, type_header=type_header, type_field=type_field)
     if wanted in PLATFORMS:
         platform = PLATFORMS[wanted]
-        return partial(platform.normalise, name) if platform.named else platform.normalise
+        return partial(platform.normalize, name) if platform.named else platform.normalize
     if ":" in wanted:
         return _called(_imported(wanted))
     known = ", ".join(sorted({*PLATFORMS, *own}))

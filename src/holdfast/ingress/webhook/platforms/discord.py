@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.domain.hook_event import HookEvent
-from holdfast.ingress.verifiers import VERIFIERS
+from holdfast.domain.inbound_event import HookEvent
 from holdfast.ingress.webhook.platforms.platform import Platform
 from holdfast.ingress.webhook.platforms.reading import dig, event_type, object_of, properties, rfc3339, stream, text
+from holdfast.ingress.webhook.verifiers import VERIFIERS
 
 INTERACTIONS = {1: "ping", 2: "command", 3: "component", 4: "autocomplete", 5: "modal"}
 PONG, LATER, LATER_IN_PLACE, NO_CHOICES = 1, 5, 6, 8
 
 
-def normalise(payload: Any, headers: Mapping[str, str]) -> HookEvent:
+def normalize(payload: Any, headers: Mapping[str, str]) -> HookEvent:
     """`discord.interaction.command`, `discord.event.application_authorized`, `discord.ping`, …"""
     body = object_of(payload, "Discord")
     if isinstance(body.get("event"), Mapping):
@@ -86,4 +86,4 @@ def _is_event_ping(payload: Any) -> bool:
     return dig(payload, "type") == 0 and dig(payload, "data") is None
 
 
-PLATFORM = Platform("discord", normalise, VERIFIERS["discord"], delivery_id=delivery_id, answer=answer, empty=204)
+PLATFORM = Platform("discord", normalize, VERIFIERS["discord"], delivery_id=delivery_id, answer=answer, empty=204)

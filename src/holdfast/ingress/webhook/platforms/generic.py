@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.domain.hook_event import HookEvent
-from holdfast.ingress.verifiers import VERIFIERS
+from holdfast.domain.inbound_event import HookEvent
 from holdfast.ingress.webhook.platforms.platform import ID_HEADERS, Platform, standard_id
 from holdfast.ingress.webhook.platforms.reading import (
     at_path,
@@ -19,6 +18,7 @@ from holdfast.ingress.webhook.platforms.reading import (
     text,
     type_words,
 )
+from holdfast.ingress.webhook.verifiers import VERIFIERS
 
 
 def standard(name: str, payload: Any, headers: Mapping[str, str]) -> HookEvent:

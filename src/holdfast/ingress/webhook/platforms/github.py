@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.domain.hook_event import HookEvent
-from holdfast.ingress.verifiers import VERIFIERS
+from holdfast.domain.inbound_event import HookEvent
 from holdfast.ingress.webhook.platforms.platform import Platform
 from holdfast.ingress.webhook.platforms.reading import dig, event_type, object_of, properties, stream, text, unwrap_form
+from holdfast.ingress.webhook.verifiers import VERIFIERS
 
 
-def normalise(payload: Any, headers: Mapping[str, str]) -> HookEvent:
+def normalize(payload: Any, headers: Mapping[str, str]) -> HookEvent:
     """`github.push`, `github.pull_request.opened`, …, in the line of its repository."""
     body = object_of(unwrap_form(payload), "GitHub")
     name = headers.get("x-github-event", "").lower() or "unknown"
@@ -57,7 +57,7 @@ def _number(body: Mapping[str, Any]) -> int | None:
 
 PLATFORM = Platform(
     "github",
-    normalise,
+    normalize,
     VERIFIERS["hub"],
     ("x-github-event", "x-github-delivery", "x-github-hook-id", "x-github-hook-installation-target-type"),
     delivery_id,

@@ -10,18 +10,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from holdfast.domain.errors import Unverified
-from holdfast.domain.hook_event import HookEvent
-from holdfast.ingress.verifiers import VERIFIERS
-from holdfast.ingress.verifiers.check import Check, Verifier
-from holdfast.ingress.verifiers.request import InboundRequest
-from holdfast.ingress.verifiers.scheme import Scheme
+from holdfast.domain.inbound_event import HookEvent
 from holdfast.ingress.webhook.platforms.platform import Platform
 from holdfast.ingress.webhook.platforms.reading import dig, event_type, object_of, properties, stream, text, type_words
+from holdfast.ingress.webhook.verifiers import VERIFIERS
+from holdfast.ingress.webhook.verifiers.check import Check, Verifier
+from holdfast.ingress.webhook.verifiers.request import InboundRequest
+from holdfast.ingress.webhook.verifiers.scheme import Scheme
 
 SIGNING_PREFIX = "whsec_"
 
 
-def normalise(payload: Any, headers: Mapping[str, str]) -> HookEvent:
+def normalize(payload: Any, headers: Mapping[str, str]) -> HookEvent:
     """`gitlab.push`, `gitlab.merge_request.open`, …, one stream per project."""
     body = object_of(payload, "GitLab")
     name = headers.get("x-gitlab-event", "")
@@ -82,7 +82,7 @@ def _branch(body: Mapping[str, Any], ref: str | None) -> str | None:
 
 PLATFORM = Platform(
     "gitlab",
-    normalise,
+    normalize,
     Verifier("gitlab", verify, Scheme("x-gitlab-token"), prepare=prepare),
     ("x-gitlab-event", "x-gitlab-event-uuid", "x-gitlab-webhook-uuid", "x-gitlab-instance", "idempotency-key"),
     delivery_id,

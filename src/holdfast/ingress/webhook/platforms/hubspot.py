@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.domain.hook_event import HookEvent
-from holdfast.ingress.verifiers import signature
-from holdfast.ingress.verifiers.scheme import Scheme
+from holdfast.domain.inbound_event import HookEvent
 from holdfast.ingress.webhook.platforms.platform import Platform
 from holdfast.ingress.webhook.platforms.reading import (
     dig,
@@ -25,11 +23,13 @@ from holdfast.ingress.webhook.platforms.reading import (
     type_words,
     unix_ms,
 )
+from holdfast.ingress.webhook.verifiers import signature
+from holdfast.ingress.webhook.verifiers.scheme import Scheme
 
 IDENTITY = ("portalId", "subscriptionId", "eventId", "objectId", "occurredAt")
 
 
-def normalise(payload: Any, headers: Mapping[str, str]) -> HookEvent | list[HookEvent]:
+def normalize(payload: Any, headers: Mapping[str, str]) -> HookEvent | list[HookEvent]:
     """`hubspot.contact.creation`, `hubspot.deal.propertychange`, …, one stream per object."""
     if isinstance(payload, list):
         return [_event(object_of(item, "HubSpot")) for item in payload]
@@ -76,4 +76,4 @@ _SCHEME = Scheme(
     timestamp_header="x-hubspot-request-timestamp",
     timestamp_unit="ms",
 )
-PLATFORM = Platform("hubspot", normalise, signature("hubspot", _SCHEME), delivery_id=delivery_id)
+PLATFORM = Platform("hubspot", normalize, signature("hubspot", _SCHEME), delivery_id=delivery_id)

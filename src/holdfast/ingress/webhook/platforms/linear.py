@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.domain.hook_event import HookEvent
-from holdfast.ingress.verifiers import signature
-from holdfast.ingress.verifiers.scheme import Scheme
+from holdfast.domain.inbound_event import HookEvent
 from holdfast.ingress.webhook.platforms.platform import Platform
 from holdfast.ingress.webhook.platforms.reading import (
     dig,
@@ -23,9 +21,11 @@ from holdfast.ingress.webhook.platforms.reading import (
     text,
     type_words,
 )
+from holdfast.ingress.webhook.verifiers import signature
+from holdfast.ingress.webhook.verifiers.scheme import Scheme
 
 
-def normalise(payload: Any, headers: Mapping[str, str]) -> HookEvent:
+def normalize(payload: Any, headers: Mapping[str, str]) -> HookEvent:
     """`linear.issue.create`, `linear.comment.update`, …, one stream per issue, project, …"""
     body = object_of(payload, "Linear")
     kind = text(body, "type") or headers.get("linear-event") or "unknown"
@@ -58,4 +58,4 @@ def delivery_id(payload: Any, headers: Mapping[str, str]) -> str | None:
 
 
 _SCHEME = Scheme("linear-signature", timestamp_field="webhookTimestamp", timestamp_unit="ms")
-PLATFORM = Platform("linear", normalise, signature("linear", _SCHEME), ("linear-event", "linear-delivery"), delivery_id)
+PLATFORM = Platform("linear", normalize, signature("linear", _SCHEME), ("linear-event", "linear-delivery"), delivery_id)

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.domain.hook_event import HookEvent
-from holdfast.ingress.verifiers import signature
-from holdfast.ingress.verifiers.scheme import Scheme
+from holdfast.domain.inbound_event import HookEvent
 from holdfast.ingress.webhook.platforms.platform import Platform
 from holdfast.ingress.webhook.platforms.reading import dig, event_type, object_of, properties, rfc3339, stream, text
+from holdfast.ingress.webhook.verifiers import signature
+from holdfast.ingress.webhook.verifiers.scheme import Scheme
 
 
-def normalise(payload: Any, headers: Mapping[str, str]) -> HookEvent:
+def normalize(payload: Any, headers: Mapping[str, str]) -> HookEvent:
     """`paddle.transaction.completed`, …, one stream per customer, or per object where there is none."""
     body = object_of(payload, "Paddle")
     kind = text(body, "event_type") or "unknown"
@@ -45,4 +45,4 @@ def delivery_id(payload: Any, headers: Mapping[str, str]) -> str | None:
 
 
 _SCHEME = Scheme("paddle-signature", "{timestamp}:{body}", separator=";", signature_key="h1", timestamp_key="ts")
-PLATFORM = Platform("paddle", normalise, signature("paddle", _SCHEME), delivery_id=delivery_id)
+PLATFORM = Platform("paddle", normalize, signature("paddle", _SCHEME), delivery_id=delivery_id)

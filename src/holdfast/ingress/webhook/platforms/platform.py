@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.domain.hook_event import HookEvent
-from holdfast.ingress.verifiers import VERIFIERS
-from holdfast.ingress.verifiers.check import Verifier
+from holdfast.domain.inbound_event import HookEvent
+from holdfast.ingress.webhook.verifiers import VERIFIERS
+from holdfast.ingress.webhook.verifiers.check import Verifier
 
 Normalizer = Callable[..., HookEvent | Sequence[HookEvent]]
 """(payload, headers) -> the events in one request."""
@@ -29,14 +29,14 @@ def accepted(payload: Any) -> Any:
 class Platform:
     """How one kind of sender proves itself, and what becomes of its requests.
 
-    `normalise`: from a request to events. `verifier`: how it signs. `headers`: those kept with the stored request, in
+    `normalize`: from a request to events. `verifier`: how it signs. `headers`: those kept with the stored request, in
     lower case. `delivery_id`: the platform's own name for a delivery, the same when it sends again. `answer`: the JSON
     it wants, or None for an empty answer, whose status is `empty`. `challenge`: an answer that must be made with the
     secret, or None for all other requests. `named`: the normalizer gets the name of the source first.
     """
 
     name: str
-    normalise: Normalizer
+    normalize: Normalizer
     verifier: Verifier = VERIFIERS["hook"]
     headers: tuple[str, ...] = ()
     delivery_id: Callable[[Any, Mapping[str, str]], str | None] = standard_id

@@ -11,7 +11,7 @@ from typing import Any
 from holdfast.domain.canonical import dump_json
 from holdfast.domain.errors import BadInput, BadJson
 from holdfast.domain.event import NAME_MAX, PROPERTIES_BYTES_MAX, check_timestamp, iso_time, show
-from holdfast.ingress.lenient_json import read_json
+from holdfast.ingress.webhook.lenient_json import read_json
 
 TEXT_MAX = 2000
 NUMBER_MAX = 10**30

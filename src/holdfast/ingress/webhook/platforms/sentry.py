@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.domain.hook_event import HookEvent
-from holdfast.ingress.verifiers import signature
-from holdfast.ingress.verifiers.scheme import Scheme
+from holdfast.domain.inbound_event import HookEvent
 from holdfast.ingress.webhook.platforms.platform import Platform
 from holdfast.ingress.webhook.platforms.reading import (
     dig,
@@ -23,9 +21,11 @@ from holdfast.ingress.webhook.platforms.reading import (
     type_words,
     unix_time,
 )
+from holdfast.ingress.webhook.verifiers import signature
+from holdfast.ingress.webhook.verifiers.scheme import Scheme
 
 
-def normalise(payload: Any, headers: Mapping[str, str]) -> HookEvent:
+def normalize(payload: Any, headers: Mapping[str, str]) -> HookEvent:
     """`sentry.issue.created`, `sentry.event_alert.triggered`, …, one stream per issue or installation."""
     body = object_of(payload, "Sentry")
     resource = headers.get("sentry-hook-resource")
@@ -60,7 +60,7 @@ def delivery_id(payload: Any, headers: Mapping[str, str]) -> str | None:
 
 PLATFORM = Platform(
     "sentry",
-    normalise,
+    normalize,
     signature("sentry", Scheme("sentry-hook-signature")),
     ("sentry-hook-resource", "sentry-hook-timestamp", "request-id"),
     delivery_id,

@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.domain.hook_event import HookEvent
-from holdfast.ingress.verifiers import signature
-from holdfast.ingress.verifiers.scheme import Scheme
+from holdfast.domain.inbound_event import HookEvent
 from holdfast.ingress.webhook.platforms.platform import Platform
 from holdfast.ingress.webhook.platforms.reading import (
     event_type,
@@ -22,9 +20,11 @@ from holdfast.ingress.webhook.platforms.reading import (
     text,
     type_words,
 )
+from holdfast.ingress.webhook.verifiers import signature
+from holdfast.ingress.webhook.verifiers.scheme import Scheme
 
 
-def normalise(payload: Any, headers: Mapping[str, str]) -> HookEvent:
+def normalize(payload: Any, headers: Mapping[str, str]) -> HookEvent:
     """`shopify.orders.create`, …, one stream per shop."""
     body = object_of(payload, "Shopify")
     topic, shop = headers.get("x-shopify-topic"), headers.get("x-shopify-shop-domain")
@@ -52,7 +52,7 @@ def delivery_id(payload: Any, headers: Mapping[str, str]) -> str | None:
 
 PLATFORM = Platform(
     "shopify",
-    normalise,
+    normalize,
     signature("shopify", Scheme("x-shopify-hmac-sha256", encoding="base64")),
     (
         "x-shopify-topic",

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.domain.hook_event import HookEvent
-from holdfast.ingress.verifiers import VERIFIERS
+from holdfast.domain.inbound_event import HookEvent
 from holdfast.ingress.webhook.platforms.platform import Platform
 from holdfast.ingress.webhook.platforms.reading import (
     dig,
@@ -18,9 +17,10 @@ from holdfast.ingress.webhook.platforms.reading import (
     unix_time,
     unwrap_form,
 )
+from holdfast.ingress.webhook.verifiers import VERIFIERS
 
 
-def normalise(payload: Any, headers: Mapping[str, str]) -> HookEvent:
+def normalize(payload: Any, headers: Mapping[str, str]) -> HookEvent:
     """`slack.event.message`, `slack.interactive.block_actions`, `slack.command.deploy`, in the line of its channel."""
     body = object_of(unwrap_form(payload), "Slack")
     if "command" in body:
@@ -111,4 +111,4 @@ def _without_token(body: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in body.items() if name != "token"}
 
 
-PLATFORM = Platform("slack", normalise, VERIFIERS["slack"], delivery_id=delivery_id, answer=answer)
+PLATFORM = Platform("slack", normalize, VERIFIERS["slack"], delivery_id=delivery_id, answer=answer)

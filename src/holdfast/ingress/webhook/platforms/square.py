@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.domain.hook_event import HookEvent
-from holdfast.ingress.verifiers import signature
-from holdfast.ingress.verifiers.scheme import Scheme
+from holdfast.domain.inbound_event import HookEvent
 from holdfast.ingress.webhook.platforms.platform import Platform
 from holdfast.ingress.webhook.platforms.reading import dig, event_type, object_of, properties, rfc3339, stream, text
+from holdfast.ingress.webhook.verifiers import signature
+from holdfast.ingress.webhook.verifiers.scheme import Scheme
 
 
-def normalise(payload: Any, headers: Mapping[str, str]) -> HookEvent:
+def normalize(payload: Any, headers: Mapping[str, str]) -> HookEvent:
     """`square.payment.updated`, …, one stream per merchant."""
     body = object_of(payload, "Square")
     kind, merchant = text(body, "type") or "unknown", text(body, "merchant_id")
@@ -42,4 +42,4 @@ def delivery_id(payload: Any, headers: Mapping[str, str]) -> str | None:
 
 
 _SCHEME = Scheme("x-square-hmacsha256-signature", "{url}{body}", encoding="base64")
-PLATFORM = Platform("square", normalise, signature("square", _SCHEME), ("square-environment",), delivery_id)
+PLATFORM = Platform("square", normalize, signature("square", _SCHEME), ("square-environment",), delivery_id)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.domain.hook_event import HookEvent
-from holdfast.ingress.verifiers import VERIFIERS
+from holdfast.domain.inbound_event import HookEvent
 from holdfast.ingress.webhook.platforms.platform import Platform
 from holdfast.ingress.webhook.platforms.reading import dig, event_type, object_of, properties, stream, text, unix_time
+from holdfast.ingress.webhook.verifiers import VERIFIERS
 
 
-def normalise(payload: Any, headers: Mapping[str, str]) -> HookEvent:
+def normalize(payload: Any, headers: Mapping[str, str]) -> HookEvent:
     """`stripe.invoice.paid`, …, in the line of its customer, or of its object where there is none."""
     body = object_of(payload, "Stripe")
     kind = text(body, "type") or "unknown"
@@ -44,4 +44,4 @@ def delivery_id(payload: Any, headers: Mapping[str, str]) -> str | None:
     return text(payload, "id")
 
 
-PLATFORM = Platform("stripe", normalise, VERIFIERS["stripe"], delivery_id=delivery_id)
+PLATFORM = Platform("stripe", normalize, VERIFIERS["stripe"], delivery_id=delivery_id)

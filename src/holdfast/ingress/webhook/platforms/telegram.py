@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.domain.hook_event import HookEvent
-from holdfast.ingress.verifiers import VERIFIERS
+from holdfast.domain.inbound_event import HookEvent
 from holdfast.ingress.webhook.platforms.platform import Platform
 from holdfast.ingress.webhook.platforms.reading import dig, event_type, object_of, properties, stream, text, unix_time
+from holdfast.ingress.webhook.verifiers import VERIFIERS
 
 CONTENT = (
     "text", "photo", "voice", "audio", "video", "video_note", "document", "animation", "sticker", "location",
@@ -16,7 +16,7 @@ CONTENT = (
 )  # fmt: skip
 
 
-def normalise(payload: Any, headers: Mapping[str, str]) -> HookEvent:
+def normalize(payload: Any, headers: Mapping[str, str]) -> HookEvent:
     """`telegram.message.text`, `telegram.callback_query`, …, in the line of its chat."""
     body = object_of(payload, "Telegram")
     kind = next((name for name in body if name != "update_id"), "unknown")
@@ -57,4 +57,4 @@ def _command(written: str | None) -> str | None:
     return written.split()[0].partition("@")[0]
 
 
-PLATFORM = Platform("telegram", normalise, VERIFIERS["telegram"], delivery_id=delivery_id)
+PLATFORM = Platform("telegram", normalize, VERIFIERS["telegram"], delivery_id=delivery_id)

@@ -14,21 +14,21 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 from holdfast.domain.errors import Unverified
-from holdfast.domain.hook_event import HookEvent
-from holdfast.ingress.verifiers import EVERYTHING, check_scheme, template
-from holdfast.ingress.verifiers.check import Check, Verifier
-from holdfast.ingress.verifiers.request import InboundRequest
-from holdfast.ingress.verifiers.scheme import Scheme
-from holdfast.ingress.verifiers.signature import does_not_fit, find_secret, read_signatures
+from holdfast.domain.inbound_event import HookEvent
 from holdfast.ingress.webhook.platforms.platform import Platform
 from holdfast.ingress.webhook.platforms.reading import event_type, object_of, properties, rfc3339, stream, text
+from holdfast.ingress.webhook.verifiers import EVERYTHING, check_scheme, template
+from holdfast.ingress.webhook.verifiers.check import Check, Verifier
+from holdfast.ingress.webhook.verifiers.request import InboundRequest
+from holdfast.ingress.webhook.verifiers.scheme import Scheme
+from holdfast.ingress.webhook.verifiers.signature import does_not_fit, find_secret, read_signatures
 
 PORTS = {"https": 443, "http": 80}
 STREAMED = "com.twilio."
 QUERY_MAX = 100
 
 
-def normalise(payload: Any, headers: Mapping[str, str]) -> HookEvent | list[HookEvent]:
+def normalize(payload: Any, headers: Mapping[str, str]) -> HookEvent | list[HookEvent]:
     """`twilio.message.received`, `twilio.call.completed`, …, one stream per phone number at the other end."""
     if isinstance(payload, list):
         return [_streamed(item) for item in payload]
@@ -126,7 +126,7 @@ def _streamed(item: Any) -> HookEvent:
 _SCHEME = Scheme("x-twilio-signature", "{url}{sorted_form}", algorithm="sha1", encoding="base64")
 PLATFORM = Platform(
     "twilio",
-    normalise,
+    normalize,
     Verifier("twilio", verify, _SCHEME, EVERYTHING - {"content"}, check_scheme),
     ("i-twilio-idempotency-token",),
     delivery_id,

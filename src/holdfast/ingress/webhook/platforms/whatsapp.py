@@ -6,8 +6,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from holdfast.domain.hook_event import HookEvent
-from holdfast.ingress.verifiers import VERIFIERS
+from holdfast.domain.inbound_event import HookEvent
 from holdfast.ingress.webhook.platforms.platform import Platform
 from holdfast.ingress.webhook.platforms.reading import (
     dig,
@@ -19,11 +18,12 @@ from holdfast.ingress.webhook.platforms.reading import (
     text,
     unix_time,
 )
+from holdfast.ingress.webhook.verifiers import VERIFIERS
 
 MEDIA = ("image", "document", "video", "audio", "voice", "sticker")
 
 
-def normalise(payload: Any, headers: Mapping[str, str]) -> list[HookEvent]:
+def normalize(payload: Any, headers: Mapping[str, str]) -> list[HookEvent]:
     """`whatsapp.message.text`, `whatsapp.status.delivered`, …; whatever else comes is `whatsapp.<field>`."""
     body = object_of(payload, "WhatsApp")
     found: list[HookEvent] = []
@@ -136,4 +136,4 @@ def _digits(number: str | None) -> str | None:
     return "".join(char for char in number if char in "0123456789") or None if number else None
 
 
-PLATFORM = Platform("whatsapp", normalise, VERIFIERS["hub"], delivery_id=delivery_id)
+PLATFORM = Platform("whatsapp", normalize, VERIFIERS["hub"], delivery_id=delivery_id)

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.domain.hook_event import HookEvent
-from holdfast.ingress.verifiers import signature
-from holdfast.ingress.verifiers.scheme import Scheme
+from holdfast.domain.inbound_event import HookEvent
 from holdfast.ingress.webhook.platforms.platform import Platform
 from holdfast.ingress.webhook.platforms.reading import dig, event_type, properties, rfc3339, stream, text
+from holdfast.ingress.webhook.verifiers import signature
+from holdfast.ingress.webhook.verifiers.scheme import Scheme
 
 TYPE_PREFIX = "zen:event-type:"
 SUBJECT_PREFIX = "zen:"
 
 
-def normalise(payload: Any, headers: Mapping[str, str]) -> HookEvent:
+def normalize(payload: Any, headers: Mapping[str, str]) -> HookEvent:
     """`zendesk.ticket.created`, …, one stream per ticket, user, …; `zendesk.received` for what a trigger sent."""
     kind, subject = text(payload, "type") or "", text(payload, "subject") or ""
     known = kind.startswith(TYPE_PREFIX)
@@ -54,7 +54,7 @@ _SCHEME = Scheme(
 )
 PLATFORM = Platform(
     "zendesk",
-    normalise,
+    normalize,
     signature("zendesk", _SCHEME),
     ("x-zendesk-account-id", "x-zendesk-webhook-id", "x-zendesk-webhook-invocation-id"),
     delivery_id,

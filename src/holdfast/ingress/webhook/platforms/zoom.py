@@ -12,9 +12,7 @@ import hmac
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.domain.hook_event import HookEvent
-from holdfast.ingress.verifiers import signature
-from holdfast.ingress.verifiers.scheme import Scheme
+from holdfast.domain.inbound_event import HookEvent
 from holdfast.ingress.webhook.platforms.platform import Platform
 from holdfast.ingress.webhook.platforms.reading import (
     dig,
@@ -26,11 +24,13 @@ from holdfast.ingress.webhook.platforms.reading import (
     text,
     unix_ms,
 )
+from holdfast.ingress.webhook.verifiers import signature
+from holdfast.ingress.webhook.verifiers.scheme import Scheme
 
 VALIDATION = "endpoint.url_validation"
 
 
-def normalise(payload: Any, headers: Mapping[str, str]) -> HookEvent:
+def normalize(payload: Any, headers: Mapping[str, str]) -> HookEvent:
     """`zoom.meeting.started`, …, one stream per meeting, webinar, …, or per account where there is none."""
     body = object_of(payload, "Zoom")
     kind, account = text(body, "event") or "unknown", text(body, "payload", "account_id")
@@ -67,4 +67,4 @@ def challenge(payload: Any, secret: str) -> Any:
 
 
 _SCHEME = Scheme("x-zm-signature", "v0:{timestamp}:{body}", prefix="v0=", timestamp_header="x-zm-request-timestamp")
-PLATFORM = Platform("zoom", normalise, signature("zoom", _SCHEME), delivery_id=delivery_id, challenge=challenge)
+PLATFORM = Platform("zoom", normalize, signature("zoom", _SCHEME), delivery_id=delivery_id, challenge=challenge)

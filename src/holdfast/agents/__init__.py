@@ -1,0 +1,1 @@
+"""Everything about agent command-line programs: their hooks, transcripts, sessions and installation."""

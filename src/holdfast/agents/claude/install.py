@@ -1,0 +1,52 @@
+"""Claude Code: groups in `settings.json`, timeouts in seconds.
+
+The command is one line. With its words apart (`args`) it would be a bare shell to a version that does not know `args`,
+and that shell would run what stands in the hook's payload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.agents.install.agent import JsonAgent
+from holdfast.agents.install.environment import Machine, split_line
+from holdfast.agents.install.hook_entries import Handler
+
+TIMEOUT_S = 5
+
+
+def _handler(machine: Machine, event: str) -> Handler:
+    return {"type": "command", "command": machine.line("claude"), "timeout": TIMEOUT_S}
+
+
+def _words(handler: Handler) -> list[str]:
+    arguments = handler.get("args")
+    command = handler.get("command")
+    if isinstance(arguments, list) and isinstance(command, str):
+        return [command, *arguments]
+    return split_line(command)
+
+
+def _switched_off(settings: Mapping[str, Any]) -> str | None:
+    return "disableAllHooks is true" if settings.get("disableAllHooks") is True else None
+
+
+# The project's file is the one Claude keeps out of version control: the command holds paths of this machine.
+CLAUDE = JsonAgent(
+    name="claude",
+    programs=("claude",),
+    folder=lambda machine: machine.folder("CLAUDE_CONFIG_DIR", ".claude"),
+    user_file="settings.json",
+    project_file=".claude/settings.local.json",
+    lifecycle=(
+        "SessionStart", "UserPromptSubmit", "Stop", "StopFailure", "SubagentStart", "SubagentStop", "Notification",
+        "PermissionRequest", "PreCompact", "SessionEnd",
+    ),
+    tools=("PreToolUse", "PostToolUse", "PostToolUseFailure"),
+    handler=_handler,
+    words=_words,
+    switched_off=_switched_off,
+    plain=True,
+    hints=("a session that runs already may have to be started again",),
+)  # fmt: skip

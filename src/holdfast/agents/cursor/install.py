@@ -1,0 +1,34 @@
+"""Cursor: plain lists in `hooks.json`. The unit of its timeouts is not known for sure, so none is set."""
+
+from __future__ import annotations
+
+from holdfast.agents.install.agent import JsonAgent
+from holdfast.agents.install.environment import Machine, split_line
+from holdfast.agents.install.hook_entries import Handler
+
+
+def _handler(machine: Machine, event: str) -> Handler:
+    return {"command": machine.line("cursor")}
+
+
+CURSOR = JsonAgent(
+    name="cursor",
+    programs=("cursor", "cursor-agent"),
+    folder=lambda machine: machine.home / ".cursor",
+    user_file="hooks.json",
+    project_file=".cursor/hooks.json",
+    lifecycle=(
+        "sessionStart",
+        "beforeSubmitPrompt",
+        "stop",
+        "subagentStart",
+        "subagentStop",
+        "preCompact",
+        "sessionEnd",
+    ),
+    tools=("preToolUse", "postToolUse"),
+    handler=_handler,
+    words=lambda handler: split_line(handler.get("command")),
+    grouped=False,
+    start={"version": 1},
+)

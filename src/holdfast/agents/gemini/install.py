@@ -1,0 +1,45 @@
+"""Gemini CLI: groups in `settings.json`, timeouts in milliseconds.
+
+The model events fire for every chunk and carry the whole conversation, and `PreCompress` fires before every model
+call: none of them is wired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.agents.install.agent import JsonAgent
+from holdfast.agents.install.environment import Machine, split_line
+from holdfast.agents.install.hook_entries import Handler
+
+TIMEOUT_MS = 5000
+NAME = "holdfast"
+
+
+def _handler(machine: Machine, event: str) -> Handler:
+    return {"type": "command", "name": NAME, "command": machine.line("gemini"), "timeout": TIMEOUT_MS}
+
+
+def _switched_off(settings: Mapping[str, Any]) -> str | None:
+    switches = settings.get("hooksConfig")
+    if not isinstance(switches, dict):
+        return None
+    if switches.get("enabled") is False:
+        return "hooksConfig.enabled is false"
+    disabled = switches.get("disabled")
+    return f"hooksConfig.disabled lists {NAME}" if isinstance(disabled, list) and NAME in disabled else None
+
+
+GEMINI = JsonAgent(
+    name="gemini",
+    programs=("gemini",),
+    folder=lambda machine: machine.folder("GEMINI_CLI_HOME", "") / ".gemini",
+    user_file="settings.json",
+    project_file=".gemini/settings.json",
+    lifecycle=("SessionStart", "BeforeAgent", "AfterAgent", "Notification", "SessionEnd"),
+    tools=("BeforeTool", "AfterTool"),
+    handler=_handler,
+    words=lambda handler: split_line(handler.get("command")),
+    switched_off=_switched_off,
+)

@@ -1,0 +1,225 @@
+"""The daemon as a service of the user: a systemd user unit on Linux, a launchd agent on macOS.
+
+The file says everything (interpreter, home, restart); the service manager is asked to take it up where it answers, and
+otherwise the person is told what to type. A file of that name that we did not write is not touched.
+"""
+
+from __future__ import annotations
+
+import os
+import plistlib
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from holdfast.agents.install.environment import Machine
+from holdfast.agents.install.files import Change, Refused, apply, prune, read, show_diff
+from holdfast.domain.errors import HoldfastError, NotFound
+from holdfast.home import Home
+
+UNIT = "holdfast.service"
+LABEL = "holdfast"
+MARK = "Written by `holdfast service install`"
+CALL_S = 30.0
+STOP_S = 60  # more than the daemon's own time to stop in order
+
+_UNIT = """\
+# {mark}; changes are lost when it is installed again.
+[Unit]
+Description=Holdfast, which keeps every message until it has arrived
+StartLimitIntervalSec=300
+StartLimitBurst=10
+
+[Service]
+Type=exec
+ExecStart={command}
+{environment}
+Restart=on-failure
+RestartSec=2
+TimeoutStopSec={stop}
+KillMode=mixed
+UMask=0077
+# No private /tmp and no hidden home: terminals' sockets and the agents' transcripts are there.
+NoNewPrivileges=yes
+LockPersonality=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+
+[Install]
+WantedBy=default.target
+"""
+
+
+class NoManager(HoldfastError):
+    """The service manager does not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """The verbs: install, uninstall, status. Each answers a plain dictionary."""
+
+    machine: Machine
+    home: Home
+
+    def install(self) -> dict[str, Any]:
+        path = self._path()
+        change = Change(path, self._read_own(path), self._text())
+        if not change.is_none:
+            apply(change)
+            prune(path, None, 0)
+        answer = {"path": str(path), "diff": show_diff(change), "changed": not change.is_none}
+        return {**answer, **self._ask(self._start, not change.is_none, self._by_hand())}
+
+    def uninstall(self) -> dict[str, Any]:
+        path = self._path()
+        raw = self._read_own(path)
+        if raw is None:
+            return {"path": str(path), "changed": False, "running": None, "notes": ["no service is installed"]}
+        answer = self._ask(self._stop, True, [])
+        apply(Change(path, raw, None))
+        prune(path, None, 0)
+        link = path.parent / "default.target.wants" / UNIT
+        if link.is_symlink() and not link.exists():  # enabled once, and nobody was there to disable it
+            link.unlink()
+        if self._is_linux and answer["running"] is not None:
+            self._call("systemctl", "--user", "daemon-reload")
+        return {"path": str(path), "changed": True, **answer}
+
+    def status(self) -> dict[str, Any]:
+        path = self._path()
+        raw = read(path)
+        state = "not installed" if raw is None else "installed"
+        notes = []
+        if raw is not None and MARK.encode() not in raw:
+            notes.append(f"{path} was not written by holdfast")
+        elif raw is not None and raw != self._text():
+            state, notes = "outdated", ["the file differs from what would be installed; run: holdfast service install"]
+        running = self._is_running()
+        return {"path": str(path), "state": state, "running": running, "notes": notes}
+
+    @property
+    def _is_linux(self) -> bool:
+        return self.machine.platform.startswith("linux")
+
+    def _path(self) -> Path:
+        if self.machine.platform == "darwin":
+            return self.machine.home / "Library" / "LaunchAgents" / f"{LABEL}.plist"
+        if self._is_linux:
+            return self.machine.folder("XDG_CONFIG_HOME", ".config") / "systemd" / "user" / UNIT
+        raise NotFound(f"no service manager is known for {self.machine.platform}; run: holdfast up")
+
+    def _read_own(self, path: Path) -> bytes | None:
+        raw = read(path)
+        if raw is not None and MARK.encode() not in raw:
+            raise Refused(f"{path} was not written by holdfast; not touched")
+        return raw
+
+    def _text(self) -> bytes:
+        return self._unit() if self._is_linux else self._plist()
+
+    def _command(self) -> list[str]:
+        return [self.machine.python, "-P", "-m", "holdfast", "up"]
+
+    def _environment(self) -> dict[str, str]:
+        """What the daemon must know; never a store's URL, which may hold a password."""
+        given = {"HOLDFAST_HOME": str(self.home.root)}
+        if config := self.machine.env.get("HOLDFAST_CONFIG"):
+            given["HOLDFAST_CONFIG"] = str(Path(config).expanduser().absolute())
+        return given
+
+    def _unit(self) -> bytes:
+        command = " ".join(_quote(word).replace("$", "$$") for word in self._command())
+        variables = "\n".join(f"Environment={_quote(f'{name}={value}')}" for name, value in self._environment().items())
+        return _UNIT.format(mark=MARK, command=command, environment=variables, stop=STOP_S).encode()
+
+    def _plist(self) -> bytes:
+        log = str(self.home.root / "service.log")
+        path = self.machine.env.get("PATH", os.defpath)  # launchd's own has no Homebrew, where tmux usually is
+        return plistlib.dumps(
+            {
+                "Label": LABEL,
+                "ProgramArguments": self._command(),
+                "EnvironmentVariables": {**self._environment(), "PATH": path},
+                "RunAtLoad": True,
+                "KeepAlive": {"SuccessfulExit": False},
+                "ThrottleInterval": 10,
+                "ExitTimeOut": STOP_S,
+                "Umask": 0o077,
+                "StandardOutPath": log,
+                "StandardErrorPath": log,
+            }
+        ).replace(b"<plist ", f"<!-- {MARK}; changes are lost when it is installed again. -->\n<plist ".encode(), 1)
+
+    def _ask(self, step: Any, changed: bool, by_hand: list[str]) -> dict[str, Any]:
+        """Do it with the service manager; where none answers, say what to type."""
+        try:
+            notes = step(changed)
+        except NoManager as error:
+            return {"running": None, "notes": [error.message, *by_hand]}
+        return {"running": self._is_running(), "notes": notes}
+
+    def _start(self, changed: bool) -> list[str]:
+        if not self._is_linux:
+            if changed and self._is_running() is not None:
+                self._call("launchctl", "bootout", f"{self._domain()}/{LABEL}")
+            if changed or not self._is_running():
+                self._must("launchctl", "bootstrap", self._domain(), str(self._path()))
+            return []
+        self._must("systemctl", "--user", "daemon-reload")
+        self._must("systemctl", "--user", "enable", UNIT)
+        self._must("systemctl", "--user", "restart" if changed else "start", UNIT)
+        return ["it starts when you log in; to have it without a login too: loginctl enable-linger"]
+
+    def _stop(self, changed: bool) -> list[str]:
+        if self._is_linux:
+            self._must("systemctl", "--user", "disable", "--now", UNIT)
+        else:
+            self._call("launchctl", "bootout", f"{self._domain()}/{LABEL}")
+        return []
+
+    def _is_running(self) -> bool | None:
+        """None: nobody can say."""
+        try:
+            if self._is_linux:
+                said = self._call("systemctl", "--user", "is-active", UNIT).stdout.strip()
+                return said == "active" if said else None
+            done = self._call("launchctl", "print", f"{self._domain()}/{LABEL}")
+            return "state = running" in done.stdout if done.returncode == 0 else None
+        except NoManager:
+            return None
+
+    def _by_hand(self) -> list[str]:
+        if self._is_linux:
+            return [f"type, once it answers: systemctl --user enable --now {UNIT}"]
+        return [f"type, once it answers: launchctl bootstrap {self._domain()} {self._path()}"]
+
+    def _domain(self) -> str:
+        return f"gui/{os.getuid()}"
+
+    def _must(self, *words: str) -> None:
+        done = self._call(*words)
+        if done.returncode:
+            said = (done.stderr or done.stdout).strip().splitlines()[:1]
+            raise NoManager(f"{' '.join(words)} failed: {said[0][:200] if said else f'exit {done.returncode}'}")
+
+    def _call(self, *words: str) -> subprocess.CompletedProcess[str]:
+        try:
+            return subprocess.run(
+                words, capture_output=True, text=True, timeout=CALL_S, check=False, stdin=subprocess.DEVNULL,
+                env=dict(self.machine.env), errors="replace",
+            )  # fmt: skip
+        except FileNotFoundError:
+            raise NoManager(f"there is no {words[0]} here") from None
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise NoManager(f"{words[0]} does not answer ({type(error).__name__})") from None
+
+
+def _quote(text: str) -> str:
+    r"""A word as systemd reads it.
+
+    >>> _quote('/home/a "b"/100%')
+    '"/home/a \\"b\\"/100%%"'
+    """
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("\n", "\\n")
+    return f'"{escaped}"'

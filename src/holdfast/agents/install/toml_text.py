@@ -1,0 +1,222 @@
+"""Codex's `config.toml`, changed as text: what is not ours keeps every byte.
+
+The standard library reads TOML and does not write it, so statements are found by a small scanner, cut out or put in as
+whole lines, and the result is read again: if it does not say exactly what it should, the change is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from holdfast.agents.install.files import Refused
+from holdfast.agents.install.hook_entries import Handler, IsOwn, set_groups
+
+_TOKEN = re.compile(
+    r'"""(?:\\.|[^\\])*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|#[^\n]*|[\[{]|[\]}]|\n', re.DOTALL
+)
+
+
+class Statement(NamedTuple):
+    """A header, a key with its value, or a line of neither; from its first character past its line's end."""
+
+    start: int
+    end: int
+    kind: str  # "table", "array", "key" or "gap"
+    path: tuple[str, ...]
+
+
+class Section(NamedTuple):
+    """An array's header and the keys under it, without the lines that follow the last of them."""
+
+    start: int
+    end: int
+    path: tuple[str, ...]
+
+
+def load(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise Refused(f"it cannot be read as TOML ({error})") from None
+
+
+def set_notify(text: str, words: Sequence[str] | None) -> str:
+    """The text with this program as `notify`, or with none. Only for one that is ours or not there."""
+    found = next((each for each in _top(text) if each.path == ("notify",)), None)
+    line = "" if words is None else f"notify = {json.dumps(list(words), ensure_ascii=False)}{_newline(text)}"
+    if found is not None:
+        end = found.end
+        if words is None and found.start == 0:  # with the blank line that was put behind it
+            end = _skip_blank(text, end)
+        made = text[: found.start] + line + text[end:]
+    elif words is None:
+        return text
+    else:
+        made = _insert_at_top(text, line)
+    expected = {key: value for key, value in load(text).items() if key != "notify"}
+    _check(made, expected if words is None else {**expected, "notify": list(words)})
+    return made
+
+
+def set_hooks(text: str, wanted: Mapping[str, Handler], is_own: IsOwn) -> str:
+    """The text with exactly these handlers of ours in `[[hooks.<event>.hooks]]`."""
+    document = load(text)
+    expected = set_groups(document, wanted, is_own)
+    if expected == document:
+        return text
+    made, placed = _settle(text, wanted, is_own)
+    newline = _newline(text)
+    for event, handler in wanted.items():
+        if event not in placed:
+            made += "" if not made or made.endswith("\n") else newline
+            made += newline if made else ""
+            made += f"[[hooks.{event}]]{newline}[[hooks.{event}.hooks]]{newline}{_body(handler, newline)}"
+    _check(made, expected)
+    return made
+
+
+def _settle(text: str, wanted: Mapping[str, Handler], is_own: IsOwn) -> tuple[str, set[str]]:
+    """Replace the first of ours for each wanted event where it stands, cut the others; and those that are there."""
+    placed: set[str] = set()
+    edits: list[tuple[int, int, str]] = []
+    for group, handlers in _groups(text):
+        event = group.path[1]
+        left = len(handlers)
+        cuts = []
+        for section in handlers:
+            head, _, body = text[section.start : section.end].partition("\n")
+            if not is_own(load(body)):
+                continue
+            if event in wanted and event not in placed:
+                placed.add(event)
+                edits.append((section.start, section.end, f"{head}\n{_body(wanted[event], _newline(text))}"))
+            else:
+                cuts.append(section)
+                left -= 1
+        if cuts and not left:
+            cuts = [Section(group.start, cuts[-1].end, group.path)]
+        edits += [(_before_blank(text, cut.start), cut.end, "") for cut in cuts]
+    for start, end, new in sorted(edits, reverse=True):
+        text = text[:start] + new + text[end:]
+    return text, placed
+
+
+def _groups(text: str) -> list[tuple[Section, list[Section]]]:
+    """Every `[[hooks.<event>]]` with its `[[hooks.<event>.hooks]]`."""
+    found: list[tuple[Section, list[Section]]] = []
+    for section in _sections(text):
+        if section.path[:1] != ("hooks",):
+            continue
+        if len(section.path) == 2:
+            found.append((section, []))
+        elif len(section.path) == 3 and section.path[2] == "hooks":
+            owner = next((each for each in reversed(found) if each[0].path == section.path[:2]), None)
+            if owner is not None:
+                owner[1].append(section)
+    return found
+
+
+def _sections(text: str) -> Iterator[Section]:
+    current: Section | None = None
+    for statement in scan(text):
+        if statement.kind in ("table", "array"):
+            if current is not None:
+                yield current
+            current = None
+            if statement.kind == "array":
+                current = Section(statement.start, statement.end, statement.path)
+        elif statement.kind == "key" and current is not None:
+            current = current._replace(end=statement.end)
+    if current is not None:
+        yield current
+
+
+def scan(text: str) -> Iterator[Statement]:
+    """The statements of a text that is known to be TOML.
+
+    >>> [(each.kind, each.path) for each in scan('a = 1\\n[[hooks.Stop]]\\n')]
+    [('key', ('a',)), ('array', ('hooks', 'Stop'))]
+    """
+    at = 0
+    while at < len(text):
+        end = _statement_end(text, at)
+        raw = text[at:end].strip()
+        if not raw or raw.startswith("#"):
+            yield Statement(at, end, "gap", ())
+        elif raw.startswith("["):
+            yield Statement(at, end, "array" if raw.startswith("[[") else "table", _path(load(raw)))
+        else:
+            yield Statement(at, end, "key", _path(load(raw)))
+        at = end
+
+
+def _statement_end(text: str, start: int) -> int:
+    """Past the line end that closes a statement: strings, lists and inline tables may span lines."""
+    depth = 0
+    for token in _TOKEN.finditer(text, start):
+        if token[0] == "\n" and depth == 0:
+            return token.end()
+        depth += (token[0] in ("[", "{")) - (token[0] in ("]", "}"))
+    return len(text)
+
+
+def _path(value: Any) -> tuple[str, ...]:
+    """The name that a header or a key spells, as the one way down into what it makes."""
+    names = []
+    while isinstance(value, dict) and len(value) == 1:
+        name, value = next(iter(value.items()))
+        names.append(name)
+        if isinstance(value, list) and value and value[0] == {}:
+            break
+    return tuple(names)
+
+
+def _top(text: str) -> Iterator[Statement]:
+    for statement in scan(text):
+        if statement.kind in ("table", "array"):
+            return
+        if statement.kind == "key":
+            yield statement
+
+
+def _insert_at_top(text: str, line: str) -> str:
+    """After the last key outside any table, or at the very top where there is none."""
+    keys = list(_top(text))
+    if not keys:
+        return line + (_newline(text) + text if text else "")
+    last = keys[-1]
+    ended = text[last.start : last.end].endswith("\n")
+    return text[: last.end] + ("" if ended else _newline(text)) + line + text[last.end :]
+
+
+def _body(handler: Handler, newline: str) -> str:
+    return "".join(f"{name} = {json.dumps(value, ensure_ascii=False)}{newline}" for name, value in handler.items())
+
+
+def _newline(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+def _skip_blank(text: str, at: int) -> int:
+    match = re.compile(r"\r?\n").match(text, at)
+    return at if match is None else match.end()
+
+
+def _before_blank(text: str, at: int) -> int:
+    """The start of the blank line before a place, if there is one: it was put there with what follows."""
+    match = re.search(r"(?:^|(?<=\n))\r?\n\Z", text[:at])
+    return at if match is None else match.start()
+
+
+def _check(text: str, expected: Mapping[str, Any]) -> None:
+    """The text says what it should; a table of hooks that is left empty counts as none."""
+    said = load(text)
+    for document in (said, expected := dict(expected)):
+        if document.get("hooks") == {}:
+            del document["hooks"]
+    if said != expected:
+        raise Refused("its hooks are written in a way that cannot be edited safely; add or remove them by hand")

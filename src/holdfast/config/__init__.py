@@ -1,0 +1,1 @@
+"""Configuration: `holdfast.yml`, contracts in their written form, and loading an application for `--app`."""

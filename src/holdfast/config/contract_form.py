@@ -1,0 +1,198 @@
+"""Reading a contract as people write it: the seed's JSON shape, or a subscription of the configuration file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from holdfast.domain.contract import (
+    FORMATS,
+    TEMPLATE_MAX,
+    Contract,
+    Criterion,
+    check_contract_id,
+    check_headers,
+    parse_criteria,
+    parse_criterion,
+    parse_rate,
+    parse_target,
+)
+from holdfast.domain.errors import BadInput
+from holdfast.domain.event import parse_time, show
+from holdfast.domain.retry import Policy
+from holdfast.domain.signature import check_signing
+from holdfast.egress.webhook.formats import telegram_chat
+from holdfast.ingress.accept import refuse_unknown
+from holdfast.store.base import Registered
+
+OPTIONS = (
+    "ttl_seconds", "expires_at", "policy", "attempts", "ordered", "timeout", "concurrency", "rate", "headers",
+    "format", "template", "retry_on", "active",
+)  # fmt: skip
+FIELDS = ("id", "target", "source_criterion", "type_criterion", "properties", *OPTIONS)
+SUBSCRIPTION = ("id", "contract", "target", *OPTIONS)
+CRITERIA = ("source", "type", "properties")
+TTL_MAX_S = 10 * 365 * 86400
+RETRY_ON_MAX = 50
+
+
+def read_contract(body: object, policies: Mapping[str, Policy], now_ms: int, source: str = "api") -> Registered:
+    """The seed's JSON shape, with our options; a clear sentence for anything that is not right.
+
+    When it is made is for the store to say, by the clock that all processes on it share.
+    """
+    if not isinstance(body, Mapping):
+        raise BadInput(f"a contract is a JSON object with id and target, not {show(body)}")
+    refuse_unknown(body, FIELDS, "the contract")
+    for name in ("id", "target"):
+        if body.get(name) is None:
+            raise BadInput(f"the contract has no {name}")
+    address, secret = parse_target(body["target"])
+    if address.kind == "session":
+        raise BadInput("targets of kind session are not delivered by this version; use url or handler")
+    if secret is not None:
+        check_signing(secret)
+    headers = None if body.get("headers") is None else check_headers(body["headers"])
+    contract = Contract(
+        id=check_contract_id(body["id"]),
+        address=address,
+        source_criterion=_criterion(body, "source_criterion"),
+        type_criterion=_criterion(body, "type_criterion"),
+        properties=parse_criteria(body.get("properties") or {}, "properties"),
+        source=source,
+        active=_flag(body, "active") is not False,
+        expires_at_ms=_end(body, now_ms),
+        policy=_policy(body.get("policy"), policies),
+        attempts=_whole(body, "attempts", most=1000),
+        ordered=_flag(body, "ordered"),
+        timeout_s=_number(body, "timeout", most=3600),
+        concurrency=_whole(body, "concurrency", most=1000),
+        headers=tuple(headers or ()),
+    )
+    return Registered(_with_sending(contract, body), secret, headers)
+
+
+def read_subscription(value: object, policies: Mapping[str, Policy], now_ms: int) -> Registered:
+    """One entry of `hooks.subscriptions`: `contract` holds `source`, `type` and, by any other name, properties."""
+    if not isinstance(value, Mapping):
+        raise BadInput(f"a subscription is a mapping with id, contract and target, not {show(value)}")
+    refuse_unknown(value, SUBSCRIPTION, "the subscription")
+    wishes = value.get("contract") or {}
+    if not isinstance(wishes, Mapping):
+        raise BadInput(f"contract must be a mapping of source, type and properties, not {show(wishes)}")
+    _refuse_near_misses(wishes)
+    nested = wishes.get("properties")
+    properties = {name: wish for name, wish in wishes.items() if name not in CRITERIA}
+    if isinstance(nested, Mapping) and not set(nested) & {"match", "pattern", "required"}:
+        properties |= nested
+    elif nested is not None:
+        properties["properties"] = nested
+    body = {name: item for name, item in value.items() if name != "contract"}
+    body |= {"source_criterion": wishes.get("source"), "type_criterion": wishes.get("type"), "properties": properties}
+    return read_contract(body, policies, now_ms, source="config")
+
+
+def _refuse_near_misses(wishes: Mapping[Any, Any]) -> None:
+    """A misspelt `type` would become a criterion on a property of that name, and match nothing in silence."""
+    for name in wishes:
+        near = next((word for word in CRITERIA if name != word and is_near(str(name).lower(), word)), None)
+        if near is not None:
+            raise BadInput(
+                f"contract.{name}: did you mean {near}? If a property of that name is meant, write it under "
+                "contract.properties"
+            )
+
+
+def is_near(name: str, word: str) -> bool:
+    """Whether one letter was left out, added, changed, or swapped with the next.
+
+    >>> is_near("typ", "type"), is_near("tpye", "type"), is_near("severity", "type")
+    (True, True, False)
+    """
+    while name and word and name[0] == word[0]:
+        name, word = name[1:], word[1:]
+    while name and word and name[-1] == word[-1]:
+        name, word = name[:-1], word[:-1]
+    return max(len(name), len(word)) <= 1 or (len(name) == 2 and name == word[::-1])
+
+
+def _with_sending(contract: Contract, body: Mapping[str, Any]) -> Contract:
+    """How its requests look; only a URL has any."""
+    rate, format, template, retry_on = (body.get(name) for name in ("rate", "format", "template", "retry_on"))
+    given = [name for name in ("rate", "headers", "format", "template", "retry_on") if body.get(name) is not None]
+    if given and contract.address.kind != "https":
+        raise BadInput(f"{given[0]} is for targets of kind url: this contract delivers to {contract.address.text}")
+    if rate is not None:
+        parse_rate(rate)
+    if format is not None and format not in FORMATS:
+        raise BadInput(f"format {show(format)} is unknown; use one of {', '.join(FORMATS)}")
+    if (format == "template") != (template is not None):
+        raise BadInput("format: template and a template go together: give both or neither")
+    if format == "telegram" and not telegram_chat(contract.address.text):
+        raise BadInput(
+            "format telegram needs the chat in the URL: https://api.telegram.org/bot<token>/sendMessage?chat_id=<chat>"
+        )
+    if template is not None and (not isinstance(template, str) or not 0 < len(template) <= TEMPLATE_MAX):
+        raise BadInput(f"template must be text of 1 to {TEMPLATE_MAX} characters")
+    return replace(contract, rate=rate, format=format, template=template, retry_on=_statuses(retry_on))
+
+
+def _statuses(value: object) -> tuple[int, ...]:
+    if value is None:
+        return ()
+    right = isinstance(value, list) and len(value) <= RETRY_ON_MAX
+    if not right or not all(type(one) is int and 400 <= one <= 499 and one != 410 for one in value):  # type: ignore[attr-defined]
+        raise BadInput(f"retry_on must list statuses from 400 to 499 that are to be retried (410 ends a contract), "
+                       f"not {show(value)}")  # fmt: skip
+    return tuple(sorted(set(value)))  # type: ignore[call-overload]
+
+
+def _end(body: Mapping[str, Any], now_ms: int) -> int | None:
+    ttl = _number(body, "ttl_seconds", most=TTL_MAX_S)
+    moment = body.get("expires_at")
+    if ttl is not None and moment is not None:
+        raise BadInput("give ttl_seconds or expires_at, not both")
+    if ttl is not None:
+        return now_ms + round(ttl * 1000)
+    if moment is None:
+        return None
+    end_ms = parse_time(moment, "expires_at")
+    if end_ms <= now_ms:
+        raise BadInput(f"expires_at {show(moment)} is in the past")
+    return end_ms
+
+
+def _policy(name: object, policies: Mapping[str, Policy]) -> str | None:
+    if name is not None and (not isinstance(name, str) or name not in policies):
+        raise BadInput(f"policy {show(name)} is unknown; use one of {', '.join(policies)}")
+    return None if name is None else str(name)
+
+
+def _criterion(body: Mapping[str, Any], name: str) -> Criterion | None:
+    return None if body.get(name) is None else parse_criterion(body[name], name)
+
+
+def _flag(body: Mapping[str, Any], name: str) -> bool | None:
+    value = body.get(name)
+    if value is not None and not isinstance(value, bool):
+        raise BadInput(f"{name} must be true or false, not {show(value)}")
+    return value
+
+
+def _number(body: Mapping[str, Any], name: str, most: float) -> float | None:
+    value = body.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise BadInput(f"{name} must be a number, not {show(value)}")
+    if not 0 < value <= most:
+        raise BadInput(f"{name} must be positive and at most {most:,}, not {show(value)}")
+    return float(value)
+
+
+def _whole(body: Mapping[str, Any], name: str, most: int) -> int | None:
+    value = body.get(name)
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most):
+        raise BadInput(f"{name} must be a whole number from 1 to {most}, not {show(value)}")
+    return value

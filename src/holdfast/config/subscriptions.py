@@ -1,0 +1,46 @@
+"""The subscriptions of the configuration file: checked when it is read, adopted when the house starts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from holdfast.config.contract_form import read_subscription
+from holdfast.domain.errors import BadConfig, BadInput
+from holdfast.domain.retry import Policy
+from holdfast.net.guard import Guard
+from holdfast.store.base import Contracts, Registered
+
+
+def read_subscriptions(
+    values: Sequence[Any], policies: Mapping[str, Policy], now_ms: int, guard: Guard | None = None
+) -> list[Registered]:
+    """Every entry, or the first mistake with its place. Nothing is skipped in silence.
+
+    `guard` says which targets not even the operator's own file opens; names are looked up when something is sent.
+    """
+    found: dict[str, Registered] = {}
+    for number, value in enumerate(values, start=1):
+        name = value.get("id") if isinstance(value, Mapping) else None
+        where = f"hooks.subscriptions: entry {number}" + (f" ({name})" if isinstance(name, str) else "")
+        try:
+            registered = read_subscription(value, policies, now_ms)
+            if guard is not None and registered.contract.address.kind == "https":
+                guard.check_url(registered.contract.address.text, trusted=True)
+        except BadInput as error:
+            raise BadConfig(f"{where}: {error.message}") from None
+        if registered.contract.id in found:
+            raise BadConfig(f"{where}: the id is used twice")
+        found[registered.contract.id] = registered
+    return list(found.values())
+
+
+async def adopt(contracts: Contracts, values: Sequence[Any], policies: Mapping[str, Policy], now_ms: int) -> str | None:
+    """Make the file's subscriptions the contracts of source `config`. What names them; None: no file has any."""
+    if not values and await contracts.digest() is None:
+        return None
+    digest = hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()
+    await contracts.adopt(digest, read_subscriptions(values, policies, now_ms))
+    return digest

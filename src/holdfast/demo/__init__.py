@@ -1,0 +1,1 @@
+"""`holdfast demo`: one event followed from an agent to a signed webhook, with real parts."""

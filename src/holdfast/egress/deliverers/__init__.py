@@ -1,1 +1,0 @@
-"""How a delivery reaches its address: one file for each kind."""

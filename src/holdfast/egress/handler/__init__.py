@@ -1,0 +1,1 @@
+"""Deliveries to `handler:` addresses: Python functions in this process."""

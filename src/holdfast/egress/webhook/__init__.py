@@ -1,0 +1,1 @@
+"""Deliveries to `https:` addresses: signed POST requests."""

@@ -1,0 +1,141 @@
+"""One attempt at a webhook: what its request looks like, what is known so far, and what that means for its delivery."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from holdfast.domain.address import without_tokens
+from holdfast.domain.delivery import Dead, Delivered, Outcome, Retry, clip
+from holdfast.domain.retry import RETRY_AFTER_MAX_S
+from holdfast.domain.states import Reason
+from holdfast.net.answer import Answer
+
+SHOWN_MAX = 500
+RETRIED_4XX = frozenset({408, 425, 429})
+REDIRECTS = frozenset({300, 301, 302, 303, 307, 308})
+HEADERS_KEPT, HEADER_MAX = 12, 100
+_SECONDS = re.compile(r"[0-9]+(\.[0-9]+)?")  # whole ones by the book; some senders count more finely
+HIDDEN_HEADERS = frozenset({"set-cookie", "www-authenticate", "proxy-authenticate", "authorization"})
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """What a contract's requests look like, and which refusals it wants to be retried."""
+
+    secrets: tuple[str, ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
+    format: str | None = None
+    template: str | None = None
+    retry_on: frozenset[int] = frozenset()
+    hidden: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """What must be masked if a receiver sends it back, in every form; computed once for all attempts."""
+        given = (*self.secrets, *self.headers.values())
+        forms = (form for text in given for form in (text, text.removeprefix("whsec_").removeprefix("whsk_")))
+        object.__setattr__(self, "hidden", tuple(dict.fromkeys(filter(None, forms))))
+
+
+PLAIN = Sending()
+
+
+@dataclass(slots=True)
+class Exchange:
+    """What is known about one attempt so far; it is complete enough to be judged at any moment."""
+
+    url: str
+    began_ms: int
+    sending: Sending = PLAIN
+    request: Mapping[str, str] = field(default_factory=dict)
+    answer: Answer = field(default_factory=Answer)
+    refusal: str | None = None
+
+    def outcome(self, now_ms: int, boot_ms: int) -> Outcome:
+        answer = self.answer
+        detail: dict[str, Any] = {
+            "status": answer.status,
+            "duration_ms": max(0, boot_ms - self.began_ms),
+            "url": self._masked(without_tokens(self.url)),
+            "response": self._shown(),
+        }
+        if not answer.is_success:  # of a success, the above is enough
+            detail["request_headers"] = _request_head(self.request, self.sending.headers)
+            answered = _answer_head(answer.headers)
+            detail["response_headers"] = {name: self._masked(value) for name, value in answered.items()}
+        if self.refusal is not None:
+            return Dead(Reason.REJECTED, self._masked(self.refusal), detail)
+        if answer.status is None:
+            return Retry(self._masked(answer.fault or "the attempt ended without an answer"), detail=detail)
+        if answer.is_success and answer.fault is not None:
+            return Retry(self._masked(answer.fault), detail=detail)
+        after_s = retry_after_s(answer.headers.get("Retry-After"), now_ms)
+        return judge(answer.status, after_s, detail, self.sending.retry_on)
+
+    def _shown(self) -> str:
+        text = self._masked(self.answer.body.decode("utf-8", "replace"))
+        shown = text[:SHOWN_MAX]
+        return shown if shown.isprintable() else "".join(char if char.isprintable() else " " for char in shown)
+
+    def _masked(self, text: str) -> str:
+        """A receiver knows the secret and may echo it; what is stored must not hold it."""
+        for form in self.sending.hidden:
+            text = text.replace(form, "***")
+        return text
+
+
+def _request_head(headers: Mapping[str, str], private: Mapping[str, str]) -> dict[str, str]:
+    """What was sent, for the operator: the values of a contract's own headers, and signatures, are not shown."""
+    hidden = {name.lower() for name in private} | {"webhook-signature", "x-hook-signature"}
+    return {name: "***" if name.lower() in hidden else value for name, value in headers.items()}
+
+
+def _answer_head(headers: Mapping[str, str]) -> dict[str, str]:
+    """The first few headers of an answer, each a line, none that could let somebody in."""
+    kept = [(name, value) for name, value in headers.items() if name.lower() not in HIDDEN_HEADERS]
+    return {clip(name)[:HEADER_MAX]: clip(value)[:HEADER_MAX] for name, value in kept[:HEADERS_KEPT]}
+
+
+def judge(
+    status: int, after_s: float | None, detail: dict[str, Any], retry_on: frozenset[int] = frozenset()
+) -> Outcome:
+    """What a status means for the delivery.
+
+    >>> judge(503, 30.0, {})
+    Retry(error='answered 503', after_s=30.0, detail={})
+    """
+    if 200 <= status <= 299:
+        return Delivered(detail=detail)
+    if status == 410:
+        gone = {**detail, "gone": True}
+        return Dead(Reason.REJECTED, "410 Gone: the receiver wants no more of this contract's events", gone)
+    if 400 <= status <= 499 and status not in RETRIED_4XX and status not in retry_on:
+        return Dead(Reason.REJECTED, f"answered {status}: the receiver refuses this event", detail)
+    if status in REDIRECTS:
+        return Retry(f"redirect not followed: answered {status}; set the target to the final URL", after_s, detail)
+    if 300 <= status <= 399:
+        return Retry(f"answered {status}, which is neither a success nor a redirect", after_s, detail)
+    return Retry(f"answered {status}", after_s, detail)
+
+
+def retry_after_s(text: str | None, now_ms: int) -> float | None:
+    """The seconds a `Retry-After` asks for, bounded; None when it says nothing that can be used.
+
+    >>> retry_after_s("120", 0)
+    120.0
+    """
+    if text is None or len(text) > 100:
+        return None
+    text = text.strip()
+    if _SECONDS.fullmatch(text):
+        return min(float(text), RETRY_AFTER_MAX_S)
+    try:
+        moment = parsedate_to_datetime(text)
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return min(max(0.0, moment.timestamp() - now_ms / 1000), RETRY_AFTER_MAX_S)
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None

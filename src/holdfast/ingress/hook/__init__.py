@@ -1,1 +1,0 @@
-"""Hooks of agent CLIs: how they are received, and what their events mean."""

@@ -1,9 +1,0 @@
-"""Transcripts: the files in which agent CLIs write down what was said, read while they grow."""
-
-from __future__ import annotations
-
-from holdfast.ingress.hook.transcripts.entry import Entry
-from holdfast.ingress.hook.transcripts.places import find_transcript
-from holdfast.ingress.hook.transcripts.reader import FORMATS, Batch, LastWords, last_words, read
-
-__all__ = ["FORMATS", "Batch", "Entry", "LastWords", "find_transcript", "last_words", "read"]

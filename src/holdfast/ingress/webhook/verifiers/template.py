@@ -1,0 +1,131 @@
+"""The text that is signed, put together from the parts of a request as a template says.
+
+"{timestamp}.{body}"                  Stripe, Calendly
+"{method}{url}{body}{timestamp}"      HubSpot
+"{url}{sorted_form}"                  Twilio
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from string import Formatter
+from typing import NamedTuple
+from urllib.parse import unquote_to_bytes
+
+from holdfast.domain.errors import BadInput, Unverified
+from holdfast.domain.event import show
+from holdfast.ingress.webhook.content import FORM_FIELDS_MAX, is_form
+from holdfast.ingress.webhook.verifiers.request import InboundRequest
+
+LENGTH_MAX = 500
+PARTS_MAX = 20
+_HEADER = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,99}")
+# What HubSpot decodes in a URL before it signs it; every other escape stays as it is.
+_HUBSPOT_DECODED = re.compile(r"%(3A|2F|3F|40|21|24|27|28|29|2A|2C|3B)", re.IGNORECASE)
+
+
+class Part(NamedTuple):
+    """A literal text, and the placeholder after it."""
+
+    literal: str
+    name: str
+    argument: str
+
+
+class Signing(NamedTuple):
+    """What the placeholders stand for: a request, the URL its sender used, and the signed time as it was written."""
+
+    request: InboundRequest
+    url: str
+    timestamp: str
+
+
+PLACEHOLDERS: Mapping[str, Callable[[Signing], bytes]] = {
+    "body": lambda given: given.request.body,
+    "body_sha256": lambda given: hashlib.sha256(given.request.body).hexdigest().encode(),
+    "sorted_form": lambda given: sorted_form(given.request),
+    "timestamp": lambda given: given.timestamp.encode("latin-1"),
+    "method": lambda given: given.request.method.encode("latin-1"),
+    "url": lambda given: given.url.encode("utf-8"),
+    "decoded_url": lambda given: _HUBSPOT_DECODED.sub(_decode, given.url).encode("utf-8"),
+    "path": lambda given: given.request.path.encode("utf-8"),
+    "query": lambda given: given.request.query.encode("utf-8"),
+}
+OVER_BODY = ("body", "body_sha256", "sorted_form")
+OVER_URL = ("url", "decoded_url")
+KNOWN = ", ".join([*(f"{{{name}}}" for name in PLACEHOLDERS), "{header:NAME}"])
+
+
+@lru_cache(maxsize=256)
+def parse(template: str) -> tuple[Part, ...]:
+    """The parts of a template, or an error that names what is wrong with it.
+
+    >>> [part.name for part in parse("v0:{timestamp}:{body}")]
+    ['timestamp', 'body']
+    """
+    if len(template) > LENGTH_MAX:
+        raise BadInput(f"content is {len(template)} characters long; the limit is {LENGTH_MAX}")
+    try:
+        found = [
+            Part(literal, *_placeholder(name, argument, conversion))
+            for literal, name, argument, conversion in Formatter().parse(template)
+        ]
+    except ValueError as error:
+        raise BadInput(f"content {show(template)} is not a template: {error}; write a brace as {{{{ or }}}}") from None
+    if len(found) > PARTS_MAX:
+        raise BadInput(f"content has {len(found)} placeholders; the limit is {PARTS_MAX}")
+    return tuple(found)
+
+
+def _placeholder(name: str | None, argument: str | None, conversion: str | None) -> tuple[str, str]:
+    if name is None:
+        return "", ""
+    if name == "header" and argument and _HEADER.fullmatch(argument) and not conversion:
+        return name, argument.lower()
+    if name not in PLACEHOLDERS or argument or conversion:
+        shown = f"{{{name}{f'!{conversion}' if conversion else ''}{f':{argument}' if argument else ''}}}"
+        raise BadInput(f"content has the unknown placeholder {shown[:60]}; known are {KNOWN}")
+    return name, ""
+
+
+def names(template: str) -> frozenset[str]:
+    """The placeholders in a template."""
+    return frozenset(part.name for part in parse(template) if part.name)
+
+
+def render(template: str, given: Signing) -> bytes:
+    """The bytes that the sender signed, if it was the sender."""
+    return b"".join(_rendered(part, given) for part in parse(template))
+
+
+def _rendered(part: Part, given: Signing) -> bytes:
+    literal = part.literal.encode("utf-8")
+    if not part.name:
+        return literal
+    if part.name == "header":
+        return literal + given.request.headers.one(part.argument).encode("latin-1")
+    return literal + PLACEHOLDERS[part.name](given)
+
+
+def sorted_form(request: InboundRequest) -> bytes:
+    """A form's names and values, decoded and sorted, each pair once, without separators, as Twilio signs them."""
+    if not request.body:
+        return b""
+    if not is_form(request.headers.get("content-type")):
+        raise Unverified("the body is not a form, and this source's signature covers only the fields of a form")
+    fields = [field.partition(b"=") for field in request.body.split(b"&") if field]
+    if len(fields) > FORM_FIELDS_MAX:
+        raise Unverified(f"the form has {len(fields):,} fields; the limit is {FORM_FIELDS_MAX:,}")
+    pairs = {(_unquoted(name), _unquoted(value)) for name, _, value in fields}
+    return b"".join(name + value for name, value in sorted(pairs))
+
+
+def _unquoted(text: bytes) -> bytes:
+    return unquote_to_bytes(text.replace(b"+", b" "))
+
+
+def _decode(escape: re.Match[str]) -> str:
+    return chr(int(escape[1], 16))

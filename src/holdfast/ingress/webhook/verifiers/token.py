@@ -1,0 +1,22 @@
+"""Senders that send a shared secret as it is."""
+
+from __future__ import annotations
+
+import hmac
+
+from holdfast.domain.errors import Unverified
+from holdfast.ingress.webhook.verifiers.check import Check
+from holdfast.ingress.webhook.verifiers.request import InboundRequest
+
+
+def token(check: Check, request: InboundRequest, now_s: int) -> str:
+    """A token in a header, such as Telegram's `X-Telegram-Bot-Api-Secret-Token`."""
+    scheme = check.scheme
+    given = request.headers.one(scheme.header)
+    if not given.startswith(scheme.prefix):
+        raise Unverified(f"the header {scheme.header} does not begin with {scheme.prefix}")
+    text = given.removeprefix(scheme.prefix).encode("latin-1")
+    fits = [secret for secret in check.secrets if hmac.compare_digest(secret.encode("utf-8"), text)]
+    if not fits:
+        raise Unverified(f"the token in {scheme.header} is not the one of this source")
+    return fits[0]

@@ -1,0 +1,1 @@
+"""HTTP to other hosts: client, connections, the outbound guard, proxies and timeouts."""

@@ -1,0 +1,1 @@
+"""The crash proof behind `holdfast prove`: kills, simulation and power cuts."""

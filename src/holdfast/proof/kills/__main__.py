@@ -1,0 +1,108 @@
+"""`python -m holdfast.proof.kills`: the proof with numbers of one's own. 1: a promise broke.
+
+Without any number it is what `holdfast prove` runs; with some, only the parts that they name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+from holdfast.domain.errors import HoldfastError
+from holdfast.proof.kills.faults import FAULTS, POSTGRES_FAULTS
+from holdfast.proof.kills.keeping import trim
+from holdfast.proof.kills.processes import Stuck
+from holdfast.proof.kills.strikes import KINDS
+from holdfast.proof.kills.whole import SIZES, Size, Wish, check_store, draw_seed, prove, workplace
+
+STOPPED = 130
+
+
+def run(wish: Wish, as_json: bool) -> int:
+    """Prove, and print what was found. Progress goes to stderr."""
+    check_store(wish)
+    signal.signal(signal.SIGTERM, _interrupt)  # so that what we started is ended when we are
+
+    def say(text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    say(f"Seed {wish.seed}.")
+    try:
+        with workplace(wish) as root:
+            try:
+                proof = prove(wish, root, say)
+            except Exception as error:
+                return _broke_off(wish, error, str(root), as_json)
+    except KeyboardInterrupt:
+        say("Stopped; everything that was started is gone.")
+        return STOPPED
+    kept = {} if proof.ok else {"kept": str(root), "kept_bytes": trim(root)}
+    print(json.dumps({**proof.as_dict(), **kept}, indent=2) if as_json else proof.table(), flush=True)
+    if not proof.ok:
+        lines = "\n".join(f"  {line}" for line in proof.violations)
+        say(f"PROMISES BROKEN (seed {wish.seed}):\n{lines}\nBooks and logs are kept in {root}")
+        return 1
+    say("Every accepted event is accounted for.")
+    shutil.rmtree(root)
+    return 0
+
+
+def _broke_off(wish: Wish, error: Exception, root: str, as_json: bool) -> int:
+    trim(Path(root))
+    what = str(error) if isinstance(error, Stuck | HoldfastError) else repr(error)
+    print(f"The proof broke off (seed {wish.seed}): {what}\nBooks and logs are kept in {root}", file=sys.stderr)
+    if as_json:
+        print(json.dumps({"ok": False, "seed": wish.seed, "error": what, "kept": root}))
+    return 1
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _positive(text: str) -> int:
+    if (value := int(text)) < 1:
+        raise argparse.ArgumentTypeError("must be 1 or more")
+    return value
+
+
+def _size(given: argparse.Namespace) -> Size:
+    """What was named and nothing else; the default where nothing was."""
+    numbers = {
+        "schedules": given.schedules, "mutant_seeds": given.mutants, "images": given.images, "kills": given.kills,
+        "rounds": given.rounds, "writer_s": given.writers,
+    }  # fmt: skip
+    named = {name: value for name, value in numbers.items() if value is not None}
+    return Size(**named) if named else SIZES["default"]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m holdfast.proof.kills", description=__doc__)
+    parser.add_argument("--schedules", type=_positive, help="simulated schedules")
+    parser.add_argument("--mutants", type=_positive, metavar="SEEDS", help="known bugs, so many schedules for each")
+    parser.add_argument("--images", type=_positive, help="images of power cuts")
+    parser.add_argument("--kills", type=_positive, help="kills of the daemon on SQLite")
+    parser.add_argument("--rounds", type=_positive, help="rounds of trouble on PostgreSQL")
+    parser.add_argument("--writers", type=_positive, metavar="SECONDS", help="how long eight writers write")
+    parser.add_argument("--only", choices=sorted(KINDS), help="only this kind of trouble on PostgreSQL")
+    parser.add_argument("--server", metavar="VERSION", help="the version of PostgreSQL to start; else the newest found")
+    parser.add_argument("--seed", type=int, help="repeat the chances of an earlier proof")
+    parser.add_argument("--store", help="prove it on this PostgreSQL, or on the disk of this SQLite file")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument(
+        "--fault", choices=sorted({**FAULTS, **POSTGRES_FAULTS}), help="put a known fault in: the proof must then fail"
+    )  # fmt: skip
+    given = parser.parse_args()
+    seed = given.seed if given.seed is not None else draw_seed()
+    try:
+        return run(Wish(_size(given), seed, given.store, given.fault, given.only, given.server), given.json)
+    except HoldfastError as error:
+        parser.error(error.message)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

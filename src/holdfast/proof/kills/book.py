@@ -1,0 +1,55 @@
+"""The store's own book: its receipts verify, and folded together they give the very states in the table."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from heapq import merge
+from typing import Any
+
+from holdfast.domain.receipt import Link, verify
+from holdfast.domain.states import State
+from holdfast.proof.kills.evidence import DeliveryRow, Evidence, StoreRows, Violation
+
+Fate = tuple[str, str | None, int, int]
+"""state, reason, attempts, generation"""
+
+
+def check_book(evidence: Evidence) -> Iterator[Violation]:
+    store = evidence.store
+    for fault in verify(store.links, heads=store.heads):
+        yield Violation("receipts", f"{fault.chain} {fault.seq}", f"{fault.kind}: {fault.message}")
+    fates: dict[int, Fate] = {}
+    for leaf in _leaves(store):
+        before = fates.get(leaf["delivery"])
+        after = (leaf["state"], leaf["reason"], leaf["attempts"], leaf["generation"])
+        if before is not None and before[0] != State.PENDING and before[3] == after[3]:
+            yield Violation("receipts", leaf["event"], f"delivery {leaf['delivery']} had ended, and moved once more")
+        if before is not None and before[3] == after[3] and after[2] != before[2] + 1 and after[0] != State.DROPPED:
+            yield Violation("receipts", leaf["event"], f"delivery {leaf['delivery']} skips an attempt in the book")
+        fates[leaf["delivery"]] = after
+    for row in store.deliveries:
+        if fates.get(row.id, (State.PENDING, None, 0, 1)) != _fate(row):
+            yield Violation(
+                "receipts", row.event, f"delivery {row.id} is {row.state}; the book says {fates.get(row.id)}"
+            )
+
+
+def count_links(store: StoreRows) -> tuple[int, int]:
+    """How many links there are, and how many transitions they speak of."""
+    return len(store.links), sum(link.count for link in store.links)
+
+
+def _fate(row: DeliveryRow) -> Fate:
+    return row.state, row.reason, row.attempts, row.generation
+
+
+def _leaves(store: StoreRows) -> Iterator[dict[str, Any]]:
+    """All transitions in the order they happened: every chain keeps its own order, and time orders the chains."""
+    chains: defaultdict[str, list[Link]] = defaultdict(list)
+    for link in store.links:
+        chains[link.chain].append(link)
+    for link in merge(*chains.values(), key=lambda link: link.at_ms):
+        for line in link.leaves.split(b"\n"):
+            yield json.loads(line)

@@ -1,0 +1,157 @@
+"""A look at a PostgreSQL store from outside: the campaign's schema, what stands in it, and how it is removed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from typing import Any
+
+import asyncpg
+
+from holdfast.domain.receipt import Head, Link
+from holdfast.proof.kills.audit import CHANGES, INSTALL, NOTES, Change, Note, fold
+from holdfast.proof.kills.evidence import Attempt, DeliveryRow, Ended, EventRow, Holders, LeaseRow, StoreRows
+from holdfast.proof.kills.records import digest_json
+from holdfast.proof.kills.snapshot import Glance
+from holdfast.store.postgres.place import in_schema, parse_place
+
+CONNECT_S = 30.0
+_MINE = "r.owner = (SELECT max(id) FROM holdfast.owners WHERE pid = $1)"
+_LEASED = f"""
+SELECT q.contract, e.id FROM holdfast.ready r JOIN holdfast.deliveries d ON d.id = r.delivery
+JOIN holdfast.events e ON e.n = d.event JOIN holdfast.queues q ON q.id = d.queue
+WHERE r.token IS NOT NULL AND {_MINE}"""
+_COUNTS = "SELECT (SELECT count(*) FROM holdfast.ready), (SELECT count(*) FROM holdfast.unrouted)"
+_ENDED = "SELECT id, state, reason, generation FROM holdfast.deliveries WHERE state <> 'pending'"
+_EVENTS = "SELECT id, stream, seq, dedup_key, payload FROM holdfast.events WHERE source <> 'holdfast' ORDER BY n"
+_DELIVERIES = """
+SELECT d.id, e.id, q.contract, d.lane, d.state, d.reason, d.attempts, d.generation, d.settled_at,
+       d.handed_until IS NOT NULL OR EXISTS (SELECT FROM holdfast.ready r WHERE r.delivery = d.id)
+FROM holdfast.deliveries d JOIN holdfast.events e ON e.n = d.event JOIN holdfast.queues q ON q.id = d.queue
+ORDER BY d.id"""
+_ORPHANS = """
+SELECT count(*) FROM holdfast.deliveries d
+WHERE NOT EXISTS (SELECT FROM holdfast.events e WHERE e.n = d.event)
+   OR NOT EXISTS (SELECT FROM holdfast.queues q WHERE q.id = d.queue)"""
+_WAITING = "SELECT e.id FROM holdfast.{} u JOIN holdfast.events e ON e.n = u.event"
+_HEADS = "SELECT chain, seq, head FROM holdfast.nodes WHERE chain <> 'substrate'"
+_LINKS = "SELECT chain, seq, at, prev, root, h_self, leaves FROM holdfast.receipts ORDER BY chain, seq"
+_LEASES = "SELECT delivery, owner FROM holdfast.ready WHERE token IS NOT NULL"
+_BACKLOG = """
+SELECT (SELECT count(*) FROM holdfast.unrouted)
+     + (SELECT count(*) FROM holdfast.deliveries WHERE state = 'pending')"""
+_BLOCKED = """
+SELECT DISTINCT waiting.application_name FROM pg_stat_activity waiting
+CROSS JOIN LATERAL unnest(pg_blocking_pids(waiting.pid)) holder JOIN pg_stat_activity held ON held.pid = holder
+WHERE held.application_name = $1"""
+_SESSIONS = "SELECT pid FROM pg_stat_activity WHERE starts_with(application_name, $1) ORDER BY pid"
+
+
+class Database:
+    """The schema that a store URL names. Every call has a connection of its own: those before it may have been cut."""
+
+    def __init__(self, url: str) -> None:
+        self.url, self._place = url, parse_place(url)
+
+    @property
+    def schema(self) -> str:
+        return self._place.schema
+
+    def prepare(self) -> None:
+        """The store's tables, and the ledger of leases beside them."""
+        from holdfast.store.open import migrate_store
+
+        migrate_store(self.url, own=True, driver="apsw")
+        self.run(INSTALL)
+
+    def drop(self) -> None:
+        self.run(f"SET client_min_messages = warning; DROP SCHEMA IF EXISTS {self.schema} CASCADE")
+
+    def run(self, text: str) -> None:
+        asyncio.run(self._run(text))
+
+    def rows(self, text: str, *values: object) -> list[Any]:
+        return asyncio.run(self._rows(text, *values))
+
+    def sessions(self, tag: str) -> list[int]:
+        """The server's processes that work for sessions of this name."""
+        return [row[0] for row in self.rows(_SESSIONS, tag)]
+
+    def end_sessions(self, pids: list[int]) -> int:
+        return len(self.rows("SELECT pg_terminate_backend(pid) FROM unnest($1::integer[]) pid", pids))
+
+    def glance(self, pid: int) -> Glance:
+        """What a daemon that was killed a moment ago left."""
+        leased = frozenset((row[0], row[1]) for row in self.rows(_LEASED, pid))
+        ((due, unrouted),) = self.rows(_COUNTS)
+        return Glance(leased, due, unrouted, {})
+
+    def ended(self) -> dict[int, Ended]:
+        """Every end that is committed now: no crash may undo one."""
+        return {row[0]: Ended(*row[1:]) for row in self.rows(_ENDED)}
+
+    def backlog(self) -> int:
+        """How many events are to be routed and deliveries to be brought to an end."""
+        return int(self.rows(_BACKLOG)[0][0])
+
+    def blocked_by(self, tag: str) -> set[str]:
+        """The sessions that wait for a lock which sessions of this name hold."""
+        return {row[0] for row in self.rows(_BLOCKED, tag)}
+
+    def business(self) -> frozenset[str]:
+        return frozenset(row[0] for row in self.rows("SELECT key FROM holdfast.prove_orders"))
+
+    def read_store(self) -> StoreRows:
+        """Everything the checker wants to know."""
+        if self.rows(_ORPHANS)[0][0]:
+            raise ValueError("the store holds deliveries without their event or queue")
+        rows = [tuple(row) for row in self.rows(_DELIVERIES)]
+        moving = {row[3] for row in rows if row[-1] and row[3] is not None}
+        return StoreRows(
+            events=[EventRow._make((*row[:4], digest_json(json.loads(row[4])))) for row in self.rows(_EVENTS)],
+            deliveries=[DeliveryRow._make((*row[:-1], row[-1] or row[3] in moving)) for row in rows],
+            leases=[LeaseRow(*row) for row in self.rows(_LEASES)],
+            unrouted=frozenset(row[0] for row in self.rows(_WAITING.format("unrouted"))),
+            unmatched=frozenset(row[0] for row in self.rows(_WAITING.format("unmatched"))),
+            heads={row[0]: Head(row[1], row[2]) for row in self.rows(_HEADS)},
+            links=[Link(*row) for row in self.rows(_LINKS)],
+        )
+
+    def read_holders(self, links: list[Link], lease_ms: int) -> Holders:
+        """Who held what when."""
+        changes = [Change(*row) for row in self.rows(CHANGES)]
+        leases, settles = fold(changes, [Note(*row) for row in self.rows(NOTES)], links)
+        attempts = [Attempt(*row) for row in self.rows("SELECT delivery, attempt, started_at FROM holdfast.attempts")]
+        return Holders(leases, settles, attempts, lease_ms, self.clock_slack_ms())
+
+    def clock_slack_ms(self) -> int:
+        """How far the server's clock may be from ours."""
+        before = time.time()
+        ((there,),) = self.rows("SELECT extract(epoch FROM clock_timestamp())::float8")
+        after = time.time()
+        return 5 + round(1000 * max(0.0, before - float(there), float(there) - after))
+
+    async def _run(self, text: str) -> None:
+        connection = await asyncpg.connect(self._place.dsn, timeout=CONNECT_S)
+        try:
+            await connection.execute(in_schema(text, self.schema))
+        finally:
+            await connection.close(timeout=CONNECT_S)
+
+    async def _rows(self, text: str, *values: object) -> list[Any]:
+        connection = await asyncpg.connect(self._place.dsn, timeout=CONNECT_S)
+        try:
+            return list(await connection.fetch(in_schema(text, self.schema), *values))
+        finally:
+            await connection.close(timeout=CONNECT_S)
+
+
+def with_schema(url: str, schema: str) -> str:
+    """The same database, another schema.
+
+    >>> with_schema("postgresql://ann@db/app?schema=jobs", "hf_prove_1")
+    'postgresql://ann@db/app?schema=hf_prove_1'
+    """
+    dsn = parse_place(url).dsn
+    return f"{dsn}{'&' if '?' in dsn else '?'}schema={schema}"

@@ -1,0 +1,66 @@
+"""Duplicates: at-least-once allows them, but each must have a cause that the books show."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from holdfast.proof.kills.evidence import Evidence, Violation
+from holdfast.proof.kills.holders import is_stale, lost_because, lost_claim
+from holdfast.proof.kills.records import Received
+
+KILLED, LEFT_OVER, ANSWERED_BADLY = "sender killed", "left on the wire by a killed sender", "sink failed or hung up"
+
+
+@dataclass(frozen=True)
+class Duplicates:
+    """How many receipts repeated an earlier one, by cause."""
+
+    explained: Counter[str] = field(default_factory=Counter)
+    unexplained: int = 0
+
+
+def judge_duplicates(evidence: Evidence) -> tuple[Duplicates, Iterator[Violation]]:
+    """Each receipt after the first needs a cause that lies between it and the one before."""
+    causes: Counter[str] = Counter()
+    found: list[Violation] = []
+    for (contract, id), receipts in evidence.receipts_of.items():
+        for before, after in pairwise(receipts):
+            cause = _cause(evidence, before, after)
+            if cause is None:
+                what = f"request {after.n} repeats {before.n}, which was answered {evidence.answer_of(before)}"
+                found.append(Violation("duplicate", id, f"{contract}: {what}, and no trouble explains it"))
+            else:
+                causes[cause] += 1
+    return Duplicates(causes, len(found)), iter(found)
+
+
+def _cause(evidence: Evidence, before: Received, after: Received) -> str | None:
+    if evidence.answer_of(before) != "ok":
+        return ANSWERED_BADLY
+    return _kept_from_settling(evidence, before, after) or _sent_late(evidence, before, after)
+
+
+def _kept_from_settling(evidence: Evidence, before: Received, after: Received) -> str | None:
+    """Why the sender of the first could not write down that it was taken."""
+    lease = evidence.lease_of.get(before.n)
+    if lease is not None and (lease.end == "settled" or lease == evidence.lease_of.get(after.n)):
+        return None
+    killed_ns = evidence.killed_ns.get(before.life)
+    if killed_ns is not None and killed_ns <= after.at_ns and before.life != after.life:
+        return KILLED
+    if evidence.holders is None:
+        return None
+    return lost_claim(evidence, before) if lease is None else lost_because(evidence, lease)
+
+
+def _sent_late(evidence: Evidence, before: Received, after: Received) -> str | None:
+    """Why the second was sent by one who had no business to any more, and could not know."""
+    if not is_stale(evidence, after):
+        return None
+    if after.life in evidence.killed_ns:
+        return LEFT_OVER if before.life != after.life else None
+    lease = evidence.lease_of.get(after.n)
+    return lost_claim(evidence, after) if lease is None else lost_because(evidence, lease)

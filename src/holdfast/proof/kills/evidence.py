@@ -1,0 +1,217 @@
+"""Everything the checker looks at, as plain values: the outside books, and the rows of a store at rest.
+
+Nothing here knows a database or a process, so a simulation fills it as well as a real campaign does.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from holdfast.domain.receipt import Head, Link
+from holdfast.proof.kills.records import (
+    Accepted,
+    Answered,
+    Killed,
+    Received,
+    Record,
+    Refused,
+    Sent,
+    Started,
+    Struck,
+    Undone,
+)
+
+
+class EventRow(NamedTuple):
+    id: str
+    stream: str | None
+    seq: int
+    key: str | None
+    digest: str
+
+
+class DeliveryRow(NamedTuple):
+    """`reachable`: it can be claimed, or waits in a lane whose head can."""
+
+    id: int
+    event: str
+    contract: str
+    lane: int | None
+    state: str
+    reason: str | None
+    attempts: int
+    generation: int
+    settled_at_ms: int | None
+    reachable: bool
+
+
+class LeaseRow(NamedTuple):
+    delivery: int
+    owner: int
+
+
+class Lease(NamedTuple):
+    """A lease from beginning to end, as the database itself wrote it down: who took it, and how he lost it.
+
+    `end` is `settled`, `released` (given back), `run out` (taken, its time was over), `taken` (before its time: its
+    holder was thought dead) or `held` (to this day).
+    """
+
+    delivery: int
+    life: int
+    claimed_ms: int
+    ended_ms: int | None
+    end: str
+    token: int | None = None
+
+
+class Settle(NamedTuple):
+    """A transition in the book: who wrote it, when, and the lease that ended in the same transaction, if any did."""
+
+    delivery: int
+    life: int
+    state: str
+    at_ms: int
+    lease: Lease | None
+
+
+class Attempt(NamedTuple):
+    """A line of the attempts' history."""
+
+    delivery: int
+    attempt: int
+    started_ms: int
+
+
+@dataclass(frozen=True)
+class Holders:
+    """Who held what when: only where the store lets several daemons work, and was told to keep this ledger."""
+
+    leases: Sequence[Lease]
+    settles: Sequence[Settle]
+    attempts: Sequence[Attempt]
+    lease_ms: int
+    clock_slack_ms: int = 5
+
+
+class Ended(NamedTuple):
+    """The end of a delivery as it was first seen after some kill."""
+
+    state: str
+    reason: str | None
+    generation: int
+
+
+@dataclass(frozen=True)
+class StoreRows:
+    events: Sequence[EventRow]
+    deliveries: Sequence[DeliveryRow]
+    leases: Sequence[LeaseRow]
+    unrouted: frozenset[str]
+    unmatched: frozenset[str]
+    heads: Mapping[str, Head]
+    links: Sequence[Link]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The books sorted by kind, and the store. `ended_before`: ends that were seen on the way.
+
+    `business`: the keys whose business row is there, of those that were published in a transaction together with one.
+    """
+
+    sent: Mapping[str, Sent]
+    accepted: Sequence[Accepted]
+    refused: Sequence[Refused]
+    received: Sequence[Received]
+    answers: Mapping[int, Answered]
+    started: Sequence[Started]
+    killed: Sequence[Killed]
+    store: StoreRows
+    ordered: frozenset[str]
+    contracts: frozenset[str]
+    ended_before: Mapping[int, Ended] = field(default_factory=dict)
+    undone: frozenset[str] = frozenset()
+    business: frozenset[str] | None = None
+    struck: Sequence[Struck] = ()
+    holders: Holders | None = None
+
+    @cached_property
+    def receipts_of(self) -> dict[tuple[str, str], list[Received]]:
+        """Every attempt that reached the sink, by (contract, event id), in order of arrival."""
+        found: defaultdict[tuple[str, str], list[Received]] = defaultdict(list)
+        for item in sorted(self.received, key=lambda item: item.at_ns):
+            found[item.contract, item.id].append(item)
+        return dict(found)
+
+    @cached_property
+    def unknown(self) -> frozenset[str]:
+        """Keys that were sent and never answered."""
+        return frozenset(self.sent) - {item.key for item in self.accepted} - {item.key for item in self.refused}
+
+    @cached_property
+    def killed_ns(self) -> dict[int, int]:
+        """When each life that was killed was killed."""
+        return {item.life: item.at_ns for item in self.killed}
+
+    @cached_property
+    def killed_ms(self) -> dict[int, int]:
+        """The same on the wall clock, a moment before."""
+        return {item.life: item.at_ms for item in self.killed if item.at_ms is not None}
+
+    @cached_property
+    def lease_of(self) -> dict[int, Lease]:
+        """The lease under which each request was sent: the request names its token.
+
+        A request without one: a crash of the server lost the claim, and with it the note of it.
+        """
+        rows = {row.id: (row.contract, row.event) for row in self.store.deliveries}
+        leases = () if self.holders is None else self.holders.leases
+        by_token = {(*rows[one.delivery], one.token): one for one in leases if one.delivery in rows}
+        named = ((item.n, by_token.get((item.contract, item.id, item.token))) for item in self.received)
+        return {n: lease for n, lease in named if lease is not None}
+
+    @cached_property
+    def ended_ms(self) -> dict[int, int]:
+        """When each delivery ended: as the database noted it, or where it notes nothing as the store says."""
+        found = {row.id: row.settled_at_ms for row in self.store.deliveries if row.settled_at_ms is not None}
+        noted = () if self.holders is None else self.holders.settles
+        return found | {one.delivery: one.at_ms for one in noted if one.delivery in found}
+
+    def answer_of(self, received: Received) -> str:
+        answered = self.answers.get(received.n)
+        return "none" if answered is None else answered.answer
+
+
+class Violation(NamedTuple):
+    """A promise that was broken: which, by what, and how it shows."""
+
+    promise: str
+    subject: str
+    detail: str
+
+
+def gather(records: Iterable[Record], store: StoreRows, ordered: Iterable[str], contracts: Iterable[str],
+           ended_before: Mapping[int, Ended], **more: Any) -> Evidence:  # fmt: skip
+    """Sort the lines of all books by kind."""
+    lines = list(records)
+    return Evidence(
+        sent={item.key: item for item in lines if isinstance(item, Sent)},
+        accepted=[item for item in lines if isinstance(item, Accepted)],
+        refused=[item for item in lines if isinstance(item, Refused)],
+        received=[item for item in lines if isinstance(item, Received)],
+        answers={item.n: item for item in lines if isinstance(item, Answered)},
+        started=[item for item in lines if isinstance(item, Started)],
+        killed=[item for item in lines if isinstance(item, Killed)],
+        undone=frozenset(item.key for item in lines if isinstance(item, Undone)),
+        struck=[item for item in lines if isinstance(item, Struck)],
+        store=store,
+        ordered=frozenset(ordered),
+        contracts=frozenset(contracts),
+        ended_before=ended_before,
+        **more,
+    )

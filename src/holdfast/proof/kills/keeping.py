@@ -1,0 +1,102 @@
+"""What a broken promise leaves behind: the story of each violation, and the books and logs, as far as they fit.
+
+A store on PostgreSQL is dropped with its campaign, so that whatever it knew of a violation is written down here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from holdfast.proof.kills.evidence import Evidence, Violation
+from holdfast.proof.kills.report import Report
+
+STORIES_MAX = 20
+"""Of each promise that was broken."""
+ROWS_MAX = 200
+LOG_MAX_BYTES = 16 << 20
+KEPT_MAX_BYTES = 256 << 20
+NEAR_MS = 30_000
+
+
+def write_stories(report: Report, folder: Path) -> None:
+    """`violations.json`: what broke, and everything that is known of the deliveries it speaks of."""
+    evidence, found = report.evidence, report.verdict.violations
+    told = {
+        "seed": report.seed,
+        "violations": len(found),
+        "stories": [_story(evidence, one) for one in _some(found)],
+        "lives": [_plain(one) for one in (*evidence.started, *evidence.killed)],
+    }
+    (folder / "violations.json").write_text(json.dumps(told, indent=1))
+
+
+def trim(folder: Path) -> int:
+    """Cut logs to their ends, and give up stores and then books where it would be too much. The bytes that are kept."""
+    for log in folder.rglob("*.log"):
+        _keep_end(log, LOG_MAX_BYTES)
+    left = KEPT_MAX_BYTES
+    for path in sorted(_files(folder), key=_worth):
+        size = path.stat().st_size
+        if size > left:
+            path.unlink()
+        else:
+            left -= size
+    return KEPT_MAX_BYTES - left
+
+
+def _some(violations: Sequence[Violation]) -> Iterator[Violation]:
+    told: Counter[str] = Counter()
+    for one in violations:
+        told[one.promise] += 1
+        if told[one.promise] <= STORIES_MAX:
+            yield one
+
+
+def _story(evidence: Evidence, violation: Violation) -> dict[str, Any]:
+    """Its subject is an event, a key of one, or `delivery N`; of anything else there is only the sentence."""
+    rows = [row for row in evidence.store.deliveries if violation.subject in (row.event, f"delivery {row.id}")]
+    ids, events = {row.id for row in rows}, {row.event for row in rows} | {violation.subject}
+    requests = [item for item in evidence.received if item.id in events or item.key in events][:ROWS_MAX]
+    leases = [] if evidence.holders is None else [one for one in evidence.holders.leases if one.delivery in ids]
+    settles = [] if evidence.holders is None else [one for one in evidence.holders.settles if one.delivery in ids]
+    times_ms = [item.at_ms for item in requests] + [lease.claimed_ms for lease in leases]
+    return {
+        **violation._asdict(),
+        "deliveries": [_plain(row) for row in rows[:ROWS_MAX]],
+        "requests": [{**_plain(item), "answer": evidence.answer_of(item)} for item in requests],
+        "leases": [_plain(lease) for lease in leases[:ROWS_MAX]],
+        "settles": [_plain(settle) for settle in settles[:ROWS_MAX]],
+        "struck": [_plain(one) for one in evidence.struck if times_ms and _is_near(one.at_ms, one.until_ms, times_ms)],
+    }
+
+
+def _is_near(began_ms: int, until_ms: int, times_ms: list[int]) -> bool:
+    return began_ms - NEAR_MS <= max(times_ms) and min(times_ms) <= until_ms + NEAR_MS
+
+
+def _plain(record: Any) -> dict[str, Any]:
+    return {"kind": type(record).__name__, **record._asdict()}
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    return (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+
+
+def _worth(path: Path) -> tuple[int, int]:
+    """Stories first, then books, logs, and whatever else there is; the small before the large."""
+    kinds = (".json", ".book", ".log")
+    return kinds.index(path.suffix) if path.suffix in kinds else len(kinds), path.stat().st_size
+
+
+def _keep_end(path: Path, size: int) -> None:
+    if path.stat().st_size <= size:
+        return
+    with path.open("rb") as file:
+        file.seek(-size, os.SEEK_END)
+        end = file.read()
+    path.write_bytes(end.partition(b"\n")[2])

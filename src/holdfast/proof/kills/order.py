@@ -1,0 +1,69 @@
+"""Order: on an ordered lane, n+1 is not attempted before n has its end."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from holdfast.proof.kills.evidence import DeliveryRow, Evidence, Violation
+from holdfast.proof.kills.holders import is_stale
+from holdfast.proof.kills.records import Received
+
+
+def check_order(evidence: Evidence) -> Iterator[Violation]:
+    """Lane by lane, twice: from the sink's book alone, and against the ends the store wrote down.
+
+    What arrives from a sender that had been killed by then, or had lost its lease, is not held against the order:
+    nobody can call back what is on the wire.
+    """
+    events = {row.id: row for row in evidence.store.events}
+    lanes: defaultdict[tuple[str, str], list[DeliveryRow]] = defaultdict(list)
+    for row in evidence.store.deliveries:
+        stream = events[row.event].stream
+        if row.contract in evidence.ordered and stream is not None:
+            lanes[row.contract, stream].append(row)
+    for (contract, stream), rows in lanes.items():
+        rows.sort(key=lambda row: events[row.event].seq)
+        yield from _first_receipts(evidence, f"{contract} {stream}", rows)
+        for before, after in pairwise(rows):
+            yield from _pair(evidence, f"{contract} {stream}", before, after)
+
+
+def _first_receipts(evidence: Evidence, lane: str, rows: Sequence[DeliveryRow]) -> Iterator[Violation]:
+    """First receipts come in the order of `seq`."""
+    latest = None
+    for row in rows:
+        receipts = _in_force(evidence, row)
+        if not receipts:
+            continue
+        if latest is not None and receipts[0].at_ns < latest.at_ns:
+            yield Violation("order", lane, f"seq {receipts[0].seq} arrived before seq {latest.seq} ever did")
+        latest = receipts[0]
+
+
+def _pair(evidence: Evidence, lane: str, before: DeliveryRow, after: DeliveryRow) -> Iterator[Violation]:
+    """Neighbours: the later one begins only when the earlier one is through."""
+    later = _in_force(evidence, after)
+    if not later:
+        return
+    first = later[0]
+    earlier = evidence.receipts_of.get((before.contract, before.event), [])
+    standing = _in_force(evidence, before)
+    ended_ms = evidence.ended_ms.get(before.id)
+    slack_ms = 0 if evidence.holders is None else evidence.holders.clock_slack_ms
+    if ended_ms is None:
+        yield Violation("order", lane, f"seq {first.seq} was attempted while the one before it is still pending")
+    elif first.at_ms < ended_ms - slack_ms:
+        yield Violation("order", lane, f"seq {first.seq} was attempted before the one ahead of it had its end")
+    if standing and standing[-1].at_ns > first.at_ns:
+        yield Violation("order", lane, f"seq {standing[-1].seq} was attempted again after seq {first.seq} had begun")
+    taken = [evidence.answers[item.n].at_ns for item in earlier if evidence.answer_of(item) == "ok"]
+    if before.state == "delivered" and (not taken or min(taken) > first.at_ns):
+        yield Violation("order", lane, f"seq {first.seq} was attempted before the sink had taken the one ahead of it")
+
+
+def _in_force(evidence: Evidence, row: DeliveryRow) -> list[Received]:
+    """The receipts whose senders were alive and held the lease, as far as anybody knows."""
+    receipts = evidence.receipts_of.get((row.contract, row.event), [])
+    return [item for item in receipts if not is_stale(evidence, item)]

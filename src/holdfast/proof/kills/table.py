@@ -1,0 +1,152 @@
+"""What a whole proof found: one table for people, one object for programs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from holdfast.proof.kills.pooled import Schedules, worst
+from holdfast.proof.kills.records import BLOCKED
+from holdfast.proof.kills.report import Report, listed
+from holdfast.proof.power_cuts.campaign import Tally
+
+if TYPE_CHECKING:
+    from holdfast.proof.kills.writers import Writing
+
+
+@dataclass
+class Proof:
+    """The parts that were run; None: not asked for, or not possible (then `skipped` says why)."""
+
+    seed: int
+    schedules: Schedules = field(default_factory=Schedules)
+    mutants: dict[str, int | None] = field(default_factory=dict)
+    disk: Tally = field(default_factory=Tally)
+    sqlite: Report | None = None
+    postgres: Report | None = None
+    writing: Writing | None = None
+    skipped: list[str] = field(default_factory=list)
+    duration_s: float = 0.0
+
+    @property
+    def reports(self) -> list[Report]:
+        return [report for report in (self.sqlite, self.postgres) if report is not None]
+
+    @property
+    def violations(self) -> list[str]:
+        """Every broken promise in a line, with what repeats it."""
+        return worst(self._violations())
+
+    @property
+    def ok(self) -> bool:
+        return not self.violations
+
+    def as_dict(self) -> dict[str, Any]:
+        restarts = [seconds for report in self.reports for seconds in report.restarts_s()]
+        parts = {"sqlite": self.sqlite, "postgresql": self.postgres}
+        return {
+            "ok": self.ok,
+            "seed": self.seed,
+            "duration_seconds": round(self.duration_s, 1),
+            "schedules": self.schedules.count,
+            "faults_by_kind": dict(sorted(self.schedules.faults.items())),
+            "mutants": len(self.mutants),
+            "mutants_killed": sum(seed is not None for seed in self.mutants.values()),
+            "images": self.disk.images,
+            "kills": sum(self.kills_by_kind.values()),
+            "kills_by_kind": self.kills_by_kind,
+            "kills_while": dict(sorted(self._doing().items())),
+            "lost": self._count("lost") + self.disk.faulty,
+            "order_violations": self._count("order"),
+            "unexplained_duplicates": self._count("duplicate"),
+            "duplicates_explained": dict(sorted(self._explained().items())),
+            "stale_settles": self._count("stale", "fence"),
+            "violations": self.violations,
+            "restart_to_first_delivery_p50_seconds": round(median(restarts), 3) if restarts else None,
+            "restart_to_first_delivery_max_seconds": round(max(restarts), 3) if restarts else None,
+            "writers": None if self.writing is None else self._writers(self.writing),
+            "parts": {name: report.as_dict() for name, report in parts.items() if report is not None},
+            "skipped": self.skipped,
+        }
+
+    @property
+    def kills_by_kind(self) -> dict[str, int]:
+        found: Counter[str] = Counter()
+        if self.sqlite is not None:
+            found["daemon killed, SQLite"] = len(self.sqlite.evidence.killed)
+        if self.postgres is not None:
+            found["daemon killed, PostgreSQL"] = len(self.postgres.evidence.killed)
+            found.update(one.kind for one in self.postgres.evidence.struck if one.kind != BLOCKED)
+        return dict(found)
+
+    def table(self) -> str:
+        facts = self.as_dict()
+        p50, longest = (facts[f"restart_to_first_delivery_{name}_seconds"] for name in ("p50", "max"))
+        rows = [
+            ("schedules", f"{facts['schedules']} simulated, {self.schedules.faults.total()} faults in them"),
+            *((f"  {kind}", count) for kind, count in facts["faults_by_kind"].items()),
+            ("mutants killed", f"{facts['mutants_killed']} of {facts['mutants']}" if self.mutants else "not run"),
+            ("images of power cuts", f"{facts['images']}, {self.disk.faulty} faulty" if facts["images"] else "not run"),
+            ("kills", facts["kills"]),
+            *((f"  {kind}", count) for kind, count in self.kills_by_kind.items()),
+            ("  a daemon was", listed(facts["kills_while"])),
+            *((f"accepted, {name}", _load(part)) for name, part in facts["parts"].items()),
+            ("writers", _wrote(facts["writers"])),
+            ("lost", facts["lost"]),
+            ("order violations", facts["order_violations"]),
+            ("duplicates explained", listed(facts["duplicates_explained"])),
+            ("duplicates unexplained", facts["unexplained_duplicates"]),
+            ("stale settles", facts["stale_settles"]),
+            ("violations in all", len(facts["violations"])),
+            ("restart → first delivery", "not measured" if p50 is None else f"p50 {p50} s, max {longest} s"),
+            ("seed", facts["seed"]),
+            ("duration", f"{facts['duration_seconds']} s"),
+        ]  # fmt: skip
+        return "\n".join(f"  {name:<34} {value}" for name, value in rows)
+
+    def _violations(self) -> Iterator[str]:
+        for seed, promise, detail in self.schedules.broken:
+            yield f"{promise}: {detail} (python -m holdfast.proof.simulation --seed {seed} --trace)"
+        for name, seed_or_none in self.mutants.items():
+            if seed_or_none is None:
+                yield f"mutants: the simulation did not see the known bug {name}"
+        for fault in self.disk.faults:
+            yield f"lost: {fault}"
+        for report in self.reports:
+            yield from report.violations()
+        for one in () if self.writing is None else self.writing.violations:
+            yield f"{one.promise}: {one.subject}: {one.detail}"
+
+    def _count(self, *promises: str) -> int:
+        found = sum(report.verdict.count(*promises) for report in self.reports)
+        found += sum(promise in promises for _, promise, _ in self.schedules.broken)
+        return found + sum(one.promise in promises for one in (self.writing.violations if self.writing else ()))
+
+    def _doing(self) -> Counter[str]:
+        return Counter(what for report in self.reports for kill in report.evidence.killed for what in kill.doing)
+
+    def _explained(self) -> Counter[str]:
+        return sum((report.verdict.duplicates.explained for report in self.reports), Counter())
+
+    def _writers(self, writing: Writing) -> dict[str, int]:
+        return {
+            "transactions": writing.transactions, "rolled_back": writing.undone, "long": writing.long,
+            "deadlocks": writing.deadlocks, "events": writing.events, "violations": len(writing.violations),
+        }  # fmt: skip
+
+
+def _load(part: dict[str, Any]) -> str:
+    ends = listed(part["deliveries"])
+    return f"{part['accepted']} events, {part['unknown']} of unknown fate; {part['received']} requests; {ends}"
+
+
+def _wrote(writers: dict[str, int] | None) -> str:
+    if writers is None:
+        return "not run"
+    return (
+        f"{writers['transactions']} transactions, {writers['rolled_back']} rolled back, {writers['long']} long, "
+        f"{writers['events']} events, {writers['deadlocks']} deadlocks"
+    )

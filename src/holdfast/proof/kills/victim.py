@@ -1,0 +1,100 @@
+"""The daemon itself, with a name tag, and perhaps a probe in its store: it kills itself at the n-th passing of a point.
+
+The campaign tells it by environment: `HOLDFAST_PROVE_LIFE=12` is its number, which its requests carry in their
+`User-Agent`, and in a header the token of their lease; `…_TAG` names its connections to PostgreSQL; `…_LEASE_MS`
+shortens its leases, so that a stop of a few seconds outlives them. `…_CRASH=before_commit:57` names a point and a
+passing, `…_NOTE` the book it then writes its last line to; `…_FAULT` puts a known fault into it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from contextvars import ContextVar
+from pathlib import Path
+
+import holdfast.daemon.wiring as wiring_module
+import holdfast.egress.engine as engine_module
+from holdfast.daemon.run import run_daemon
+from holdfast.domain.delivery import Claim, Outcome
+from holdfast.egress.line import Attempt
+from holdfast.egress.webhook.deliverer import WebhookDeliverer
+from holdfast.home import find_home
+from holdfast.net.answer import Answer
+from holdfast.net.client import Client
+from holdfast.net.route import Route
+from holdfast.ports import Probe, no_probe
+from holdfast.proof.kills.faults import put_in
+from holdfast.proof.kills.records import LEASE_HEADER, Book, Crashed
+from holdfast.version import __version__
+
+POINTS = ("begun", "before_commit", "after_commit")
+
+
+def crash_at(point: str, nth: int, note: Path) -> Probe:
+    """A probe that ends the process with SIGKILL: no handler, no flush, no goodbye."""
+    if point not in POINTS or nth < 1:
+        raise ValueError(f"{point}:{nth} is no place to crash at: use one of {', '.join(POINTS)} and a number from 1")
+    book, passed = Book(note), 0
+
+    def probe(passing: str) -> None:
+        nonlocal passed
+        passed += passing == point
+        if passed == nth:
+            book.write(Crashed(point, nth))
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return probe
+
+
+def wear_tag(life: str, tag: str) -> None:
+    """Say who we are: to receivers, and to the database."""
+    setattr(wiring_module, "__version__", f"{__version__} life-{life}")  # noqa: B010 - what the User-Agent is made of
+    if tag:
+        from holdfast.store.postgres import pooled_connection as session
+
+        setattr(session, "APPLICATION", tag)  # noqa: B010
+
+
+def show_leases() -> None:
+    """Let every request name the token of the lease it is sent under, so that nobody has to guess."""
+    token: ContextVar[int] = ContextVar("token")
+    deliver, post = WebhookDeliverer.deliver, Client.post
+
+    async def deliver_named(self: WebhookDeliverer, claim: Claim, attempt: Attempt) -> Outcome:
+        token.set(claim.token)
+        return await deliver(self, claim, attempt)
+
+    async def post_named(
+        self: Client, route: Route, headers: dict[str, str], body: bytes, answer: Answer, *, reuse: bool = True
+    ) -> None:
+        await post(self, route, {**headers, LEASE_HEADER: str(token.get())}, body, answer, reuse=reuse)
+
+    setattr(WebhookDeliverer, "deliver", deliver_named)  # noqa: B010
+    setattr(Client, "post", post_named)  # noqa: B010
+
+
+def told(name: str) -> str:
+    return os.environ.get(f"HOLDFAST_PROVE_{name}", "")
+
+
+def main() -> int:
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    probe: Probe = no_probe
+    if crash := told("CRASH"):
+        point, _, nth = crash.partition(":")
+        probe = crash_at(point, int(nth), Path(told("NOTE")))
+    if fault := told("FAULT"):
+        put_in(fault)
+    if lease_ms := told("LEASE_MS"):
+        engine_module.LEASE_MS.update(dict.fromkeys(engine_module.LEASE_MS, int(lease_ms)))
+    wear_tag(told("LIFE"), told("TAG"))
+    show_leases()
+    return asyncio.run(run_daemon(find_home(), None, 0, None, lambda text: None, probe))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,177 @@
+"""Many writers on one PostgreSQL: shared streams, rollbacks, long transactions; and two routers that must miss nothing.
+
+One stream, or one `publish_many`, in each transaction: then there is no circle of waiting either. A writer that is told
+of a deadlock all the same counts as a violation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import asyncpg
+
+from holdfast.outbox import Outbox
+from holdfast.proof.kills.evidence import Violation
+from holdfast.store.base import Plan, Store, Target
+from holdfast.store.postgres.place import parse_place
+from holdfast.store.postgres.store import PostgresStore
+
+WRITERS = 8
+STREAMS = 4
+UNDONE = 0.3
+LONG = 0.05
+LONG_S = 0.5
+BATCH = 500
+FAULTS_SHOWN = 20
+
+
+@dataclass
+class Writing:
+    """What the writers did, and what was wrong."""
+
+    transactions: int = 0
+    undone: int = 0
+    long: int = 0
+    deadlocks: int = 0
+    committed: Counter[str] = field(default_factory=Counter)
+    routed: list[list[tuple[str, int]]] = field(default_factory=list)
+    violations: list[Violation] = field(default_factory=list)
+
+    @property
+    def events(self) -> int:
+        return self.committed.total()
+
+
+async def write_for(url: str, seconds: float, seed: int = 0, writers: int = WRITERS) -> Writing:
+    """Let so many write into the store at `url` for so long while two processes' worth of routers route."""
+    found = Writing()
+    until_s = time.monotonic() + seconds
+    async with _opened(url) as store, _opened(url) as other:
+        await store.contracts.version()  # the tables are there
+        hands = [_write(url, found, random.Random(f"{seed}/{number}"), number, until_s) for number in range(writers)]
+        routers = [_route(one, found, until_s) for one in (store, other)]
+        await asyncio.gather(*hands, *routers, _look_on(url, until_s))
+        found.routed.append(await route_all(store))
+        backlog = await store.routing.backlog()
+        heads = {}
+        for name in sorted(found.committed):
+            stream = await store.events.stream(name)
+            heads[name] = 0 if stream is None else stream.head
+    found.violations += judge(found, heads, backlog)
+    return found
+
+
+def judge(found: Writing, heads: dict[str, int], backlog: int) -> list[Violation]:
+    """Nothing unrouted, skipped or out of order, no gap in a stream, and nobody was told of a deadlock."""
+    faults = []
+    if backlog:
+        faults.append(Violation("writers", "router", f"{backlog} events are left unrouted"))
+    if found.deadlocks:
+        faults.append(Violation("writers", "deadlock", f"{found.deadlocks} transactions were told of a deadlock"))
+    numbers: defaultdict[str, list[int]] = defaultdict(list)
+    for run in found.routed:
+        alone: defaultdict[str, list[int]] = defaultdict(list)
+        for stream, seq in run:
+            numbers[stream].append(seq)
+            alone[stream].append(seq)
+        for stream, seqs in alone.items():
+            if seqs != sorted(seqs):
+                faults.append(Violation("order", stream, "a router saw the stream out of order"))
+    for stream, count in found.committed.items():
+        if heads.get(stream) != count:
+            faults.append(Violation("lost", stream, f"{count} were committed, and its head is {heads.get(stream)}"))
+        if sorted(numbers[stream]) != list(range(1, count + 1)):
+            faults.append(Violation("lost", stream, f"{count} were committed, {len(numbers[stream])} were routed"))
+    return faults[:FAULTS_SHOWN]
+
+
+async def route_all(store: Store, queue: int | None = None) -> list[tuple[str, int]]:
+    """Route everything there is; the streams and numbers in the order they were routed."""
+    seen: list[tuple[str, int]] = []
+    while True:
+        async with store.routing.batch(BATCH) as batch:
+            if not batch.events:
+                return seen
+            seen += [(event.stream, event.seq) for event in batch.events]
+            if not await batch.commit([_plan(event, queue) for event in batch.events]):
+                raise RuntimeError("the contracts changed while nobody changed them")
+
+
+def _plan(event: Any, queue: int | None) -> Plan:
+    lane = f"c {event.stream}" if event.stream != event.id else None
+    return Plan(event.n, () if queue is None else (Target(queue, "handler:h", "handler", lane),), 0)
+
+
+async def _write(url: str, found: Writing, chance: random.Random, number: int, until_s: float) -> None:
+    """Even ones publish to one stream, odd ones many at a time to several."""
+    place, outbox = parse_place(url), Outbox(url)
+    connection = await asyncpg.connect(place.dsn)
+    try:
+        while time.monotonic() < until_s:
+            chosen = _chosen(chance, several=number % 2 == 1)
+            transaction = connection.transaction()
+            await transaction.start()
+            try:
+                await outbox.publish_many_async(connection, [{"type": "t", "stream": stream} for stream in chosen])
+                if chance.random() < LONG:
+                    found.long += 1
+                    await asyncio.sleep(chance.uniform(0.0, LONG_S))
+                await _end(transaction, found, chosen, undo=chance.random() < UNDONE)
+            except asyncpg.DeadlockDetectedError:
+                found.deadlocks += 1
+                await transaction.rollback()
+    finally:
+        await connection.close()
+
+
+async def _end(transaction: Any, found: Writing, chosen: Sequence[str], undo: bool) -> None:
+    found.transactions += 1
+    if undo:
+        found.undone += 1
+        await transaction.rollback()
+    else:
+        await transaction.commit()
+        found.committed.update(chosen)
+
+
+def _chosen(chance: random.Random, several: bool) -> list[str]:
+    streams = [f"s{number}" for number in range(STREAMS)]
+    if several:
+        return [chance.choice(streams) for _ in range(chance.randint(1, 20))]
+    return [chance.choice(streams)] * chance.randint(1, 3)
+
+
+async def _route(store: PostgresStore, found: Writing, until_s: float) -> None:
+    run: list[tuple[str, int]] = []
+    found.routed.append(run)
+    while time.monotonic() < until_s:
+        run += await route_all(store)
+        await asyncio.sleep(0.001)
+
+
+async def _look_on(url: str, until_s: float) -> None:
+    """A reader that keeps one old picture of the database for the whole time, as a report or a backup does."""
+    place = parse_place(url)
+    connection = await asyncpg.connect(place.dsn)
+    try:
+        async with connection.transaction(isolation="repeatable_read", readonly=True):
+            await connection.fetchval(f"SELECT count(*) FROM {place.schema}.events")
+            await asyncio.sleep(max(0.0, until_s - time.monotonic()))
+    finally:
+        await connection.close()
+
+
+@contextlib.asynccontextmanager
+async def _opened(url: str) -> AsyncIterator[PostgresStore]:
+    store = PostgresStore.open(url)
+    try:
+        yield store
+    finally:
+        await store.close()

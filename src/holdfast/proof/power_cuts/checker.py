@@ -1,0 +1,57 @@
+"""Open a disk as a power cut left it, with the real store, and compare it with what was promised."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from holdfast.domain.errors import HoldfastError
+from holdfast.domain.event import new_event
+from holdfast.domain.receipt import verify
+from holdfast.proof.power_cuts.contents import digest, stray_rows
+from holdfast.proof.power_cuts.images import Image
+from holdfast.proof.power_cuts.workload import NO_BALLAST, Recording
+from holdfast.store.sqlite.connection import ApswConnection
+from holdfast.store.sqlite.store import SqliteStore, inline_executor
+from holdfast.testing.clock import ManualClock, SeededChance
+
+
+async def check_image(image: Image, recording: Recording, database: Path) -> list[str]:
+    """What is wrong with it; nothing, if every promise was kept."""
+    image.write(database)
+    try:
+        faults = await _check(image, recording, database)
+    except (HoldfastError, ValueError) as error:  # text that is no text comes as the latter
+        faults = [f"it cannot be opened or read: {error}"]
+    return [f"cut at {image.point}, loose writes {image.way}: {fault}" for fault in faults]
+
+
+async def _check(image: Image, recording: Recording, database: Path) -> list[str]:
+    store = SqliteStore.open(
+        database, keep=True, clock=ManualClock(), chance=SeededChance(image.point), executor=inline_executor,
+        room=NO_BALLAST,
+    )  # fmt: skip
+    look = ApswConnection(database)
+    try:
+        faults = _look(image, recording, look)
+        links = [link async for page in store.receipts.every() for link in page]
+        faults += [f"a receipt does not verify: {fault}" for fault in verify(links, await store.receipts.heads())][:5]
+        await store.owners.enlist()
+        (again,) = await store.events.append([new_event("t.after", stream="after")])
+        if await store.events.get(again.id) is None:
+            faults.append("it takes nothing in any more")
+    finally:
+        look.close()
+        await store.close()
+    return faults
+
+
+def _look(image: Image, recording: Recording, look: ApswConnection) -> list[str]:
+    faults = [str(row[0]) for row in look.rows("PRAGMA integrity_check(5)") if row[0] != "ok"]
+    faults += [f"there is {what}" for what in stray_rows(look)]
+    if image.point < recording.opened_at:  # the store was still being made: that it opens is all that is asked
+        return faults
+    known = {row[0] for row in look.rows("SELECT id FROM holdfast_events")}
+    faults += [f"lost {id}" for id in recording.accepted_by(image.point) if id not in known][:5]
+    if digest(look) not in recording.allowed(image.point):
+        faults.append("it holds what no promised commit, and none after it, made true")
+    return faults

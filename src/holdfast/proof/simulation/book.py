@@ -1,0 +1,53 @@
+"""The store's book against its table, without trusting any clock: a delivery's own counts order its transitions."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+from holdfast.domain.receipt import verify
+from holdfast.domain.states import State
+from holdfast.proof.kills.evidence import Violation
+from holdfast.proof.simulation.ledger import Case
+
+
+class Fate(NamedTuple):
+    """Sorts by life, then attempts, then pending before its end."""
+
+    generation: int
+    attempts: int
+    ended: bool
+    state: str
+    reason: str
+
+
+def check_book(case: Case) -> Iterator[Violation]:
+    """The chains verify, each transition has one leaf, and the last leaf of a delivery is its row."""
+    for fault in verify(case.store.links, heads=case.store.heads):
+        yield Violation("receipts", f"{fault.chain} {fault.seq}", f"{fault.kind}: {fault.message}")
+    fates: defaultdict[int, list[Fate]] = defaultdict(list)
+    for link in case.store.links:
+        for line in link.leaves.split(b"\n"):
+            leaf = json.loads(line)
+            ended = leaf["state"] != State.PENDING
+            fate = Fate(leaf["generation"], leaf["attempts"], ended, leaf["state"], leaf["reason"] or "")
+            fates[leaf["delivery"]].append(fate)
+    for row in case.store.deliveries:
+        story = [Fate(1, 0, False, State.PENDING, ""), *sorted(fates[row.id])]
+        for before, after in pairwise(story):
+            if not _follows(before, after):
+                yield Violation("receipts", row.event, f"delivery {row.id}: {before} is followed by {after}")
+        row_fate = Fate(row.generation, row.attempts, row.state != State.PENDING, row.state, row.reason or "")
+        if story[-1] != row_fate:
+            yield Violation("receipts", row.event, f"delivery {row.id} is {row_fate}; the book says {story[-1]}")
+
+
+def _follows(before: Fate, after: Fate) -> bool:
+    if after.generation != before.generation:  # an operator's new life, of something that had ended
+        return before.ended and (after.generation, after.attempts, after.ended) == (before.generation + 1, 0, False)
+    if before.ended:
+        return False
+    return after.attempts == before.attempts + (after.state != State.DROPPED)

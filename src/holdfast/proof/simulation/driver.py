@@ -1,0 +1,213 @@
+"""Drivers of the store for simulated processes: apsw, but without waiting for a disk that is not simulated anyway.
+
+Most of what a short schedule costs is opening: SQLite reads the schema and compiles every statement anew for each
+connection. So most schedules share one database that is emptied between them, and connections that are handed on.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from heapq import heappop, heappush
+from itertools import count
+from pathlib import Path
+from typing import Any, Self
+
+import apsw
+
+from holdfast.proof.simulation.loop import Crash
+from holdfast.store.sqlite.connection import ApswConnection, Row
+from holdfast.store.sqlite.store import DRIVERS, prepare_file
+
+_TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name"
+_NUMBERS = count(1)
+_WATCHED = frozenset({"holdfast_deliveries", "holdfast_ready"})
+_RESTLESS = frozenset({"holdfast_queues", "holdfast_meta"})
+_BRIEF = frozenset({"BEGIN", "BEGIN IMMEDIATE", "COMMIT", "ROLLBACK"})
+"""Compiled in no time: kept, they would only push others out of what apsw keeps compiled."""
+STATEMENTS_KEPT = 512
+
+
+class Fuse:
+    """Lit while a process opens its store: after so many statements the process is dead, and none comes through."""
+
+    def __init__(self) -> None:
+        self.left: int | None = None
+        self.connections: list[SimConnection] = []
+
+    def light(self, statements: int) -> None:
+        self.left = statements
+
+    def put_out(self) -> None:
+        self.left = None
+        self.connections.clear()
+
+    def burn(self) -> None:
+        if self.left is not None:
+            self.left -= 1
+            if self.left < 0:
+                raise Crash("while it opened the store")
+
+
+class SimConnection(ApswConnection):
+    """A killed process loses no commit that the operating system has: only a power cut would need the fsync."""
+
+    def __init__(self, fuse: Fuse, path: Path) -> None:
+        self._apsw, self._raw = apsw, _open(str(path))
+        self._lay(fuse)
+
+    def _lay(self, fuse: Fuse) -> None:
+        self._fuse = fuse
+        if fuse.left is not None:
+            fuse.connections.append(self)
+
+    def rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
+        self._fuse.burn()
+        return super().rows(sql, params)
+
+    def run(self, sql: str, params: Sequence[Any] = ()) -> int:
+        self._fuse.burn()
+        if sql.startswith("PRAGMA synchronous"):
+            sql = "PRAGMA synchronous = OFF"
+        return super().run(sql, params)
+
+    def watch(self, moved: Callable[[], None]) -> None:
+        """From now on, remember which deliveries this connection has touched, until `touched` is asked.
+
+        `moved` hears of every other row that changes, but for those that change though nothing happens.
+        """
+        self._touched: set[int] = set()
+        self._moved = moved
+        self._raw.set_update_hook(self._touch)
+
+    def touched(self) -> list[int]:
+        """Which deliveries it has touched since the last time; those of a lost transaction may be among them."""
+        found = sorted(self._touched)
+        self._touched.clear()
+        return found
+
+    def _touch(self, kind: int, database: str, table: str, row: int) -> None:
+        if table in _WATCHED:
+            self._touched.add(row)
+        elif table not in _RESTLESS:
+            self._moved()
+
+
+class WarmConnection(SimConnection):
+    """A connection of an earlier process, with what it had compiled. Its settings are those it was opened with."""
+
+    def __init__(self, fuse: Fuse, raw: Any, give_back: Callable[[], None]) -> None:
+        self._apsw, self._raw, self._give_back = apsw, raw, give_back
+        self._open = True
+        self._lay(fuse)
+
+    def rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
+        self._fuse.burn()
+        if sql == "PRAGMA journal_mode = WAL":
+            return [("wal",)]
+        try:
+            return list(self._raw.execute(sql, params))
+        except apsw.Error as error:
+            raise self._translate(error) from error
+
+    def run(self, sql: str, params: Sequence[Any] = ()) -> int:
+        self._fuse.burn()
+        if sql.startswith("PRAGMA "):
+            return 0
+        try:
+            self._raw.execute(sql, params, can_cache=sql not in _BRIEF)
+        except apsw.Error as error:
+            raise self._translate(error) from error
+        return int(self._raw.changes())
+
+    def set_busy_timeout(self, ms: int) -> None:
+        """Nobody ever waits here: whatever holds the file is at its end before anybody else has a turn."""
+
+    def close(self) -> None:
+        """As if closed: an open transaction is lost."""
+        if self._open:
+            self._open = False
+            self._raw.set_update_hook(None)
+            if self._raw.in_transaction:
+                self._raw.execute("ROLLBACK")
+            self._give_back()
+
+
+class ColdFiles:
+    """Any file, opened and closed as processes come and go. A context: meanwhile it is a driver of the store."""
+
+    def __init__(self) -> None:
+        self.driver, self.fuse = f"sim-cold-{next(_NUMBERS)}", Fuse()
+
+    def __enter__(self) -> Self:
+        DRIVERS[self.driver] = self.connect
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        del DRIVERS[self.driver]
+
+    def connect(self, path: Path, readonly: bool = False) -> SimConnection:
+        return SimConnection(self.fuse, path)
+
+
+class WarmFile(ColdFiles):
+    """One database in memory for many schedules, whose connections are handed on. A mark stands where its file would.
+
+    It has a rollback journal and no log. That makes no difference to a schedule, in which no two transactions are ever
+    open at once; the same seeds on a real file, with a real log, take the same ways, and a test says so.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path
+        self._address = f"file:/{self.driver}-{os.getpid()}?vfs=memdb"
+        self._all: list[apsw.Connection] = []
+        self._idle: list[int] = []
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        self._broom = _open(self._address, *_SETTINGS)
+        prepare_file(self.path, self.driver, own=True, create=True)
+        tables = [name for (name,) in self._broom.execute(_TABLES)]
+        self._first = {name: list(self._broom.execute(f"SELECT * FROM {name}")) for name in tables}
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        super().__exit__(*exception)
+        for raw in (*self._all, self._broom):
+            raw.close(True)
+
+    def connect(self, path: Path, readonly: bool = False) -> SimConnection:
+        """The first of those that are free: so each mostly does what it did before, and has it compiled already."""
+        if not self._idle:
+            self._idle.append(len(self._all))
+            self._all.append(_open(self._address, *_SETTINGS))
+        number = heappop(self._idle)
+        return WarmConnection(self.fuse, self._all[number], partial(heappush, self._idle, number))
+
+    def empty(self) -> None:
+        """As it was when it was made. Nobody may be at work."""
+        if len(self._idle) != len(self._all):
+            raise RuntimeError(f"{len(self._all) - len(self._idle)} connections are still in use")
+        sweep = self._broom.execute
+        sweep("BEGIN IMMEDIATE")
+        for name in self._first:
+            sweep(f"DELETE FROM {name}")
+        for name, rows in self._first.items():  # the rows last: a trigger may have counted what was removed
+            sweep(f"DELETE FROM {name}")
+            for row in rows:
+                sweep(f"INSERT INTO {name} VALUES ({', '.join('?' * len(row))})", row)
+        sweep("COMMIT")
+
+
+_SETTINGS = ("journal_mode = MEMORY", "synchronous = OFF", "temp_store = MEMORY")
+
+
+def _open(address: str, *settings: str) -> apsw.Connection:
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
+    raw = apsw.Connection(address, flags=flags, statementcachesize=STATEMENTS_KEPT)
+    raw.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # or each bind may have its statement compiled anew
+    for setting in ("trusted_schema = OFF", *settings):
+        raw.execute(f"PRAGMA {setting}")
+    return raw

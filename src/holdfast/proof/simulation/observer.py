@@ -1,0 +1,96 @@
+"""The observer: looks at the store after every commit, through a connection of its own, and writes down what moved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from holdfast.proof.kills.evidence import StoreRows
+from holdfast.proof.kills.snapshot import read_rows
+from holdfast.proof.power_cuts.contents import stray_rows
+from holdfast.proof.simulation.ledger import Change, Ledger, Seen
+from holdfast.store.sqlite.connection import Connection
+from holdfast.store.sqlite.store import DRIVERS
+
+_ROWS = """
+SELECT d.id, e.id, q.contract, e.seq, d.state, d.generation, d.attempts, d.reason, d.lane, d.pos,
+       r.token, r.owner, r.starts
+FROM holdfast_deliveries d JOIN holdfast_events e ON e.n = d.event JOIN holdfast_queues q ON q.id = d.queue
+LEFT JOIN holdfast_ready r ON r.delivery = d.id"""
+_THESE = f"{_ROWS} WHERE d.id IN (SELECT value FROM json_each(?)) ORDER BY d.id"
+_WAITING = """
+SELECT (SELECT count(*) FROM holdfast_unrouted),
+       (SELECT count(*) FROM holdfast_deliveries WHERE state = 'pending')"""
+
+NOTHING = StoreRows([], [], [], frozenset(), frozenset(), {}, [])
+
+
+class Observer:
+    def __init__(self, path: Path, driver: str, ledger: Ledger, happens: Callable[[], None]) -> None:
+        self._path, self._driver, self._ledger, self._happens = path, driver, ledger, happens
+        self.began = False
+        self.seen: dict[int, Seen] = {}
+
+    @cached_property
+    def _connection(self) -> Connection:
+        """Made with the first look: before that there may be no file yet."""
+        self.began = True
+        return DRIVERS[self._driver](self._path)
+
+    def look(self, at_s: float, touched: Sequence[int]) -> None:
+        """Compare what was touched with the last look. Called between a commit and anything else."""
+        for row in self._connection.rows(_THESE, (str(touched),)):
+            before, after = self.seen.get(row[0]), Seen._make(row)
+            if before == after:
+                continue
+            self.seen[after.id] = after
+            self._happens()
+            self._ledger.changes.append(Change(self._ledger.next_n(), before, after, at_s))
+            self._ledger.log(at_s, f"delivery {after.id} {_shown(before)} -> {_shown(after)}")
+
+    def missed(self) -> list[int]:
+        """Deliveries that are not as they were last seen: somebody changed them behind the observer's back."""
+        rows = [Seen._make(row) for row in self._connection.rows(_ROWS)] if self.began else []
+        return [row.id for row in rows if self.seen.get(row.id) != row]
+
+    def stray(self) -> list[str]:
+        """Rows that no commit may leave behind."""
+        return list(stray_rows(self._connection)) if self.began else []
+
+    def rows(self) -> StoreRows:
+        """The whole store, as the judges want to see it."""
+        return read_rows(self._connection) if self.began else NOTHING
+
+    def overtaken(self, delivery: int) -> int | None:
+        """Who waits before this one in its lane, if anybody does."""
+        mine = self.seen[delivery]
+        if mine.lane is None or mine.pos is None:
+            return None
+        ahead = [
+            row.id
+            for row in self.seen.values()
+            if row.lane == mine.lane and row.state == "pending" and row.pos is not None and row.pos < mine.pos
+        ]
+        return min(ahead, default=None)
+
+    def held_by(self, owner: int) -> list[int]:
+        """Which deliveries an owner has a lease of."""
+        return [row.id for row in self.seen.values() if row.token is not None and row.owner == owner]
+
+    def waiting(self) -> tuple[int, int]:
+        """How many events wait for the router, and how many deliveries for their end."""
+        unrouted, pending = self._connection.rows(_WAITING)[0]
+        return int(unrouted), int(pending)
+
+    def close(self) -> None:
+        if self.began:
+            self._connection.close()
+
+
+def _shown(row: Seen | None) -> str:
+    if row is None:
+        return "new"
+    why = f"({row.reason})" if row.reason else ""
+    held = f" held by {row.owner}" if row.token is not None else ""
+    return f"{row.state}{why} life {row.generation} attempts {row.attempts} starts {row.starts}{held}"

@@ -1,0 +1,176 @@
+"""Runs seeds, one world each, and keeps count."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from multiprocessing.util import Finalize
+from random import Random
+
+from holdfast.domain.errors import HoldfastError
+from holdfast.egress.engine import describe
+from holdfast.proof.kills.evidence import Violation
+from holdfast.proof.simulation.checks import check_case
+from holdfast.proof.simulation.mutants import MUTANTS, NONE, Mutant, recorded_seeds
+from holdfast.proof.simulation.stage import Theatre
+from holdfast.proof.simulation.swarm import draw_swarm
+from holdfast.proof.simulation.world import World
+
+COLLECT_EVERY = 50
+FRESH_EVERY = 16
+
+
+class BrokeOff(HoldfastError):
+    """A schedule came to no verdict: something was raised that nobody in it expects."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one seed gave."""
+
+    seed: int
+    violations: tuple[Violation, ...]
+    fingerprint: str
+    faults: Counter[str]
+    switches: tuple[str, ...]
+    trace: tuple[str, ...] = ()
+    steps: int = 0
+    elapsed_s: float = 0.0
+
+
+@dataclass
+class Totals:
+    """What many seeds gave."""
+
+    seeds: int = 0
+    steps: int = 0
+    virtual_s: float = 0.0
+    seconds: float = 0.0
+    repeated: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+    failed: list[Outcome] = field(default_factory=list)
+
+    def add(self, outcome: Outcome) -> None:
+        self.seeds += 1
+        self.steps += outcome.steps
+        self.virtual_s += outcome.elapsed_s
+        self.faults.update(outcome.faults)
+        if outcome.violations:
+            self.failed.append(outcome)
+
+    @property
+    def rate(self) -> float:
+        return self.seeds / self.seconds if self.seconds else 0.0
+
+
+class Runner:
+    """Use as a context. Its folder lies in memory where the system has such a place."""
+
+    def __enter__(self) -> Runner:
+        self._theatre = Theatre().__enter__()
+        self._count = 0
+        gc.collect()
+        gc.freeze()
+        gc.disable()  # what a schedule leaves behind is looked through now and then, not all the time
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        gc.enable()
+        gc.unfreeze()
+        self._theatre.__exit__(*exception)
+
+    def run(self, seed: int, mutant: Mutant = NONE, *, trace: bool = False, fresh: bool | None = None) -> Outcome:
+        """One seed, from its first event to the verdict. `fresh`: on a file of its own, as every sixteenth is."""
+        chance, theatre = Random(seed), self._theatre
+        swarm = draw_swarm(chance)
+        fresh = swarm.needs_own_file or (seed % FRESH_EVERY == 0 if fresh is None else fresh)
+        try:
+            with mutant.at_large(), _without_noise() as noise, theatre.fresh() if fresh else theatre.warm() as stage:
+                world = World(chance, swarm, stage, mutant, trace)
+                case = world.run()
+                violations = check_case(case)
+        except Exception as error:
+            raise BrokeOff(f"the schedule of seed {seed} broke off: {describe(error)}") from error
+        finally:
+            self._count += 1
+            if self._count % COLLECT_EVERY == 0:
+                gc.collect()
+        violations += [Violation("error", "log", line) for line in noise]
+        return Outcome(
+            seed, tuple(violations), world.ledger.fingerprint, world.ledger.faults, tuple(world.swarm.names),
+            tuple(world.ledger.trace or ()), world.loop.steps, world.loop.time(),
+        )  # fmt: skip
+
+    def run_many(self, first: int, count: int | None, seconds: float | None = None, twice_every: int = 100) -> Totals:
+        """Seeds one after another: so many, or for so long. Every hundredth is run twice, and must be the same."""
+        totals, began_s, seed = Totals(), time.perf_counter(), first
+        while (count is None or totals.seeds < count) and (seconds is None or time.perf_counter() - began_s < seconds):
+            outcome = self.run(seed)
+            totals.add(outcome)
+            if twice_every and totals.seeds % twice_every == 1:
+                totals.repeated += 1
+                if self.run(seed, fresh=seed % FRESH_EVERY != 0).fingerprint != outcome.fingerprint:
+                    fault = Violation("determinism", str(seed), "two runs of this seed took different ways")
+                    totals.failed.append(Outcome(seed, (fault,), outcome.fingerprint, Counter(), outcome.switches))
+            seed += 1
+        totals.seconds = time.perf_counter() - began_s
+        return totals
+
+    def kill(self, name: str) -> Outcome | None:
+        """A mutant by one of its recorded seeds: what saw it, if they still do."""
+        for seed in recorded_seeds().get(name, ()):
+            if (outcome := self.run(seed, MUTANTS[name])).violations:
+                return outcome
+        return None
+
+    def first_kill(self, mutant: Mutant, first: int, count: int) -> Outcome | None:
+        """The first seed that sees a mutant."""
+        for seed in range(first, first + count):
+            outcome = self.run(seed, mutant)
+            if outcome.violations:
+                return outcome
+        return None
+
+
+@cache
+def process_runner() -> Runner:
+    """The one runner of this process, for workers that are handed many small shares: to set up costs ten schedules.
+
+    Its folder goes when the process ends, also when a pool ends it.
+    """
+    runner = Runner().__enter__()
+    Finalize(None, runner.__exit__, (None, None, None), exitpriority=10)
+    return runner
+
+
+class _Noise(logging.Handler):
+    """Errors that a duty survived. Simulated faults and failed deliveries are expected; anything else is a finding."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.name != "holdfast.delivery" and "simulated" not in record.getMessage():
+            self.lines.append(record.getMessage())
+
+
+@contextmanager
+def _without_noise() -> Iterator[list[str]]:
+    logger, handler = logging.getLogger("holdfast"), _Noise()
+    level, propagate = logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.propagate = False
+    logger.setLevel(logging.ERROR)
+    try:
+        yield handler.lines
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = propagate
+        logger.setLevel(level)

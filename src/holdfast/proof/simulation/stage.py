@@ -1,0 +1,114 @@
+"""Where a schedule plays: a database file and a spool, in memory where the system has such a place."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.domain.event import NewEvent, iso_time
+from holdfast.proof.simulation.driver import ColdFiles, Fuse, WarmFile
+from holdfast.store.sqlite.connection import tune
+from holdfast.store.sqlite.migrate import scripts, split, version_known
+from holdfast.store.sqlite.store import prepare_file
+from holdfast.testing.clock import NOON_MS
+
+_MEMORY = Path("/dev/shm")
+_PUBLISH = """
+INSERT INTO holdfast_publish (id, type, payload, source, stream, timestamp, dedup_key, accepted_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)"""
+_META = "INSERT INTO holdfast_meta (key, value) VALUES ('schema_version', ?), ('kind', 'own'), ('made_by', 'earlier')"
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    path: Path
+    files: ColdFiles
+    spool: Path
+    templates: Path
+
+    @property
+    def driver(self) -> str:
+        return self.files.driver
+
+    @property
+    def fuse(self) -> Fuse:
+        return self.files.fuse
+
+    def make_old(self, version: int, events: list[tuple[str, NewEvent]]) -> None:
+        """Put a store of an earlier version in the place of what is there, with events that nobody has routed yet."""
+        template = self.templates / f"version{version}.db"
+        if not template.exists():
+            self._make_template(template, version)
+        shutil.copyfile(template, self.path)
+        connection = self.files.connect(self.path)
+        tune(connection)
+        for id, event in events:
+            at = iso_time(NOON_MS)
+            row = (id, event.type, event.payload.decode(), event.source, event.stream, at, event.dedup_key, NOON_MS)
+            connection.run(_PUBLISH, row)
+        connection.close()
+
+    def _make_template(self, path: Path, version: int) -> None:
+        connection = self.files.connect(path)
+        tune(connection)
+        connection.run("BEGIN IMMEDIATE")
+        for number, script in scripts():
+            if number <= version:
+                for statement in split(script):
+                    connection.run(statement)
+        connection.run(_META, (str(version),))
+        connection.run("COMMIT")
+        connection.close()
+
+
+class Theatre:
+    """Makes stages. Most schedules play on one file that stays open; a fresh one costs as much as a short schedule."""
+
+    def __enter__(self) -> Theatre:
+        place = _MEMORY if _MEMORY.is_dir() else None
+        self._exits = ExitStack()
+        self._root = Path(self._exits.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-sim-", dir=place)))
+        self._template, self._spool = self._root / "template.db", self._root / "spool"
+        self._cold = self._exits.enter_context(ColdFiles())
+        prepare_file(self._template, self._cold.driver, own=True, create=True)
+        self._spool.mkdir()
+        self._warm = self._exits.enter_context(WarmFile(self._root / "warm.db"))
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._exits.close()
+
+    @contextmanager
+    def warm(self) -> Iterator[Stage]:
+        """The file that stays open, emptied."""
+        self._warm.empty()
+        self._clear_spool()
+        yield Stage(self._warm.path, self._warm, self._spool, self._root)
+
+    @contextmanager
+    def fresh(self) -> Iterator[Stage]:
+        """A file of its own, which every process opens and closes."""
+        folder = self._root / "fresh"
+        folder.mkdir()
+        path = folder / "sim.db"
+        shutil.copyfile(self._template, path)
+        self._clear_spool()
+        try:
+            yield Stage(path, self._cold, self._spool, self._root)
+        finally:
+            shutil.rmtree(folder)
+
+    def _clear_spool(self) -> None:
+        for left in self._spool.iterdir():
+            if left.is_dir():
+                shutil.rmtree(left)
+            else:
+                left.unlink()
+
+
+VERSIONS = range(1, version_known())
+"""Earlier versions of the schema that a store may still have."""

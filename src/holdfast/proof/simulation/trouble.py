@@ -1,0 +1,241 @@
+"""Trouble: at drawn moments, one of the faults that this seed has switched on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from holdfast.domain.errors import StoreBusy
+from holdfast.domain.lane import lane_key
+from holdfast.proof.simulation.process import Died, Process
+from holdfast.proof.simulation.scene import CONTRACTS, PASSING
+from holdfast.testing.clock import NOON_MS
+
+if TYPE_CHECKING:
+    from holdfast.proof.simulation.world import World
+
+POINTS = ("begun", "before_commit", "after_commit")
+ENDED = frozenset({"dead", "delivered", "dropped"})
+PAUSES = [
+    ("contract", "ordered"),
+    ("address", "handler:plain"),
+    *[
+        ("lane", lane_key("https", CONTRACTS[0].address.text, CONTRACTS[0].id, name, ordered=True) or "")
+        for name in "ab"
+    ],
+]
+FREEZE_S = (0.5, 8.0, 33.0, 45.0)
+OUTAGE_S = (3.0, 10.0, 30.0)
+FUSES = (8, 30, 90)
+"""Statements until a process that opens its store dies: most of them fall into opening, migrating, or making it."""
+SKEWS_MS = (-90_000, -4_000, 0, 4_000, 90_000)
+NOTICED_S = 9.0
+"""After standing still: till then a process may not have noticed what it lost. It renews every 7.5 s."""
+
+
+class Trouble:
+    def __init__(self, world: World) -> None:
+        self._world, self._chance = world, world.chance
+        self._highest_ms = NOON_MS
+        self._freezes = 0
+        self._paused: set[tuple[str, str]] = set()
+        swarm = world.swarm
+        self._kinds: list[Callable[[], object]] = [
+            kind
+            for kind, on in (
+                (self._crash_at_commit, swarm.crash_commit),
+                (self._crash_between_steps, swarm.crash_step),
+                (self._reboot, swarm.reboot),
+                (self._freeze, swarm.freeze),
+                (self._step_wall, swarm.wall_steps),
+                (self._kill_other, swarm.second_owner),
+                (self._stop, swarm.stops),
+                (self._operate, swarm.operator),
+                (self._change_contracts, swarm.contract_changes),
+                (self._pause, swarm.pauses),
+                (self._outage, swarm.outages),
+            )
+            if on
+        ]
+
+    async def run(self) -> None:
+        for _ in range(self._chance.randint(2, 8) if self._kinds else 1):
+            await asyncio.sleep(self._chance.choice((0.01, 0.1, 0.3, 1.0, 2.0)))
+            if self._kinds:
+                done = self._chance.choice(self._kinds)()
+                if asyncio.iscoroutine(done):
+                    await done
+
+    def disturb_recovery(self, keeper: Process) -> None:
+        """A process that just came back may die again before it stands."""
+        world = self._world
+        if world.swarm.crash_recovery and not world.calm and self._chance.random() < 0.5:
+            world.ledger.fault("crash armed for recovery")
+            if self._chance.random() < 0.5:
+                keeper.crash_in = self._chance.randint(0, 25)
+            else:
+                keeper.crash_point = (self._chance.choice(POINTS), self._chance.randint(0, 4))
+
+    def fuse_length(self) -> int | None:
+        """A process is about to open the store: when it shall die over it, if it shall."""
+        if self._world.swarm.crash_opening and not self._world.calm and self._chance.random() < 0.5:
+            return self._chance.randint(0, self._chance.choice(FUSES))
+        return None
+
+    def draw_skew_ms(self) -> int:
+        """How far off the wall clock of a new process is."""
+        return self._chance.choice(SKEWS_MS) if self._world.swarm.skew and not self._world.calm else 0
+
+    def imported(self, keeper: Process) -> None:
+        """Between the commit of an import and the removal of its records there is but one moment to die."""
+        swarm, calm = self._world.swarm, self._world.calm
+        if (swarm.crash_commit or swarm.crash_step) and not calm and self._chance.random() < 0.4:
+            self._world.ledger.fault("crash between import and removal")
+            keeper.crash("between import and removal")
+
+    def end(self) -> None:
+        """Disarm everything, and set the wall clock right: ahead of every time that was ever written down."""
+        world = self._world
+        for process in world.processes.values():
+            process.crash_in = process.crash_point = None
+        self._remember_wall()
+        world.clock.step_wall(max(0, self._highest_ms - world.clock.now_ms()))
+        for process in world.alive:
+            process.clock.skew_ms = 0
+        for other in world.others:
+            if other.note.declared_dead or other.note.still_until_s > 0 or self._chance.random() < 0.5:
+                other.kill("the trouble is over")
+
+    async def restore(self) -> None:
+        """What is switched off or paused keeps waiting: on with it."""
+        for scope, name in sorted(self._paused):
+            while not await self._ask(partial(_resume, scope, name)):
+                await asyncio.sleep(0.5)
+        if self._world.swarm.contract_changes:
+            while not await self._ask(lambda process: process.store.contracts.put(PASSING, None)):
+                await asyncio.sleep(0.5)
+
+    def _victim(self) -> Process | None:
+        return self._world.anyone()
+
+    def _crash_at_commit(self) -> None:
+        if victim := self._victim():
+            victim.crash_point = (self._chance.choice(POINTS), self._chance.randint(0, 12))
+
+    def _crash_between_steps(self) -> None:
+        if victim := self._victim():
+            victim.crash_in = self._chance.randint(0, 120)
+
+    def _reboot(self) -> None:
+        self._world.ledger.fault("reboot")
+        for process in list(self._world.processes.values()):
+            process.kill("the machine reboots")
+        self._world.clock.reboot()
+
+    def _freeze(self) -> None:
+        """The next process that has something in hand will stand still."""
+        self._freezes += 1
+
+    def strike(self, victim: Process) -> None:
+        """Called when a receiver is asked to take something: a bad moment to stand still."""
+        if self._freezes == 0 or self._world.calm or self._chance.random() < 0.5:
+            return
+        self._freezes -= 1
+        seconds = self._chance.choice(FREEZE_S)
+        self._world.ledger.fault("freeze" if seconds < 30 else "freeze beyond the lease")
+        now_s = self._world.loop.time()
+        # Who stood still until just now has not had the time to renew what he holds.
+        again = victim.life.frozen_until > now_s or victim.note.still_until_s >= now_s
+        if again or seconds >= 15:
+            victim.note.still_until_s = now_s + seconds + NOTICED_S
+        victim.log(f"freezes for {seconds} s")
+        self._world.loop.freeze(victim.life, seconds)
+
+    def _step_wall(self) -> None:
+        ms = round(self._chance.choice((-1, 1)) * self._chance.choice((500, 5_000, 120_000)))
+        self._world.ledger.fault("wall clock stepped")
+        self._remember_wall()
+        self._world.clock.step_wall(ms)
+        self._remember_wall()
+        self._world.ledger.log(self._world.loop.time(), f"the wall clock steps by {ms} ms")
+
+    def _remember_wall(self) -> None:
+        most_ms = max((process.clock.skew_ms for process in self._world.processes.values()), default=0)
+        self._highest_ms = max(self._highest_ms, self._world.clock.now_ms() + most_ms)
+
+    def _kill_other(self) -> None:
+        if others := self._world.others:
+            self._world.ledger.fault("another owner killed")
+            self._chance.choice(others).kill("killed")
+
+    async def _stop(self) -> None:
+        """Somebody stops a process in order. It may die over it all the same."""
+        process = self._world.anyone()
+        if process is None or not process.started:
+            return
+        self._world.ledger.fault("stopped in order")
+        try:
+            await process.call(process.stop())
+        except (Died, StoreBusy):
+            process.kill("while it stopped")
+            return
+        if held := self._world.observer.held_by(process.owner.id):
+            self._world.errors.append(f"{process.name} stopped in order, and still has a lease of {held}")
+        process.kill("stopped in order")
+
+    async def _operate(self) -> None:
+        """An operator takes up ended deliveries again, or cancels one that waits."""
+        seen = sorted(self._world.observer.seen.values())
+        if not seen:
+            return
+        chosen = self._chance.choice(seen)
+        self._world.ledger.operated[chosen.id] = self._world.loop.time()
+        self._world.ledger.fault("operator")
+        if chosen.state == "pending":
+            await self._ask(lambda process: process.store.operator.cancel(process.owner, [chosen.id], "operator"))
+        elif chosen.reason != "crash_loop":
+            await self._ask(
+                lambda process: process.store.operator.reprocess(process.owner, [chosen.id], ENDED, "operator")
+            )
+
+    async def _change_contracts(self) -> None:
+        self._world.ledger.fault("contracts changed")
+        kind = self._chance.choice(("put", "off", "on", "remove"))
+        if kind == "put":
+            await self._ask(lambda process: process.store.contracts.put(PASSING, None))
+        elif kind == "remove":
+            await self._ask(lambda process: process.store.contracts.remove(PASSING.id))
+        else:
+            await self._ask(lambda process: process.store.contracts.set_active(PASSING.id, kind == "on"))
+
+    async def _pause(self) -> None:
+        """Pause a contract, an address or a lane, or let one of them go on."""
+        self._world.ledger.fault("pause or resume")
+        scope, name = self._chance.choice(PAUSES)
+        self._paused.add((scope, name))
+        if self._chance.random() < 0.6:
+            await self._ask(lambda process: process.store.operator.pause(scope, name))
+        else:
+            await self._ask(partial(_resume, scope, name))
+
+    def _outage(self) -> None:
+        """All webhook receivers fail for a while, long enough for breakers to open."""
+        self._world.ledger.fault("outage")
+        self._world.receivers.down_until_s = self._world.loop.time() + self._chance.choice(OUTAGE_S)
+
+    async def _ask(self, verb: Callable[[Process], object]) -> bool:
+        """Have the keeper do something. It may die over it: then nobody knows whether it did."""
+        keeper = self._world.keeper
+        if keeper is None or keeper.life.dead or not keeper.started:
+            return False
+        try:
+            await keeper.call(verb(keeper))  # type: ignore[arg-type]
+        except (Died, StoreBusy):
+            return False
+        return True
+
+
+def _resume(scope: str, name: str, process: Process) -> object:
+    return process.store.operator.resume(scope, name)

@@ -1,0 +1,200 @@
+"""The world of one seed: clients, processes, receivers and trouble; then calm, and the question whether all is well."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable
+from random import Random
+
+from holdfast.domain.errors import StoreBusy
+from holdfast.domain.event import Event
+from holdfast.proof.simulation.clients import Clients
+from holdfast.proof.simulation.clock import LoopClock
+from holdfast.proof.simulation.ledger import Case, Ledger
+from holdfast.proof.simulation.loop import Life, SimLoop, Stuck
+from holdfast.proof.simulation.mutants import Mutant
+from holdfast.proof.simulation.observer import Observer
+from holdfast.proof.simulation.process import CannotOpen, Died, Process
+from holdfast.proof.simulation.receiver import Receivers
+from holdfast.proof.simulation.scene import CONTRACTS
+from holdfast.proof.simulation.stage import VERSIONS, Stage
+from holdfast.proof.simulation.swarm import Swarm
+from holdfast.proof.simulation.trouble import Trouble
+
+QUIET_MAX_S = 200.0
+BREAKER_QUIET_MAX_S = 3000.0
+"""With breakers, events that always fail are tried one at a time, half a minute apart."""
+LEAK_LOOKS = 12
+OTHERS_MAX = 2
+
+
+class World:
+    """Everything of one schedule. All of its chance comes from the seed."""
+
+    def __init__(self, chance: Random, swarm: Swarm, stage: Stage, mutant: Mutant, trace: bool = False) -> None:
+        self.chance, self.swarm, self.stage, self.mutant = chance, swarm, stage, mutant
+        self.loop = SimLoop(Random(chance.getrandbits(64)), shuffled=not swarm.unshuffled)
+        self.loop.before_step = self._before_step
+        self.clock = LoopClock(self.loop)
+        self.ledger = Ledger(trace=[] if trace else None)
+        self.receivers = Receivers(chance, swarm)
+        self.observer = Observer(stage.path, stage.driver, self.ledger, self.happens)
+        self.calm = False
+        self.happened = 0
+        self.processes: dict[Life, Process] = {}
+        self.keeper: Process | None = None
+        self.probers: dict[str, Process] = {}
+        self.trouble = Trouble(self)
+        self.errors: list[str] = []
+        self._clients = Clients(self)
+        self._story: asyncio.Task[None] | None = None
+        self._quiet = False
+        self._leaks: list[str] = []
+
+    def run(self) -> Case:
+        if self.swarm.old_file and VERSIONS:
+            self.stage.make_old(self.chance.choice(VERSIONS), self._clients.old_facts())
+        elif self.swarm.no_file:
+            self.stage.path.unlink()
+        try:
+            self.loop.run(self._main())
+        except Stuck as error:
+            self.errors.append(str(error))
+        finally:
+            for process in self.processes.values():
+                process.abandon()
+            self.errors += [f"delivery {id} changed unseen" for id in self.observer.missed()]
+            self.errors += [f"in the end there is {what}" for what in self.observer.stray()]
+            rows = self.observer.rows()
+            self.observer.close()
+        self.errors += self.loop.errors + self._leaks
+        self.ledger.log(self.loop.time(), f"end after {self.loop.steps} steps")
+        contracts = frozenset(contract.id for contract in CONTRACTS)
+        ordered = frozenset(contract.id for contract in CONTRACTS if contract.is_ordered)
+        return Case(self.ledger, rows, contracts, ordered, self._quiet, tuple(self.errors))
+
+    async def _main(self) -> None:
+        self._story = self._begin(self._tell())
+        await asyncio.wait([self._story])
+        if not self._story.cancelled():
+            self._story.result()
+
+    async def _tell(self) -> None:
+        self._begin(self._keep_keeper())
+        for index in range(self.chance.randint(1, OTHERS_MAX) if self.swarm.second_owner else 0):
+            self._begin(self._keep_other(index))
+        clients = [self._begin(self._clients.run(number)) for number in range(self._clients.count)]
+        trouble = self._begin(self.trouble.run())
+        await asyncio.gather(*clients)
+        await trouble
+        await self._calm_down()
+
+    def _begin(self, work: Awaitable[None]) -> asyncio.Task[None]:
+        return self.loop.create_task(work)  # type: ignore[arg-type]
+
+    @property
+    def others(self) -> list[Process]:
+        """Who works on the file without being its keeper."""
+        return [process for process in self.processes.values() if not process.keep and not process.life.dead]
+
+    @property
+    def alive(self) -> list[Process]:
+        return [process for process in self.processes.values() if not process.life.dead]
+
+    def anyone(self) -> Process | None:
+        alive = self.alive
+        return self.chance.choice(alive) if alive else None
+
+    async def _keep_keeper(self) -> None:
+        """Start a keeper, and another one whenever it dies."""
+        for number in range(1, 1000):
+            for other in self.others:
+                other.note.declared_dead = True  # a fresh keeper takes everybody before it for dead
+            keeper = self.keeper = self._make(f"keeper{number}", keep=True)
+            if keeper.life.dead:  # it did not even come to open the store
+                await asyncio.sleep(0.02)
+                continue
+            if number > 1:
+                self.trouble.disturb_recovery(keeper)
+            await self._start(keeper)
+            await keeper.died
+            await asyncio.sleep(self.chance.choice((0.0, 0.02, 0.5)))
+
+    async def _keep_other(self, index: int) -> None:
+        """Another engine on the same file. Its death is noticed by nobody: only its leases end."""
+        for number in range(1, 1000):
+            await asyncio.sleep(self.chance.choice((0.1, 1.0, 5.0)))
+            if self.calm:
+                return
+            other = self._make(f"other{index}.{number}", keep=False)
+            # the keeper that has not started yet may take this one for dead, too
+            other.note.declared_dead = self.keeper is not None and not self.keeper.started
+            if not other.life.dead:
+                await self._start(other)
+                await other.died
+
+    def _make(self, name: str, keep: bool) -> Process:
+        process = Process(self, name, keep)
+        self.processes[process.life] = process
+        try:
+            process.open(self.trouble.fuse_length())
+        except CannotOpen as error:
+            self.errors.append(str(error))
+            process.kill("it cannot open the store")
+            if self._story is not None:
+                self._story.cancel()
+        return process
+
+    async def _start(self, process: Process) -> None:
+        try:
+            await process.call(process.start())
+        except Died:
+            pass
+        except StoreBusy:
+            process.kill("could not start")
+
+    async def _calm_down(self) -> None:
+        """No more trouble: now everything must come to its end."""
+        self.calm = self.receivers.calm = True
+        self.trouble.end()
+        self.ledger.log(self.loop.time(), "calm")
+        began_s = self.loop.time()
+        await self.trouble.restore()
+        quiet_max_s = BREAKER_QUIET_MAX_S if self.swarm.outages else QUIET_MAX_S
+        while self.loop.time() < began_s + quiet_max_s:
+            if self.observer.waiting() == (0, 0) and not self._spooled():
+                self._quiet = True
+                await self._look_for_leaks()
+                return
+            await asyncio.sleep(0.5)
+
+    def _spooled(self) -> bool:
+        return any(name.endswith(".evt") for name in os.listdir(self.stage.spool))
+
+    async def _look_for_leaks(self) -> None:
+        """With its next renewal at the latest an engine learns what an operator took out of its hands."""
+        thaws = max((process.life.frozen_until for process in self.alive), default=0.0)
+        await asyncio.sleep(max(0.0, thaws - self.loop.time()))  # who stands still cannot learn anything
+        for _ in range(LEAK_LOOKS):
+            at_work = [process for process in self.alive if process.started]
+            self._leaks = [leak for process in at_work if (leak := process.leaked()) is not None]
+            if not self._leaks:
+                return
+            await asyncio.sleep(1.0)
+
+    def happens(self) -> None:
+        """Something has changed that somebody may want to look at."""
+        self.happened += 1
+
+    def key_of(self, event: Event) -> str:
+        return str(event.payload["key"])
+
+    def drops_wake(self) -> bool:
+        return self.swarm.drop_wakes and not self.calm and self.chance.random() < 0.7
+
+    def is_busy(self) -> bool:
+        return self.swarm.busy and not self.calm and self.chance.random() < 0.05
+
+    def _before_step(self, life: Life) -> None:
+        self.processes[life].before_step()

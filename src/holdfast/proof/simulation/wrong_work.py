@@ -1,0 +1,179 @@
+"""Wrong on purpose, in the doing: engine, deliverers and router. `mutants` says which fault each one is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from holdfast.domain.contract import Terms
+from holdfast.domain.delivery import Claim, Dead, Delivered, Outcome, Retry, Settlement
+from holdfast.domain.states import Reason, State
+from holdfast.egress.engine import Deliverer, Engine
+from holdfast.egress.line import Attempt, Held, Line
+from holdfast.routing.registry import Registry
+from holdfast.routing.router import Router
+from holdfast.store.base import Owner
+from holdfast.store.sqlite.connection import Connection
+from holdfast.store.sqlite.store import SqliteStore
+
+TermsOf = Callable[[str | None, str], Terms]
+
+
+class Overtaking:
+    """After a retry the one behind the head becomes claimable too."""
+
+    def __init__(self, inner: Any, store: SqliteStore) -> None:
+        self._inner, self._store = inner, store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def settle(self, owner: Owner, settlements: Sequence[Settlement]) -> set[int]:
+        lost: set[int] = await self._inner.settle(owner, settlements)
+        for item in settlements:
+            if item.transition.state is State.PENDING and item.transition.due_at_ms is not None:
+                params = (item.claim.delivery.id, item.transition.due_at_ms - 1000)
+                await self._store._writer.run(partial(_run, _NEXT_TOO, params))
+        return lost
+
+
+def _run(text: str, params: tuple[int, ...], connection: Connection) -> int:
+    return connection.run(text, params)
+
+
+_NEXT_TOO = """
+INSERT INTO holdfast_ready (delivery, queue, due_at)
+SELECT d.id, d.queue, ?2 FROM holdfast_deliveries h JOIN holdfast_deliveries d ON d.lane = h.lane AND d.pos > h.pos
+WHERE h.id = ?1 AND d.state = 'pending' AND h.lane IS NOT NULL ORDER BY d.pos LIMIT 1 ON CONFLICT DO NOTHING"""
+
+
+class Mistaken:
+    """Takes some outcomes for success."""
+
+    def __init__(self, inner: Deliverer, mistakes: Callable[[Outcome], bool]) -> None:
+        self.kind, self._inner, self._mistakes = inner.kind, inner, mistakes
+
+    def serves(self) -> frozenset[str] | None:
+        return self._inner.serves()
+
+    async def deliver(self, claim: Claim, attempt: Attempt) -> Outcome:
+        outcome = await self._inner.deliver(claim, attempt)
+        return Delivered() if self._mistakes(outcome) else outcome
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+_PASS = "UPDATE holdfast_router SET place = max(place, ?)"
+
+
+class Forgetful:
+    """A router that takes a change of contracts for a reason to begin with the next event."""
+
+    name = "router"
+
+    def __init__(self, inner: Router, registry: Registry, store: SqliteStore) -> None:
+        self._inner, self._registry, self._store = inner, registry, store
+
+    async def tick(self) -> float | None:
+        async with self._store.routing.batch(1) as batch:
+            if batch.events and batch.version != self._registry.version:
+                await self._store._writer.run(partial(_run, _PASS, (batch.events[0].n,)))
+        return await self._inner.tick()
+
+
+class Timerless:
+    """An engine that goes to sleep without a timer."""
+
+    name = "engine"
+
+    def __init__(self, inner: Engine) -> None:
+        self._inner = inner
+
+    async def tick(self) -> float | None:
+        return 0.0 if await self._inner.tick() == 0.0 else None
+
+
+def leaking(engine: Engine) -> Engine:
+    """What was lost and claimed anew is forgotten once, though it was counted twice."""
+
+    def forget(held: Held) -> None:
+        if engine._held.pop(held.claim.delivery.id, None) is not None:
+            engine._lines[held.claim.queue].held -= 1
+
+    engine._forget = forget  # type: ignore[method-assign]
+    return engine
+
+
+def counting_the_finished(engine: Engine) -> Engine:
+    """A worker is counted on until the loop gets round to saying that it has finished."""
+
+    async def work(line: Line) -> None:
+        while line.waiting:
+            held = line.waiting.popleft()
+            outcome = await engine._attempt(held, asyncio.current_task())
+            engine._done.append((held, outcome))
+            engine.wake()
+
+    engine._work = work  # type: ignore[method-assign]
+    return engine
+
+
+def endless(terms_of: TermsOf) -> TermsOf:
+    def terms(contract: str | None, kind: str) -> Terms:
+        found = terms_of(contract, kind)
+        return found._replace(policy=replace(found.policy, attempts=None))
+
+    return terms
+
+
+def one_at_a_time(terms_of: TermsOf) -> TermsOf:
+    """No fault in itself: one worker to a queue, so that what goes wrong with one is felt."""
+    return lambda contract, kind: terms_of(contract, kind)._replace(concurrency=1)
+
+
+class Stingy:
+    """Refuses what the receiver only asked to be given later."""
+
+    def __init__(self, inner: Deliverer) -> None:
+        self.kind, self._inner = inner.kind, inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def deliver(self, claim: Claim, attempt: Attempt) -> Outcome:
+        outcome = await self._inner.deliver(claim, attempt)
+        asked = isinstance(outcome, Retry) and outcome.after_s is not None
+        return Dead(Reason.REJECTED, "answered 429") if asked else outcome
+
+
+class FireAndForget:
+    """Starts a handler and takes that for its success."""
+
+    def __init__(self, inner: Deliverer) -> None:
+        self.kind, self._inner = inner.kind, inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def deliver(self, claim: Claim, attempt: Attempt) -> Outcome:
+        if self.kind != "handler":
+            return await self._inner.deliver(claim, attempt)
+        asyncio.get_running_loop().create_task(self._inner.deliver(claim, attempt))
+        return Delivered()
+
+
+class Keeping:
+    """Gives nothing back when it stops."""
+
+    def __init__(self, inner: Any, store: SqliteStore) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def release(self, claims: Sequence[Claim]) -> None:
+        pass

@@ -1,0 +1,134 @@
+"""Care of the database: retention in batches, checks, hints. Copies and checkpoints are the server's own business."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from holdfast.domain.errors import BadInput
+from holdfast.ports import Clock
+from holdfast.store.base import PRUNED, Retention
+from holdfast.store.postgres.liveness import Wire
+from holdfast.store.postgres.pool import Pool
+from holdfast.store.postgres.pooled_connection import Session
+from holdfast.store.postgres.statements import sql
+
+SPAN = 2000
+
+
+class PostgresCare:
+    def __init__(self, pool: Pool, wire: Wire, clock: Clock) -> None:
+        self._pool, self._wire, self._clock = pool, wire, clock
+
+    async def prune(self, retention: Retention, limit: int) -> dict[str, int]:
+        """Remove what is past its time, in batches short enough to hold nobody up; at most `limit` of each kind."""
+        now_ms = self._clock.now_ms()
+        ((first_d, last_d, first_e, last_e),) = await self._pool.rows(sql.prune_span)
+        counts = dict.fromkeys(PRUNED, 0)
+        for start in range(first_d - 1, last_d, SPAN):
+            if left := limit - counts["deliveries"]:
+                work = partial(_prune_deliveries, start, retention, now_ms, left)
+                counts["deliveries"] += await self._pool.run(work)
+        for start in range(first_e - 1, last_e, SPAN):
+            if left := limit - counts["events"]:
+                counts["events"] += await self._pool.run(partial(_prune_events, start, retention, now_ms, left))
+        while left := limit - counts["dedup_keys"]:
+            removed = await self._pool.run(partial(_prune_dedup, now_ms - retention.dedup_ms, min(left, SPAN)))
+            counts["dedup_keys"] += removed
+            if removed < SPAN:
+                break
+        cutoff, some = now_ms - retention.dedup_ms, min(limit, SPAN)
+        counts["inbox"] = await self._pool.run(lambda session: session.run(sql.prune_inbox, cutoff, some))
+        counts["lanes"] = await self._pool.run(lambda session: session.run(sql.prune_lanes, some))
+        counts["sessions"] = await self._pool.run(partial(_prune_sessions, now_ms - retention.sessions_ms, some))
+        counts["streams"] = await self._pool.run(partial(_prune_streams, retention, now_ms, some))
+        return counts
+
+    async def backup(self, path: Path) -> None:
+        raise BadInput(
+            f"a PostgreSQL store is not copied to {path}: use pg_dump or the base backups your server has already"
+        )
+
+    async def checkpoint(self) -> bool:
+        """The server makes its own."""
+        return False
+
+    async def about(self) -> str:
+        ((version,),) = await self._pool.rows("SELECT current_setting('server_version')")
+        return f"PostgreSQL {version}"
+
+    async def check(self) -> list[str]:
+        """What weakens the promise: settings under which a commit may be lost, and indexes that are not valid."""
+        settings = dict(await self._pool.rows(sql.check_settings))
+        faults = [
+            f"{name} is off on this server: a power cut may lose or damage what was committed"
+            for name in ("fsync", "full_page_writes")
+            if settings.get(name) != "on"
+        ]
+        if settings.get("synchronous_commit") == "off":
+            faults.append("synchronous_commit is off for this role: your own publish() may be lost in a power cut")
+        broken = await self._pool.rows(sql.check_indexes)
+        return faults + [f"the index {row[0]} is not valid; run: REINDEX INDEX {row[0]}" for row in broken]
+
+    def refusal(self) -> str | None:
+        return None
+
+    def notes(self) -> list[str]:
+        return self._wire.notes()
+
+    def watched_files(self) -> list[Path]:
+        return []
+
+    def commits(self) -> int:
+        return 0
+
+    def changed_elsewhere(self) -> bool:
+        """Whether a notification came since the last call. A hint: polling alone would be correct too."""
+        return self._wire.take_hint()
+
+
+async def _prune_deliveries(start: int, retention: Retention, now_ms: int, limit: int, session: Session) -> int:
+    cutoffs = (now_ms - retention.delivered_ms, now_ms - retention.inbound_ms, now_ms - retention.dead_ms)
+    ids = [row[0] for row in await session.rows(sql.prune_deliveries, start, SPAN, *cutoffs, limit)]
+    if ids:
+        await session.run(sql.prune_attempts, ids)
+        await session.run(sql.prune_delivery, ids)
+    return len(ids)
+
+
+async def _prune_events(start: int, retention: Retention, now_ms: int, limit: int, session: Session) -> int:
+    rows = await session.rows(sql.prune_events, start, SPAN, now_ms - retention.delivered_ms, now_ms, limit)
+    if not rows:
+        return 0
+    gone = await session.rows(sql.prune_event, [row[0] for row in rows])
+    unmatched = await session.run(sql.prune_unmatched, [n for n, _ in gone])
+    if emptied := sorted({stream for _, stream in gone if stream is not None}):
+        await session.run(sql.stream_emptied, now_ms, emptied)
+    await session.run(sql.counts_add, -len(gone), -unmatched, 0)
+    return len(gone)
+
+
+async def _prune_sessions(before_ms: int, limit: int, session: Session) -> int:
+    ids = [row[0] for row in await session.rows(sql.sessions_old, before_ms, limit)]
+    if not ids:
+        return 0
+    gone = [row[0] for row in await session.rows(sql.prune_sessions, ids, before_ms)]
+    await session.run(sql.prune_bookmarks, gone)
+    return len(gone)
+
+
+async def _prune_streams(retention: Retention, now_ms: int, limit: int, session: Session) -> int:
+    """Streams that stayed empty for long. A name that comes back begins at 1 again, so nothing may remember the old."""
+    before_ms = now_ms - retention.streams_kept_ms
+    ids = [row[0] for row in await session.rows(sql.streams_emptied, before_ms, limit)]
+    if not ids:
+        return 0
+    await session.run(sql.streams_refilled, ids)
+    await session.run(sql.streams_pinned, ids, now_ms)
+    gone = await session.run(sql.prune_streams, ids, before_ms)
+    await session.run(sql.counts_add, 0, 0, -gone)
+    return gone
+
+
+async def _prune_dedup(before_ms: int, limit: int, session: Session) -> int:
+    return await session.run(sql.prune_dedup, before_ms, limit)

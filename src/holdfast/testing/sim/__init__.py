@@ -1,9 +1,0 @@
-"""Deterministic simulation: the real store, router, engine and spool, with time, order and failure drawn from a seed.
-
-`python -m holdfast.testing.sim --seeds 1000` runs many schedules; `--seed N --trace` shows one of them again.
-For those who call it from a program, `campaign` runs many and counts, and `kill_mutants` tries every known bug.
-"""
-
-from holdfast.testing.sim.campaign import Counts, campaign, kill_mutants
-
-__all__ = ["Counts", "campaign", "kill_mutants"]

@@ -1,0 +1,206 @@
+"""Random lives: whatever happens in whatever order, nothing is lost, doubled, overtaken or out of reach."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from holdfast.domain.contract import Criterion
+from holdfast.domain.delivery import Claim, Dead, Delivered, Dropped, Handed, Outcome, Retry
+from holdfast.domain.states import Reason
+from holdfast.store.base import DeliveryRow
+from holdfast.testing.suite.harness import Bench, OpenStore
+
+STREAMS = (None, "a", "b")
+OUTCOMES: tuple[Outcome, ...] = (
+    Delivered(),
+    Retry("503"),
+    Dead(Reason.REJECTED, "400"),
+    Dropped(Reason.EXPIRED),
+    Handed(5),
+)
+LANES = ("ordered a", "ordered b", "session:x")
+ENDED = frozenset({"delivered", "dead", "dropped"})
+
+_numbers = count()
+_pick = st.integers(0, 7)
+_steps = st.one_of(
+    st.tuples(st.just("emit"), st.integers(0, 2)),
+    st.tuples(st.just("route")),
+    st.tuples(st.just("claim"), st.integers(1, 6)),
+    st.tuples(st.just("settle"), _pick, st.integers(0, len(OUTCOMES) - 1)),
+    st.tuples(st.just("release"), _pick),
+    st.tuples(st.just("crash")),
+    st.tuples(st.just("advance"), st.sampled_from((0.5, 6.0, 40.0))),
+    st.tuples(st.just("step_wall"), st.sampled_from((-30, 30))),
+    st.tuples(st.just("sweep")),
+    st.tuples(st.just("cancel"), _pick),
+    st.tuples(st.just("reprocess"), _pick),
+    st.tuples(st.just("pause"), st.integers(0, 2)),
+    st.tuples(st.just("resume"), st.integers(0, 2)),
+    st.tuples(st.just("prune")),
+)
+
+
+class Life:
+    """A run of steps on one store, with everything that was seen of it."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.held: list[Claim] = []
+        self.order: dict[int, int] = {}
+        self.ended: dict[int, tuple[str, int]] = {}
+        self.emitted = 0
+        self.routed = 0
+
+    async def begin(self) -> None:
+        await self.bench.contract("ordered", "handler:o", ordered=True)
+        await self.bench.contract("plain", "https://example.com")
+        await self.bench.contract("talk", "session:x")
+        await self.bench.contract("other", "session:x", type_criterion=Criterion(match="even"))
+
+    async def step(self, name: str, *args: Any) -> None:
+        do: Callable[..., Any] = getattr(self, f"_{name}")
+        await do(*args)
+        await self.check()
+
+    async def _emit(self, stream: int) -> None:
+        self.emitted += 1
+        await self.bench.emit("even" if self.emitted % 2 == 0 else "odd", self.emitted, stream=STREAMS[stream])
+
+    async def _route(self) -> None:
+        await self.bench.route()
+        self.routed = self.emitted
+
+    async def _claim(self, limit: int) -> None:
+        for claim in await self.bench.claim(limit):
+            assert claim.delivery.id not in self.ended, "what has ended was claimed"
+            self.order.setdefault(claim.delivery.id, len(self.order))
+            self.held.append(claim)
+
+    async def _settle(self, index: int, outcome: int) -> None:
+        if self.held:
+            await self.bench.settle(self.held.pop(index % len(self.held)), OUTCOMES[outcome])
+
+    async def _release(self, index: int) -> None:
+        if self.held:
+            await self.bench.store.deliveries.release([self.held.pop(index % len(self.held))])
+
+    async def _crash(self) -> None:
+        await self.bench.crash()
+
+    async def _advance(self, seconds: float) -> None:
+        self.bench.clock.advance(seconds)
+
+    async def _step_wall(self, seconds: float) -> None:
+        self.bench.clock.step_wall(seconds)
+
+    async def _sweep(self) -> None:
+        await self.bench.store.deliveries.reclaim()
+        await self.bench.store.deliveries.resume_handed()
+
+    async def _cancel(self, index: int) -> None:
+        if pending := await self.bench.rows(state="pending"):
+            await self.bench.store.operator.cancel(self.bench.owner, [pending[index % len(pending)].id], "me")
+
+    async def _reprocess(self, index: int) -> None:
+        if ended := [row for row in await self.bench.rows() if row.state in ENDED]:
+            id = ended[index % len(ended)].id
+            assert await self.bench.store.operator.reprocess(self.bench.owner, [id], ENDED, "me") == [id]
+            del self.ended[id]
+            self.order[id] = -1  # its second life has another place
+
+    async def _pause(self, lane: int) -> None:
+        await self.bench.store.operator.pause("lane", LANES[lane])
+
+    async def _resume(self, lane: int) -> None:
+        await self.bench.store.operator.resume("lane", LANES[lane])
+
+    async def _prune(self) -> None:
+        """Only lanes and keys: the checks below want to see every delivery."""
+        await self.bench.prune(dedup_s=0)
+
+    async def check(self) -> None:
+        rows = await self.bench.rows()
+        self._check_conservation(rows)
+        self._check_ends(rows)
+        self._check_order(rows)
+        figures = await self.bench.store.operator.figures()
+        assert figures["pending"] == sum(row.state == "pending" for row in rows)
+        assert figures["unrouted"] == self.emitted - self.routed
+
+    def _check_conservation(self, rows: list[DeliveryRow]) -> None:
+        """Every routed event has one delivery for each contract that wants it."""
+        assert len({(row.event_id, row.contract_id) for row in rows}) == len(rows)
+        assert len(rows) == 3 * self.routed + self.routed // 2
+
+    def _check_ends(self, rows: list[DeliveryRow]) -> None:
+        for row in rows:
+            if row.id in self.ended:
+                assert (row.state, row.generation) == self.ended[row.id], "an end was undone"
+            elif row.state in ENDED:
+                self.ended[row.id] = (row.state, row.generation)
+
+    def _check_order(self, rows: list[DeliveryRow]) -> None:
+        """In a lane nobody is attempted for the first time before all ahead of him were, and one at most is held."""
+        lanes: dict[str, list[DeliveryRow]] = {}
+        for row in rows:
+            if row.address == "session:x":
+                lanes.setdefault(row.address, []).append(row)
+            elif row.contract_id == "ordered" and row.stream != row.event_id:
+                lanes.setdefault(f"ordered {row.stream}", []).append(row)
+        for lane in lanes.values():
+            assert sum(row.leased for row in lane) <= 1
+            firsts = [self.order[row.id] for row in lane if self.order.get(row.id, -1) >= 0]
+            assert firsts == sorted(firsts), "somebody overtook"
+
+    async def drain(self) -> None:
+        """Resume everything, let every lease end: then all that waits must be within reach."""
+        bench = self.bench
+        for lane in LANES:
+            await bench.store.operator.resume("lane", lane)
+        await self._route()
+        for _ in range(1000):
+            bench.clock.advance(400)
+            await self._sweep()
+            claims = await bench.claim(1000)
+            if not claims:
+                break
+            assert not await bench.settle_all([(claim, Delivered()) for claim in claims])
+        await self.check()
+        assert [row for row in await bench.rows() if row.state == "pending"] == []
+        assert await bench.faults() == []
+
+
+class LifeSuite:
+    @settings(
+        max_examples=40,
+        stateful_step_count=40,
+        deadline=None,
+        suppress_health_check=[
+            HealthCheck.function_scoped_fixture,
+            HealthCheck.differing_executors,
+            HealthCheck.too_slow,
+        ],
+    )
+    @given(steps=st.lists(_steps, min_size=10, max_size=60))
+    def test_no_sequence_of_steps_loses_doubles_or_strands_a_delivery(
+        self, open_store: OpenStore, steps: list[tuple[Any, ...]]
+    ) -> None:
+        asyncio.run(self._live(open_store, steps))
+
+    async def _live(self, open_store: OpenStore, steps: list[tuple[Any, ...]]) -> None:
+        bench = await Bench.start(open_store, f"life{next(_numbers)}")
+        try:
+            life = Life(bench)
+            await life.begin()
+            for step in steps:
+                await life.step(*step)
+            await life.drain()
+        finally:
+            await bench.close()
