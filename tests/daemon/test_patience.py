@@ -1,4 +1,4 @@
-"""How long a receiver may take: what the contract says, and no less; silence has its own limit. And who signs."""
+"""How long a receiver may take: what the contract says, and no less; silence has its own limit."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from aiohttp import web
 
 from daemon import Daemon
 from holdfast.config.config import load_config
-from holdfast.daemon.wiring import SECRETS_MAX, House, _sending_of
-from holdfast.store.base import Private
+from holdfast.daemon.wiring import House
 from holdfast.store.open import open_store
 from sink import Sink
 
@@ -68,8 +67,3 @@ async def test_silence_ends_an_attempt_before_the_whole_time_does(tmp_path: Path
 
 def _ended(deliveries: list[dict[str, str]]) -> bool:
     return bool(deliveries) and deliveries[0]["state"] != "pending"
-
-
-def test_only_the_newest_secrets_sign_however_often_they_were_rotated() -> None:
-    private = Private(tuple(f"secret-{number}" for number in range(50)))
-    assert _sending_of(private, None).secrets == private.secrets[:SECRETS_MAX]

@@ -26,7 +26,7 @@ from holdfast.domain.errors import BadInput, TargetRefused
 from holdfast.domain.event import new_event
 from holdfast.domain.retry import RETRY_AFTER_MAX_S
 from holdfast.egress.webhook.deliverer import WebhookDeliverer
-from holdfast.egress.webhook.exchange import Sending
+from holdfast.egress.webhook.requests import RequestOptions
 from holdfast.net.guard import Guard
 from holdfast.store.base import AttemptRow, DeliveryRow
 from house import Bench
@@ -51,11 +51,11 @@ class Wired(Bench):
     """A bench whose deliverer is the real one, on the bench's clock. Limits are long: only what hangs reaches them."""
 
     def wire(self, allow: tuple[str, ...] = LOOPBACK, tls: ssl.SSLContext | None = None, **waits: float) -> None:
-        async def sending(contract_id: str) -> Sending:
-            return Sending(("whsec_" + "YWJj" * 8,))
+        async def signed(contract_id: str) -> RequestOptions:
+            return RequestOptions(("whsec_" + "YWJj" * 8,))
 
         waits = {"connect_s": 60.0, "first_byte_s": 60.0, "total_s": 60.0, **waits}
-        self.script = WebhookDeliverer(Guard(allow), sending, self.clock, user_agent="x", tls=tls, **waits)  # type: ignore[assignment]
+        self.script = WebhookDeliverer(Guard(allow), signed, self.clock, user_agent="x", tls=tls, **waits)  # type: ignore[assignment]
 
     async def settled(self, count: int = 1) -> None:
         """Turn the engine until so many attempts have ended."""

@@ -23,7 +23,7 @@ from holdfast.domain.delivery import Claim, Dead, Delivered, Delivery, Outcome, 
 from holdfast.domain.errors import BadConfig
 from holdfast.domain.event import Event
 from holdfast.egress.webhook.deliverer import WebhookDeliverer
-from holdfast.egress.webhook.exchange import Sending
+from holdfast.egress.webhook.requests import RequestOptions
 from holdfast.net.guard import Guard, Target, read_target
 from holdfast.net.proxy import DIRECT, Proxies, Proxy, read_proxies
 from holdfast.ports import SystemClock
@@ -55,8 +55,8 @@ def claim(url: str, contract: str | None = None) -> Claim:
     return Claim(Delivery(5, url, contract, 0, 0), event, queue=1, token=99, starts=1)
 
 
-async def unsigned(contract_id: str) -> Sending:
-    return Sending()
+async def unsigned(contract_id: str) -> RequestOptions:
+    return RequestOptions()
 
 
 @asynccontextmanager

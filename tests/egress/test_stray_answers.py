@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from holdfast.domain.delivery import Claim, Dead, Delivered, Delivery, Outcome, Retry
 from holdfast.domain.event import Event
 from holdfast.egress.webhook.deliverer import WebhookDeliverer
-from holdfast.egress.webhook.exchange import Sending
+from holdfast.egress.webhook.requests import RequestOptions
 from holdfast.net import transport as wire_module
 from holdfast.net.answer import Answer
 from holdfast.net.client import Client
@@ -43,8 +43,8 @@ def claim(url: str, n: int, size: int = 0) -> Claim:
     return Claim(Delivery(n, url, None, 0, 0), event, queue=1, token=n, starts=1)
 
 
-async def unsigned(contract_id: str) -> Sending:
-    return Sending()
+async def unsigned(contract_id: str) -> RequestOptions:
+    return RequestOptions()
 
 
 @asynccontextmanager

@@ -20,7 +20,8 @@ from holdfast.domain.retry import RETRY_AFTER_MAX_S
 from holdfast.domain.signature import hook_signature, verify_hook
 from holdfast.domain.states import Reason
 from holdfast.egress.webhook.deliverer import WebhookDeliverer
-from holdfast.egress.webhook.exchange import SHOWN_MAX, Sending, judge, retry_after_s
+from holdfast.egress.webhook.exchange import SHOWN_MAX, judge, retry_after_s
+from holdfast.egress.webhook.requests import RequestOptions
 from holdfast.net.connection import READ_MAX
 from holdfast.net.guard import Guard
 from holdfast.ports import SystemClock
@@ -54,12 +55,12 @@ def claim(url, payload='{"text":"é\\u2028 </script>"}', contract="c1"):
 
 
 @asynccontextmanager
-async def deliverer(guard=LOOPBACK, secrets=(CANARY,), clock=None, sending=None, **options):
+async def deliverer(guard=LOOPBACK, secrets=(CANARY,), clock=None, request=None, **settings):
     async def lookup(contract_id):
         assert contract_id == "c1"
-        return Sending(tuple(secrets), **(sending or {}))
+        return RequestOptions(tuple(secrets), **(request or {}))
 
-    one = WebhookDeliverer(guard, lookup, clock or SystemClock(), user_agent="Holdfast/test", **options)
+    one = WebhookDeliverer(guard, lookup, clock or SystemClock(), user_agent="Holdfast/test", **settings)
     try:
         yield one
     finally:
@@ -238,8 +239,8 @@ async def test_gone_ends_the_delivery_and_says_so():
 
 
 async def test_a_body_that_would_be_too_large_is_not_sent_and_not_tried_again():
-    sending = {"format": "template", "template": "{payload}" * 30}
-    async with Sink() as sink, deliverer(sending=sending) as one:
+    request = {"format": "template", "template": "{payload}" * 30}
+    async with Sink() as sink, deliverer(request=request) as one:
         outcome = await one.deliver(claim(sink.url, json.dumps("x" * 100_000)))
         assert isinstance(outcome, Dead)
         assert "the template makes a body of more than" in outcome.error
@@ -702,7 +703,7 @@ async def test_it_serves_every_address_of_its_kind():
 
 async def test_a_contracts_own_headers_are_sent_and_never_shown():
     async with Sink([500]) as sink:
-        outcome = await deliver(sink.url, sending={"headers": {"Authorization": "Bearer canary-2", "X-Team": "blue"}})
+        outcome = await deliver(sink.url, request={"headers": {"Authorization": "Bearer canary-2", "X-Team": "blue"}})
         headers = sink.received[0].headers
     assert (headers["Authorization"], headers["X-Team"]) == ("Bearer canary-2", "blue")
     assert outcome.detail["request_headers"]["Authorization"] == "***"
@@ -713,7 +714,7 @@ async def test_a_contracts_own_headers_are_sent_and_never_shown():
 async def test_a_contracts_own_header_takes_the_place_of_ours_however_it_is_spelled():
     own = {"content-type": "application/vnd.shop+json", "USER-AGENT": "shop", "title": "mine"}
     async with Sink() as sink:
-        assert isinstance(await deliver(sink.url, sending={"format": "ntfy", "headers": own}), Delivered)
+        assert isinstance(await deliver(sink.url, request={"format": "ntfy", "headers": own}), Delivered)
         headers = sink.received[0].headers
     for name, value in own.items():
         assert headers.getall(name) == [value]
@@ -723,12 +724,12 @@ async def test_a_contracts_own_header_takes_the_place_of_ours_however_it_is_spel
 async def test_a_refusal_that_the_contract_names_is_tried_again():
     async with Sink([404, 404]) as sink:
         assert isinstance(await deliver(sink.url), Dead)
-        assert isinstance(await deliver(sink.url, sending={"retry_on": frozenset({404})}), Retry)
+        assert isinstance(await deliver(sink.url, request={"retry_on": frozenset({404})}), Retry)
 
 
 async def test_what_a_format_makes_is_what_is_signed_and_sent():
     async with Sink() as sink:
-        assert isinstance(await deliver(sink.url, sending={"format": "slack"}), Delivered)
+        assert isinstance(await deliver(sink.url, request={"format": "slack"}), Delivered)
         (got,) = sink.received
     assert set(json.loads(got.body)) == {"text"}
     assert got.headers["X-Hook-Signature"] == hook_signature(CANARY, got.body)

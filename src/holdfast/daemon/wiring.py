@@ -26,7 +26,7 @@ from holdfast.egress.engine import Deadlines, Deliverer, Engine, Renewal
 from holdfast.egress.gatekeeper import Gatekeeper
 from holdfast.egress.handler.deliverer import HandlerDeliverer
 from holdfast.egress.webhook.deliverer import WebhookDeliverer
-from holdfast.egress.webhook.exchange import Sending
+from holdfast.egress.webhook.requests import ContractRequests
 from holdfast.file_watch import FileWatch, NoWatch, open_file_watch
 from holdfast.home import Home
 from holdfast.ingress.importer import SpoolImport
@@ -45,14 +45,12 @@ from holdfast.operations.verbs import Operations
 from holdfast.ports import Chance, Clock, SystemChance, SystemClock, Threads
 from holdfast.routing.registry import Refreshing, Registry
 from holdfast.routing.router import Router
-from holdfast.store.base import Feature, Owner, Private, Store
+from holdfast.store.base import Feature, Owner, Store
 from holdfast.version import __version__
 
 POLL_S, NOTIFIED_POLL_S = 1.0, 5.0
 """How often duties look for work that nothing told them of: on SQLite every commit is noticed, so less often."""
-SENDINGS_MAX = 10_000
 LEFT_MAX = 5
-SECRETS_MAX = 10  # that sign one request: who rotates more often than they end gives up the oldest
 
 
 class House:
@@ -91,7 +89,7 @@ class House:
         self._news = Newsroom(store, registry, self._clock, config.disable_after_ms)
         self._webhooks = WebhookDeliverer(
             self.guard,
-            self._sending,
+            ContractRequests(registry, self._clock).options,
             self._clock,
             user_agent=f"holdfast/{__version__}",
             trusted=registry.is_trusted,
@@ -101,7 +99,6 @@ class House:
             timeout=lambda contract_id: registry.terms_of(contract_id, "https").timeout_s,
             total_s=DEFAULT_TIMEOUT_S["https"],
         )
-        self._sendings: dict[str, tuple[Private, Contract | None, Sending]] = {}
         self._spool: SpoolImport | None = None
         self._poll_s = NOTIFIED_POLL_S if Feature.ONE_KEEPER in store.features else POLL_S
         self._files: FileWatch = NoWatch()
@@ -267,17 +264,6 @@ class House:
             self._follower.nudge(event.stream.removeprefix(STREAM_PREFIX))
         return outcome
 
-    async def _sending(self, contract_id: str) -> Sending:
-        """How a contract's requests look, as of the version in force."""
-        private = await self._registry.private(contract_id, self._clock.now_ms())
-        contract = self._registry.contract(contract_id)
-        known = self._sendings.get(contract_id)
-        if known is None or known[0] is not private or known[1] is not contract:
-            if len(self._sendings) >= SENDINGS_MAX:
-                self._sendings.clear()
-            known = self._sendings[contract_id] = (private, contract, _sending_of(private, contract))
-        return known[2]
-
     def _importer(self, folder: Path) -> SpoolImport:
         decoders = [HookDecoder(self.config.session_events)]
         return SpoolImport(folder, self.store.events, self._clock, decoders, self._lateness)
@@ -302,11 +288,3 @@ class House:
             self.loop.wake("engine")
         else:
             self.loop.wake("router", "sweeper", "registry", "contracts")
-
-
-def _sending_of(private: Private, contract: Contract | None) -> Sending:
-    secrets = private.secrets[:SECRETS_MAX]
-    if contract is None:
-        return Sending(secrets, private.headers)
-    retry_on = frozenset(contract.retry_on)
-    return Sending(secrets, private.headers, contract.format, contract.template, retry_on)

@@ -11,8 +11,9 @@ from holdfast.domain.delivery import Claim, Dead, Outcome, Retry
 from holdfast.domain.errors import HoldfastError, TargetRefused, TooLarge
 from holdfast.domain.signature import sign
 from holdfast.egress.line import UNTIMED, Attempt
-from holdfast.egress.webhook.exchange import PLAIN, Exchange, Sending
+from holdfast.egress.webhook.exchange import Exchange
 from holdfast.egress.webhook.formats import render
+from holdfast.egress.webhook.requests import UNSIGNED, RequestOptions
 from holdfast.net.answer import Disconnected
 from holdfast.net.client import Client
 from holdfast.net.guard import Guard
@@ -26,7 +27,7 @@ RESEND_MS = 1000
 class WebhookDeliverer:
     """Delivers to `https://…` (and, where the operator allows it, `http://…`).
 
-    `sending` returns what a contract's requests look like; an event sent to a direct address goes out plain and
+    `options` returns what a contract's requests look like; an event sent to a direct address goes out plain and
     unsigned. `trusted` says whether a contract's target stands in the config file or in code. `gone` disables a
     contract whose receiver answered 410: its pending deliveries, this one included, are parked and not lost. `timeout`
     is the total time limit of a contract, where that is not `total_s`.
@@ -37,7 +38,7 @@ class WebhookDeliverer:
     def __init__(
         self,
         guard: Guard,
-        sending: Callable[[str], Awaitable[Sending]],
+        options: Callable[[str], Awaitable[RequestOptions]],
         clock: Clock,
         *,
         user_agent: str,
@@ -51,7 +52,7 @@ class WebhookDeliverer:
         total_s: float = 25.0,
         concurrency_per_host: int = 64,
     ) -> None:
-        self._guard, self._sending, self._clock = guard, sending, clock
+        self._guard, self._options, self._clock = guard, options, clock
         self._user_agent, self._trusted, self._gone = user_agent, trusted, gone
         self._timeout = timeout or (lambda contract_id: total_s)
         self._first_byte_s, self._total_s = first_byte_s, total_s
@@ -95,7 +96,7 @@ class WebhookDeliverer:
 
     async def _attempt(self, claim: Claim, exchange: Exchange) -> None:
         contract = claim.delivery.contract_id
-        exchange.sending = await self._sending(contract) if contract is not None else PLAIN
+        exchange.options = await self._options(contract) if contract is not None else UNSIGNED
         route = self._client.route(exchange.url, contract is not None and self._trusted(contract))
         turn = self._turns.get(route.place)
         if turn is None:
@@ -110,13 +111,13 @@ class WebhookDeliverer:
                 await self._send(route, claim, exchange)
 
     async def _send(self, route: Route, claim: Claim, exchange: Exchange) -> None:
-        sending = exchange.sending
-        body, content_type, extra = render(sending.format, sending.template, claim.event, exchange.url)
+        options = exchange.options
+        body, content_type, extra = render(options.format, options.template, claim.event, exchange.url)
         usual = {"User-Agent": self._user_agent, "Accept": "*/*", "Content-Type": content_type, **extra}
         headers = {
-            **_replaced(usual, sending.headers),
+            **_replaced(usual, options.headers),
             "Accept-Encoding": "identity",
-            **sign(sending.secrets, claim.event.id, self._clock.now_ms() // 1000, body),
+            **sign(options.secrets, claim.event.id, self._clock.now_ms() // 1000, body),
         }
         exchange.request = headers
         try:

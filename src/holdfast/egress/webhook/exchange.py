@@ -13,6 +13,7 @@ from holdfast.domain.address import without_tokens
 from holdfast.domain.delivery import Dead, Delivered, Outcome, Retry, clip
 from holdfast.domain.retry import RETRY_AFTER_MAX_S
 from holdfast.domain.states import Reason
+from holdfast.egress.webhook.requests import UNSIGNED, RequestOptions
 from holdfast.net.answer import Answer
 
 SHOWN_MAX = 500
@@ -23,34 +24,13 @@ _SECONDS = re.compile(r"[0-9]+(\.[0-9]+)?")  # whole ones by the book; some send
 HIDDEN_HEADERS = frozenset({"set-cookie", "www-authenticate", "proxy-authenticate", "authorization"})
 
 
-@dataclass(frozen=True, slots=True)
-class Sending:
-    """What a contract's requests look like, and which refusals it wants to be retried."""
-
-    secrets: tuple[str, ...] = ()
-    headers: Mapping[str, str] = field(default_factory=dict)
-    format: str | None = None
-    template: str | None = None
-    retry_on: frozenset[int] = frozenset()
-    hidden: tuple[str, ...] = field(init=False)
-
-    def __post_init__(self) -> None:
-        """What must be masked if a receiver sends it back, in every form; computed once for all attempts."""
-        given = (*self.secrets, *self.headers.values())
-        forms = (form for text in given for form in (text, text.removeprefix("whsec_").removeprefix("whsk_")))
-        object.__setattr__(self, "hidden", tuple(dict.fromkeys(filter(None, forms))))
-
-
-PLAIN = Sending()
-
-
 @dataclass(slots=True)
 class Exchange:
     """What is known about one attempt so far; it is complete enough to be judged at any moment."""
 
     url: str
     began_ms: int
-    sending: Sending = PLAIN
+    options: RequestOptions = UNSIGNED
     request: Mapping[str, str] = field(default_factory=dict)
     answer: Answer = field(default_factory=Answer)
     refusal: str | None = None
@@ -64,7 +44,7 @@ class Exchange:
             "response": self._shown(),
         }
         if not answer.is_success:  # of a success, the above is enough
-            detail["request_headers"] = _request_head(self.request, self.sending.headers)
+            detail["request_headers"] = _request_head(self.request, self.options.headers)
             answered = _answer_head(answer.headers)
             detail["response_headers"] = {name: self._masked(value) for name, value in answered.items()}
         if self.refusal is not None:
@@ -74,7 +54,7 @@ class Exchange:
         if answer.is_success and answer.fault is not None:
             return Retry(self._masked(answer.fault), detail=detail)
         after_s = retry_after_s(answer.headers.get("Retry-After"), now_ms)
-        return judge(answer.status, after_s, detail, self.sending.retry_on)
+        return judge(answer.status, after_s, detail, self.options.retry_on)
 
     def _shown(self) -> str:
         text = self._masked(self.answer.body.decode("utf-8", "replace"))
@@ -83,7 +63,7 @@ class Exchange:
 
     def _masked(self, text: str) -> str:
         """A receiver knows the secret and may echo it; what is stored must not hold it."""
-        for form in self.sending.hidden:
+        for form in self.options.hidden:
             text = text.replace(form, "***")
         return text
 
