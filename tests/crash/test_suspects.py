@@ -13,7 +13,7 @@ from holdfast.egress.engine import POLL_S, Engine
 from holdfast.egress.line import Attempt
 from holdfast.ports import Chance, Clock, SystemChance
 from holdfast.store.sqlite.store import SqliteStore, inline_executor
-from holdfast.testing.suite.harness import Bench
+from holdfast.testing.suite.harness import Harness
 
 COUNT = 20
 
@@ -42,19 +42,19 @@ class Watcher:
         pass
 
 
-async def open_bench(folder: Path) -> Bench:
+async def open_harness(folder: Path) -> Harness:
     async def open_store(name: str, clock: Clock, chance: Chance, keep: bool) -> SqliteStore:
         return SqliteStore.open(folder / f"{name}.db", keep=keep, clock=clock, chance=chance, executor=inline_executor)
 
-    return await Bench.start(open_store)
+    return await Harness.start(open_store)
 
 
-def make_engine(bench: Bench, watcher: Watcher, **more: int) -> Engine:
+def make_engine(harness: Harness, watcher: Watcher, **more: int) -> Engine:
     def terms_of(contract_id: str | None, kind: str) -> Terms:
         return default_terms(kind, POLICIES)
 
     return Engine(
-        bench.store.deliveries, bench.owner, {"handler": watcher}, terms_of, bench.clock, SystemChance(), **more
+        harness.store.deliveries, harness.owner, {"handler": watcher}, terms_of, harness.clock, SystemChance(), **more
     )  # fmt: skip
 
 
@@ -71,30 +71,30 @@ async def idle_waits(engine: Engine, done: Callable[[], bool]) -> int:
 
 
 async def test_suspects_are_tried_one_at_a_time_and_one_after_another(tmp_path: Path) -> None:
-    bench, watcher = await open_bench(tmp_path), Watcher()
-    await bench.contract()
+    harness, watcher = await open_harness(tmp_path), Watcher()
+    await harness.contract()
     for _ in range(COUNT):
-        await bench.emit()
-    await bench.route()
+        await harness.emit()
+    await harness.route()
     for _ in range(SUSPECT_STARTS):
-        assert len(await bench.claim()) == COUNT
-        await bench.crash()
-    engine = make_engine(bench, watcher)
+        assert len(await harness.claim()) == COUNT
+        await harness.crash()
+    engine = make_engine(harness, watcher)
     assert await idle_waits(engine, lambda: len(watcher.delivered) == COUNT) == 0
     assert watcher.at_a_time == 1
     await engine.stop(1)
-    assert {row.state for row in await bench.rows()} == {"delivered"}
-    await bench.close()
+    assert {row.state for row in await harness.rows()} == {"delivered"}
+    await harness.close()
 
 
 async def test_a_full_house_takes_the_next_as_soon_as_one_leaves(tmp_path: Path) -> None:
-    bench, watcher = await open_bench(tmp_path), Watcher()
-    await bench.contract()
+    harness, watcher = await open_harness(tmp_path), Watcher()
+    await harness.contract()
     for _ in range(COUNT):
-        await bench.emit()
-    await bench.route()
-    engine = make_engine(bench, watcher, capacity=1)
+        await harness.emit()
+    await harness.route()
+    engine = make_engine(harness, watcher, capacity=1)
     assert await idle_waits(engine, lambda: len(watcher.delivered) == COUNT) == 0
     assert watcher.at_a_time == 1
     await engine.stop(1)
-    await bench.close()
+    await harness.close()

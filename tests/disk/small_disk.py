@@ -16,7 +16,7 @@ from holdfast.domain.delivery import Delivered
 from holdfast.domain.errors import StoreFull
 from holdfast.store.sqlite.disk import Room, free_bytes
 from holdfast.store.sqlite.store import SqliteStore, inline_executor
-from holdfast.testing.suite.harness import Bench
+from holdfast.testing.suite.harness import Harness
 
 T = TypeVar("T")
 MIB = 1 << 20
@@ -45,14 +45,14 @@ class Patience:
                 assert self.refused < 10, "the ballast did not help"
 
 
-async def deliver(bench: Bench, count: int) -> int:
+async def deliver(harness: Harness, count: int) -> int:
     """Claim and settle so many, with a checkpoint now and then. How often there was no room at first."""
     patiently = Patience()
     for number in range(count):
         if number % 10 == 0:
-            await patiently(bench.store.care.checkpoint)
-        claim = await patiently(bench.take)
-        assert await patiently(partial(bench.settle, claim, Delivered()))
+            await patiently(harness.store.care.checkpoint)
+        claim = await patiently(harness.take)
+        assert await patiently(partial(harness.settle, claim, Delivered()))
     return patiently.refused
 
 
@@ -62,33 +62,33 @@ async def story(folder: Path) -> None:
             folder / "h.db", keep=keep, clock=clock, chance=chance, executor=inline_executor, room=ROOM
         )
 
-    bench, filler, ballast = await Bench.start(open_store), folder / "filler", folder / "h.db.ballast"
-    await bench.contract("c", "handler:h", ordered=True)
-    accepted = [(await bench.emit("t", "x" * 20_000, stream="s")).id for _ in range(60)]
-    await bench.route()
-    bench.store.care.changed_elsewhere()
+    harness, filler, ballast = await Harness.start(open_store), folder / "filler", folder / "h.db.ballast"
+    await harness.contract("c", "handler:h", ordered=True)
+    accepted = [(await harness.emit("t", "x" * 20_000, stream="s")).id for _ in range(60)]
+    await harness.route()
+    harness.store.care.changed_elsewhere()
     fill(filler, 5 * MIB)
-    bench.clock.advance(1)
-    (refusal,) = await asyncio.gather(bench.emit(), return_exceptions=True)
+    harness.clock.advance(1)
+    (refusal,) = await asyncio.gather(harness.emit(), return_exceptions=True)
     assert isinstance(refusal, StoreFull)
-    assert not bench.store.care.gauges()["intake_open"]
+    assert not harness.store.care.gauges()["intake_open"]
     assert ballast.exists()
-    assert await deliver(bench, 10) == 0
+    assert await deliver(harness, 10) == 0
     fill(filler, 0)
-    assert await deliver(bench, 40) > 0
+    assert await deliver(harness, 40) > 0
     assert not ballast.exists()
-    bench.clock.advance(100)
-    assert (await bench.prune(delivered_s=10))["deliveries"] == 50
-    await bench.store.care.checkpoint()
+    harness.clock.advance(100)
+    assert (await harness.prune(delivered_s=10))["deliveries"] == 50
+    await harness.store.care.checkpoint()
     filler.unlink()
-    bench.clock.advance(5)
-    accepted.append((await bench.emit("t", stream="s")).id)
-    bench.store.care.changed_elsewhere()
+    harness.clock.advance(5)
+    accepted.append((await harness.emit("t", stream="s")).id)
+    harness.store.care.changed_elsewhere()
     assert ballast.exists()
-    assert await bench.store.care.check() == []
-    assert await bench.faults() == []
-    await bench.close()
-    again = await open_store("", bench.clock, bench.chance, True)
+    assert await harness.store.care.check() == []
+    assert await harness.faults() == []
+    await harness.close()
+    again = await open_store("", harness.clock, harness.chance, True)
     kept = [event.id for event in await again.events.read("s", 0, 1000)]
     assert kept == accepted[50:], "what was not pruned is there, in order"
     await again.close()

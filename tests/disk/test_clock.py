@@ -9,180 +9,180 @@ import pytest
 from holdfast.domain.delivery import Delivered, Handed, Retry
 from holdfast.operations.sweeper import Sweeper
 from holdfast.testing.clock import ManualClock
-from holdfast.testing.suite.harness import Bench
+from holdfast.testing.suite.harness import Harness
 
 HOUR, DAY = 3600, 86_400
 STEPS = [-3 * DAY, -HOUR, HOUR, 3 * DAY]
 
 
 @pytest.fixture(params=["apsw", "sqlite3"])
-async def bench(shelf, request):
+async def harness(shelf, request):
     async def open_store(name, clock, chance, keep):
         shelf.clock, shelf.driver = clock, request.param
         return shelf.open(keep=keep)
 
-    bench = await Bench.start(open_store)
-    await bench.contract()
-    await bench.store.care.checkpoint()
-    yield bench
-    await bench.close()
+    harness = await Harness.start(open_store)
+    await harness.contract()
+    await harness.store.care.checkpoint()
+    yield harness
+    await harness.close()
 
 
 @pytest.mark.parametrize("step", STEPS)
-async def test_a_lease_is_neither_early_nor_late(bench: Bench, step: int) -> None:
-    await bench.send()
-    claim = await bench.take(lease_s=30)
-    bench.clock.step_wall(step)
-    await bench.store.care.checkpoint()
-    bench.clock.advance(29)
-    assert await bench.store.deliveries.reclaim() == 0
-    assert await bench.claim() == []
-    assert await bench.store.deliveries.renew([claim], 30_000) == set()
-    bench.clock.advance(31)
-    assert await bench.store.deliveries.reclaim() == 1
-    assert (await bench.take()).delivery.id == claim.delivery.id
+async def test_a_lease_is_neither_early_nor_late(harness: Harness, step: int) -> None:
+    await harness.send()
+    claim = await harness.take(lease_s=30)
+    harness.clock.step_wall(step)
+    await harness.store.care.checkpoint()
+    harness.clock.advance(29)
+    assert await harness.store.deliveries.reclaim() == 0
+    assert await harness.claim() == []
+    assert await harness.store.deliveries.renew([claim], 30_000) == set()
+    harness.clock.advance(31)
+    assert await harness.store.deliveries.reclaim() == 1
+    assert (await harness.take()).delivery.id == claim.delivery.id
 
 
 @pytest.mark.parametrize("step", STEPS)
-async def test_what_waits_for_its_first_attempt_can_be_claimed_after_a_step(bench: Bench, step: int) -> None:
-    id = await bench.send()
-    bench.clock.step_wall(step)
-    await bench.store.care.checkpoint()
-    assert (await bench.take()).delivery.id == id
+async def test_what_waits_for_its_first_attempt_can_be_claimed_after_a_step(harness: Harness, step: int) -> None:
+    id = await harness.send()
+    harness.clock.step_wall(step)
+    await harness.store.care.checkpoint()
+    assert (await harness.take()).delivery.id == id
 
 
 @pytest.mark.parametrize("step", [-3 * DAY, -HOUR])
-async def test_a_retry_keeps_its_wait_when_the_clock_is_set_back(bench: Bench, step: int) -> None:
-    await bench.send()
-    await bench.settle(await bench.take(), Retry("503", after_s=30))
-    bench.clock.step_wall(step)
-    await bench.store.care.checkpoint()
-    bench.clock.advance(29)
-    assert await bench.claim() == []
-    bench.clock.advance(1)
-    assert len(await bench.claim()) == 1
+async def test_a_retry_keeps_its_wait_when_the_clock_is_set_back(harness: Harness, step: int) -> None:
+    await harness.send()
+    await harness.settle(await harness.take(), Retry("503", after_s=30))
+    harness.clock.step_wall(step)
+    await harness.store.care.checkpoint()
+    harness.clock.advance(29)
+    assert await harness.claim() == []
+    harness.clock.advance(1)
+    assert len(await harness.claim()) == 1
 
 
-async def test_a_retry_is_at_most_early_when_the_clock_is_set_ahead(bench: Bench) -> None:
-    await bench.send()
-    await bench.settle(await bench.take(), Retry("503", after_s=30))
-    bench.clock.step_wall(3 * DAY)
-    assert len(await bench.claim()) == 1
+async def test_a_retry_is_at_most_early_when_the_clock_is_set_ahead(harness: Harness) -> None:
+    await harness.send()
+    await harness.settle(await harness.take(), Retry("503", after_s=30))
+    harness.clock.step_wall(3 * DAY)
+    assert len(await harness.claim()) == 1
 
 
-async def test_a_wrong_clock_that_is_put_right_holds_nothing_back(bench: Bench) -> None:
-    bench.clock.step_wall(3 * DAY)
-    await bench.store.care.checkpoint()
-    fresh = await bench.send()
-    again = await bench.send()
-    claims = {claim.delivery.id: claim for claim in await bench.claim()}
-    await bench.settle(claims[again], Retry("503", after_s=60))
-    bench.clock.step_wall(-3 * DAY)
-    await bench.store.care.checkpoint()
-    await bench.store.deliveries.release([claims[fresh]])  # held meanwhile: its due time was put right as well
-    assert (await bench.take()).delivery.id == fresh
-    bench.clock.advance(60)
-    assert (await bench.take()).delivery.id == again
+async def test_a_wrong_clock_that_is_put_right_holds_nothing_back(harness: Harness) -> None:
+    harness.clock.step_wall(3 * DAY)
+    await harness.store.care.checkpoint()
+    fresh = await harness.send()
+    again = await harness.send()
+    claims = {claim.delivery.id: claim for claim in await harness.claim()}
+    await harness.settle(claims[again], Retry("503", after_s=60))
+    harness.clock.step_wall(-3 * DAY)
+    await harness.store.care.checkpoint()
+    await harness.store.deliveries.release([claims[fresh]])  # held meanwhile: its due time was put right as well
+    assert (await harness.take()).delivery.id == fresh
+    harness.clock.advance(60)
+    assert (await harness.take()).delivery.id == again
 
 
-async def test_a_step_back_while_nobody_runs_is_noticed_at_the_next_start(bench: Bench) -> None:
-    first = await bench.send()
-    await bench.settle(await bench.take(), Retry("503", after_s=30))
-    second = await bench.send()
-    bench.clock.step_wall(-HOUR)
-    await bench.crash()
-    await bench.store.care.checkpoint()
-    assert (await bench.take()).delivery.id == second
-    bench.clock.advance(30)
-    assert (await bench.take()).delivery.id == first
+async def test_a_step_back_while_nobody_runs_is_noticed_at_the_next_start(harness: Harness) -> None:
+    first = await harness.send()
+    await harness.settle(await harness.take(), Retry("503", after_s=30))
+    second = await harness.send()
+    harness.clock.step_wall(-HOUR)
+    await harness.crash()
+    await harness.store.care.checkpoint()
+    assert (await harness.take()).delivery.id == second
+    harness.clock.advance(30)
+    assert (await harness.take()).delivery.id == first
 
 
-async def test_a_time_that_the_caller_named_is_kept(bench: Bench) -> None:
-    await bench.emit(at=datetime.fromtimestamp(bench.clock.now_ms() / 1000 + 600, UTC))
-    await bench.route()
-    bench.clock.step_wall(-HOUR)
-    await bench.store.care.checkpoint()
-    bench.clock.advance(HOUR + 599)
-    assert await bench.claim() == []
-    bench.clock.advance(1)
-    assert len(await bench.claim()) == 1
+async def test_a_time_that_the_caller_named_is_kept(harness: Harness) -> None:
+    await harness.emit(at=datetime.fromtimestamp(harness.clock.now_ms() / 1000 + 600, UTC))
+    await harness.route()
+    harness.clock.step_wall(-HOUR)
+    await harness.store.care.checkpoint()
+    harness.clock.advance(HOUR + 599)
+    assert await harness.claim() == []
+    harness.clock.advance(1)
+    assert len(await harness.claim()) == 1
 
 
-async def test_a_confirmation_is_looked_for_when_it_was_to_be(bench: Bench) -> None:
-    await bench.send()
-    await bench.settle(await bench.take(), Handed(check_after_s=20))
-    bench.clock.step_wall(-HOUR)
-    await bench.store.care.checkpoint()
-    bench.clock.advance(19)
-    assert await bench.store.deliveries.resume_handed() == 0
-    bench.clock.advance(1)
-    assert await bench.store.deliveries.resume_handed() == 1
+async def test_a_confirmation_is_looked_for_when_it_was_to_be(harness: Harness) -> None:
+    await harness.send()
+    await harness.settle(await harness.take(), Handed(check_after_s=20))
+    harness.clock.step_wall(-HOUR)
+    await harness.store.care.checkpoint()
+    harness.clock.advance(19)
+    assert await harness.store.deliveries.resume_handed() == 0
+    harness.clock.advance(1)
+    assert await harness.store.deliveries.resume_handed() == 1
 
 
 @pytest.mark.parametrize("step", STEPS)
-async def test_the_order_of_a_lane_does_not_depend_on_the_clock(bench: Bench, step: int) -> None:
-    await bench.contract("o", "handler:o", ordered=True)
-    await bench.store.contracts.remove("c")
-    ids = [await bench.send(stream="s")]
-    bench.clock.step_wall(step)
-    await bench.store.care.checkpoint()
-    ids += [await bench.send(stream="s") for _ in range(2)]
-    bench.clock.step_wall(-step / 2)
-    await bench.store.care.checkpoint()
-    ids.append(await bench.send(stream="s"))
-    assert [event.seq for event in await bench.store.events.read("s", 0, 10)] == [1, 2, 3, 4]
-    assert [await bench.end(Delivered()) for _ in ids] == ids
+async def test_the_order_of_a_lane_does_not_depend_on_the_clock(harness: Harness, step: int) -> None:
+    await harness.contract("o", "handler:o", ordered=True)
+    await harness.store.contracts.remove("c")
+    ids = [await harness.send(stream="s")]
+    harness.clock.step_wall(step)
+    await harness.store.care.checkpoint()
+    ids += [await harness.send(stream="s") for _ in range(2)]
+    harness.clock.step_wall(-step / 2)
+    await harness.store.care.checkpoint()
+    ids.append(await harness.send(stream="s"))
+    assert [event.seq for event in await harness.store.events.read("s", 0, 10)] == [1, 2, 3, 4]
+    assert [await harness.end(Delivered()) for _ in ids] == ids
 
 
-async def test_two_processes_whose_clocks_differ_share_leases_rightly(bench: Bench, shelf) -> None:
+async def test_two_processes_whose_clocks_differ_share_leases_rightly(harness: Harness, shelf) -> None:
     """On one machine the boot clock is one, whatever each is told about the wall clock."""
-    id = await bench.send()
-    claim = await bench.take(lease_s=30)
-    skewed = ManualClock(bench.clock.now_ms() + 3 * DAY * 1000, bench.clock.boot_ms())
+    id = await harness.send()
+    claim = await harness.take(lease_s=30)
+    skewed = ManualClock(harness.clock.now_ms() + 3 * DAY * 1000, harness.clock.boot_ms())
     shelf.clock = skewed
     other = shelf.open(keep=False)
     assert await other.deliveries.reclaim() == 0
     skewed.advance(31)
     assert await other.deliveries.reclaim() == 1
-    assert not await bench.settle(claim, Delivered())
-    assert (await bench.row(id)).state == "pending"
+    assert not await harness.settle(claim, Delivered())
+    assert (await harness.row(id)).state == "pending"
     await other.close()
 
 
 @pytest.mark.parametrize("now_ms", [2**31 * 1000 - 500, 2**32 * 1000 - 500])
-async def test_nothing_happens_when_the_seconds_outgrow_a_word(bench: Bench, now_ms: int) -> None:
-    bench.clock.step_wall((now_ms - bench.clock.now_ms()) / 1000)
-    before = await bench.send()
-    bench.clock.advance(1)
-    after = await bench.send()
-    assert [claim.delivery.id for claim in await bench.claim()] == [before, after]
+async def test_nothing_happens_when_the_seconds_outgrow_a_word(harness: Harness, now_ms: int) -> None:
+    harness.clock.step_wall((now_ms - harness.clock.now_ms()) / 1000)
+    before = await harness.send()
+    harness.clock.advance(1)
+    after = await harness.send()
+    assert [claim.delivery.id for claim in await harness.claim()] == [before, after]
 
 
-async def sweep(bench: Bench, sweeper: Sweeper, minutes: int) -> None:
+async def sweep(harness: Harness, sweeper: Sweeper, minutes: int) -> None:
     for _ in range(minutes):
-        bench.clock.advance(60)
+        harness.clock.advance(60)
         await sweeper.tick()
 
 
 @pytest.mark.parametrize("step", STEPS)
-async def test_a_step_does_not_bury_what_waits_for_a_handler(bench: Bench, step: int) -> None:
+async def test_a_step_does_not_bury_what_waits_for_a_handler(harness: Harness, step: int) -> None:
     """The hour of grace is an hour: whatever the clock says, nobody waited for three days."""
-    id = await bench.send()
-    sweeper = Sweeper(bench.store.deliveries, bench.owner, frozenset, bench.clock)
-    await sweep(bench, sweeper, 30)
-    bench.clock.step_wall(step)
-    await bench.store.care.checkpoint()
-    await sweep(bench, sweeper, 50)
-    assert (await bench.row(id)).state == "pending"
-    await sweep(bench, sweeper, 3 * HOUR // 60)
+    id = await harness.send()
+    sweeper = Sweeper(harness.store.deliveries, harness.owner, frozenset, harness.clock)
+    await sweep(harness, sweeper, 30)
+    harness.clock.step_wall(step)
+    await harness.store.care.checkpoint()
+    await sweep(harness, sweeper, 50)
+    assert (await harness.row(id)).state == "pending"
+    await sweep(harness, sweeper, 3 * HOUR // 60)
     if step > -DAY:  # set back by days, it waits until the clock has caught up: late, but nobody's loss
-        assert (await bench.row(id)).reason == "no_handler"
+        assert (await harness.row(id)).reason == "no_handler"
 
 
-async def test_a_steady_clock_keeps_the_hour(bench: Bench) -> None:
-    id = await bench.send()
-    sweeper = Sweeper(bench.store.deliveries, bench.owner, frozenset, bench.clock)
-    await sweep(bench, sweeper, 58)
-    assert (await bench.row(id)).state == "pending"
-    await sweep(bench, sweeper, 5)
-    assert (await bench.row(id)).reason == "no_handler"
+async def test_a_steady_clock_keeps_the_hour(harness: Harness) -> None:
+    id = await harness.send()
+    sweeper = Sweeper(harness.store.deliveries, harness.owner, frozenset, harness.clock)
+    await sweep(harness, sweeper, 58)
+    assert (await harness.row(id)).state == "pending"
+    await sweep(harness, sweeper, 5)
+    assert (await harness.row(id)).reason == "no_handler"

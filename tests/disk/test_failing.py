@@ -16,7 +16,7 @@ from holdfast.operations.maintenance import Checkpointing
 from holdfast.proof.power_cuts.recorder import EIO_READ, EIO_SYNC, EIO_WRITE, Fault
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.clock import SeededChance
-from holdfast.testing.suite.harness import Bench
+from holdfast.testing.suite.harness import Harness
 
 FAULTS = [("write", "-wal", EIO_WRITE), ("sync", "-wal", EIO_SYNC)]
 
@@ -55,21 +55,21 @@ async def test_a_disk_that_fails_at_any_write_of_a_settlement_leaves_it_whole_or
     async def open_store(name, clock, chance, keep):
         return shelf.open(keep=keep)
 
-    bench = await Bench.start(open_store)
-    await bench.contract()
-    id = await bench.send()
-    claim = await bench.take()
+    harness = await Harness.start(open_store)
+    await harness.contract()
+    id = await harness.send()
+    claim = await harness.take()
     shelf.disk.fault = Fault("write", "-wal", EIO_WRITE, skip=skip)
     try:
-        settled = await bench.settle(claim, Delivered())
+        settled = await harness.settle(claim, Delivered())
     except StoreFailed:
         settled = False
     shelf.disk.fault = None
-    await bench.crash()
-    row = await bench.row(id)
+    await harness.crash()
+    row = await harness.row(id)
     assert (row.state, row.attempts) in ([("delivered", 1)] if settled else [("delivered", 1), ("pending", 0)])
-    assert await bench.faults() == []
-    await bench.close()
+    assert await harness.faults() == []
+    await harness.close()
 
 
 async def test_a_checkpoint_that_cannot_sync_is_fatal_for_the_writer_too(shelf) -> None:

@@ -32,37 +32,37 @@ from holdfast.store.sqlite.store import SqliteStore
 from holdfast.surfaces.rest.app import build_app
 from holdfast.surfaces.rest.gate import Tokens
 from holdfast.testing.clock import ManualClock
-from holdfast.testing.suite.harness import Bench
+from holdfast.testing.suite.harness import Harness
 
 MIB = 1 << 20
 
 
-async def bench_on(shelf) -> Bench:
+async def harness_on(shelf) -> Harness:
     async def open_store(name, clock, chance, keep):
         return shelf.open(keep=keep)
 
-    bench = Bench(open_store)
-    bench.clock = shelf.clock
-    await bench.reopen()
-    await bench.contract()
-    return bench
+    harness = Harness(open_store)
+    harness.clock = shelf.clock
+    await harness.reopen()
+    await harness.contract()
+    return harness
 
 
 async def test_below_the_mark_intake_is_refused_and_the_rest_goes_on(shelf) -> None:
-    bench = await bench_on(shelf)
-    waiting = await bench.send()
+    harness = await harness_on(shelf)
+    waiting = await harness.send()
     shelf.free = 2 * MIB
     shelf.clock.advance(0.5)
     with pytest.raises(StoreFull, match=r"only 2\.0 MiB are free in .*make room"):
-        await bench.emit()
+        await harness.emit()
     with pytest.raises(StoreFull, match="nothing new is accepted"):
-        await bench.contract("another")
-    await bench.store.contracts.put(Contract("c", parse_address("handler:h")), None, keep=True)
-    assert await bench.end(Delivered()) == waiting
-    assert await bench.store.contracts.set_active("c", False)
-    assert (await bench.row(waiting)).state == "delivered"
-    assert await bench.faults() == []
-    await bench.close()
+        await harness.contract("another")
+    await harness.store.contracts.put(Contract("c", parse_address("handler:h")), None, keep=True)
+    assert await harness.end(Delivered()) == waiting
+    assert await harness.store.contracts.set_active("c", False)
+    assert (await harness.row(waiting)).state == "delivered"
+    assert await harness.faults() == []
+    await harness.close()
 
 
 async def test_intake_opens_by_itself_when_there_is_room_again(shelf) -> None:
@@ -95,25 +95,25 @@ async def test_the_ballast_is_real_and_the_keepers_alone(shelf, tmp_path: Path) 
 
 
 async def test_a_write_without_room_lets_go_of_the_ballast_and_the_next_finds_it(shelf) -> None:
-    bench = await bench_on(shelf)
-    waiting = await bench.send()
-    claim = await bench.take()
+    harness = await harness_on(shelf)
+    waiting = await harness.send()
+    claim = await harness.take()
     ballast = shelf.path.with_name("h.db.ballast")
-    bench.store.care.changed_elsewhere()
+    harness.store.care.changed_elsewhere()
     assert ballast.exists()
     shelf.disk.fault = Fault("write", "-wal", NO_SPACE)
     with pytest.raises(StoreFull, match="disk is full"):
-        await bench.settle(claim, Delivered())
+        await harness.settle(claim, Delivered())
     assert not ballast.exists()
     shelf.disk.fault = None  # what the ballast held is room now
-    assert await bench.settle(claim, Delivered())
-    assert (await bench.row(waiting)).state == "delivered"
+    assert await harness.settle(claim, Delivered())
+    assert (await harness.row(waiting)).state == "delivered"
     for seconds in (0.5, 4.5):  # not at once: it would take the room away from those who need it
         assert not ballast.exists()
         shelf.clock.advance(seconds)
-        bench.store.care.changed_elsewhere()
+        harness.store.care.changed_elsewhere()
     assert ballast.exists()
-    await bench.close()
+    await harness.close()
 
 
 async def test_a_start_on_a_full_disk_gives_up_the_ballast_first(shelf) -> None:

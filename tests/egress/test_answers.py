@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import pytest
 from aiohttp import web
 
+from engine_harness import EngineHarness
 from holdfast.domain.address import parse_address
 from holdfast.domain.errors import BadInput, TargetRefused
 from holdfast.domain.event import new_event
@@ -29,7 +30,6 @@ from holdfast.egress.webhook.deliverer import WebhookDeliverer
 from holdfast.egress.webhook.requests import RequestOptions
 from holdfast.net.guard import Guard
 from holdfast.store.base import AttemptRow, DeliveryRow
-from house import Bench
 from receivers import Talk, answering_dns, pouring, raw_server, reset, saying, self_signed, stay_silent
 from sink import Sink
 
@@ -47,8 +47,8 @@ EMPTY = b"Content-Length: 0\r\n\r\n"
 BOMB = b"\x00" * 20_000_000
 
 
-class Wired(Bench):
-    """A bench whose deliverer is the real one, on the bench's clock. Limits are long: only what hangs reaches them."""
+class Wired(EngineHarness):
+    """A harness with the real webhook deliverer on its clock. The limits are long: only a hang reaches them."""
 
     def wire(self, allow: tuple[str, ...] = LOOPBACK, tls: ssl.SSLContext | None = None, **waits: float) -> None:
         async def signed(contract_id: str) -> RequestOptions:
@@ -76,12 +76,12 @@ class Wired(Bench):
 
 
 @pytest.fixture
-async def bench(tmp_path: Path) -> AsyncIterator[Wired]:
-    bench = Wired(tmp_path)
-    bench.wire()
-    yield bench
-    await bench.script.close()
-    await bench.store.close()
+async def harness(tmp_path: Path) -> AsyncIterator[Wired]:
+    harness = Wired(tmp_path)
+    harness.wire()
+    yield harness
+    await harness.script.close()
+    await harness.store.close()
 
 
 def stands(row: DeliveryRow) -> str:
@@ -99,18 +99,18 @@ def verdict(status: int) -> str:
     return "pending"
 
 
-async def test_every_status_leaves_its_delivery_as_the_table_says(bench: Wired) -> None:
+async def test_every_status_leaves_its_delivery_as_the_table_says(harness: Wired) -> None:
     statuses = range(200, 600)
 
     async def answer(request: web.Request) -> web.Response:
         return web.Response(status=json.loads(await request.read())["payload"]["status"])
 
     async with Sink(answer) as sink:
-        await bench.start()
-        await bench.contract("c", sink.url)
-        await bench.publish(*[new_event("t.x", {"status": status}) for status in statuses])
-        await bench.settled(len(statuses))
-        found = {row.event_id: row for row in await bench.rows()}
+        await harness.start()
+        await harness.contract("c", sink.url)
+        await harness.publish(*[new_event("t.x", {"status": status}) for status in statuses])
+        await harness.settled(len(statuses))
+        found = {row.event_id: row for row in await harness.rows()}
         events = {json.loads(got.body)["id"]: json.loads(got.body)["payload"]["status"] for got in sink.received}
     assert sorted(events.values()) == list(statuses), "each was sent once, no redirect was followed"
     wrong = {status: stands(found[id]) for id, status in events.items() if stands(found[id]) != verdict(status)}
@@ -247,14 +247,14 @@ BROKEN: dict[str, Row] = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-async def test_a_receiver_that_misbehaves(bench: Wired, name: str) -> None:
+async def test_a_receiver_that_misbehaves(harness: Wired, name: str) -> None:
     talk, wanted, words = BROKEN[name]
     if "within" in words:
-        bench.wire(first_byte_s=0.2, total_s=0.6)
+        harness.wire(first_byte_s=0.2, total_s=0.6)
     elif "silence" in name or "drips" in name:  # the head must arrive in time, on a slow machine too
-        bench.wire(first_byte_s=2.0, total_s=2.0 if "drips" in name else 60.0)
+        harness.wire(first_byte_s=2.0, total_s=2.0 if "drips" in name else 60.0)
     async with raw_server(talk) as url:
-        row, tried = await bench.attempt(url)
+        row, tried = await harness.attempt(url)
     assert (stands(row), row.attempts) == (wanted, 1), tried
     if wanted != "delivered":
         assert words in (row.last_error or "")
@@ -275,7 +275,7 @@ RETRY_AFTER: dict[str, float | None] = {
 
 
 def spelled(text: str, now_ms: int) -> str:
-    """Two minutes from the bench's own now, in each of the three forms HTTP knows, and in some it does not."""
+    """Two minutes from the harness's own now, in each of the three forms HTTP knows, and in some it does not."""
     at = datetime.fromtimestamp(now_ms / 1000, UTC) + timedelta(seconds=120)
     return text.format(
         imf=at.strftime("%a, %d %b %Y %H:%M:%S GMT"),
@@ -289,9 +289,9 @@ def spelled(text: str, now_ms: int) -> str:
 
 
 @pytest.mark.parametrize("status", [429, 503, 302])
-async def test_retry_after_moves_the_next_attempt(bench: Wired, status: int) -> None:
-    await bench.start()
-    now_ms = bench.clock.now_ms()
+async def test_retry_after_moves_the_next_attempt(harness: Wired, status: int) -> None:
+    await harness.start()
+    now_ms = harness.clock.now_ms()
     texts = list(RETRY_AFTER)
 
     async def answer(request: web.Request) -> web.Response:
@@ -299,12 +299,12 @@ async def test_retry_after_moves_the_next_attempt(bench: Wired, status: int) -> 
         return web.Response(status=status, headers={"Retry-After": text})
 
     async with Sink(answer) as sink:
-        await bench.contract("c", sink.url)
-        await bench.publish(*[new_event("t.x", {"n": n}) for n in range(len(texts))])
-        await bench.settled(len(texts))
+        await harness.contract("c", sink.url)
+        await harness.publish(*[new_event("t.x", {"n": n}) for n in range(len(texts))])
+        await harness.settled(len(texts))
         sent = {json.loads(got.body)["id"]: json.loads(got.body)["payload"]["n"] for got in sink.received}
     wrong = {}
-    for row in await bench.rows():
+    for row in await harness.rows():
         text = texts[sent[row.event_id]]
         least_ms = 1000 * (RETRY_AFTER[text] or 1.0)
         waits_ms = (row.due_at_ms or 0) - now_ms
@@ -364,7 +364,7 @@ TLS: dict[str, tuple[Serve, bool, str]] = {
 
 
 @pytest.mark.parametrize("name", TLS)
-async def test_a_fault_of_tls(bench: Wired, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str) -> None:
+async def test_a_fault_of_tls(harness: Wired, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str) -> None:
     serve, known, words = TLS[name]
     answering_dns(monkeypatch, ["127.0.0.1"])
     async with serve(tmp_path) as url:
@@ -373,15 +373,15 @@ async def test_a_fault_of_tls(bench: Wired, monkeypatch: pytest.MonkeyPatch, tmp
             trust(roots, tmp_path)
         if name == "an old version":
             roots.minimum_version = ssl.TLSVersion.TLSv1_3
-        bench.wire(tls=roots, connect_s=0.3 if "silence" in name else 60.0)
-        row, tried = await bench.attempt(url)
+        harness.wire(tls=roots, connect_s=0.3 if "silence" in name else 60.0)
+        row, tried = await harness.attempt(url)
     assert (stands(row), row.attempts) == ("pending", 1), tried
     assert words in (row.last_error or "")
     assert "unexpected" not in (row.last_error or "")
 
 
 async def test_a_receiver_that_wants_a_certificate_of_ours(
-    bench: Wired, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    harness: Wired, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     answering_dns(monkeypatch, ["127.0.0.1"])
     cert, key = self_signed(tmp_path)
@@ -389,8 +389,8 @@ async def test_a_receiver_that_wants_a_certificate_of_ours(
     context.load_cert_chain(cert, key)
     context.verify_mode, context.check_hostname = ssl.CERT_REQUIRED, False
     async with Sink(tls=context) as sink:
-        bench.wire(tls=ssl.create_default_context(cafile=cert))
-        row, _ = await bench.attempt(f"https://hook.test:{sink.port}/")
+        harness.wire(tls=ssl.create_default_context(cafile=cert))
+        row, _ = await harness.attempt(f"https://hook.test:{sink.port}/")
         assert (stands(row), sink.received) == ("pending", [])
 
 
@@ -413,25 +413,25 @@ DNS: dict[str, tuple[list[str] | BaseException, str, str]] = {
 
 
 @pytest.mark.parametrize("name", DNS)
-async def test_a_fault_of_dns(bench: Wired, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+async def test_a_fault_of_dns(harness: Wired, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     answer, wanted, words = DNS[name]
-    bench.wire(allow=())
+    harness.wire(allow=())
     answering_dns(monkeypatch, answer)
-    row, tried = await bench.attempt("https://hook.test/hook?token=canary")
+    row, tried = await harness.attempt("https://hook.test/hook?token=canary")
     assert (stands(row), row.attempts) == (wanted, 1), tried
     assert words in (row.last_error or "")
     assert "unexpected" not in (row.last_error or "")
     assert "canary" not in f"{row.last_error} {tried}"
 
 
-async def test_a_dns_that_says_nothing(bench: Wired, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_dns_that_says_nothing(harness: Wired, monkeypatch: pytest.MonkeyPatch) -> None:
     async def silent(*_: Any, **__: Any) -> None:
         await asyncio.Event().wait()
 
     monkeypatch.setattr("holdfast.net.guard.DNS_S", 0.05)
-    bench.wire(allow=())
+    harness.wire(allow=())
     monkeypatch.setattr("holdfast.net.guard.getaddrinfo", silent)
-    row, _ = await bench.attempt("https://hook.test/")
+    row, _ = await harness.attempt("https://hook.test/")
     assert (stands(row), row.last_error) == (
         "pending",
         "the host's name was not found: DNS gave no answer within 0.05 s",
@@ -468,24 +468,24 @@ def test_a_host_in_other_digits_is_no_address_at_all(host: str) -> None:
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 async def test_a_forbidden_address_is_refused_when_made_and_when_sent_to_in_every_spelling(
-    bench: Wired, monkeypatch: pytest.MonkeyPatch, scheme: str
+    harness: Wired, monkeypatch: pytest.MonkeyPatch, scheme: str
 ) -> None:
     async def dialled(*_: Any, **__: Any) -> None:
         raise AssertionError("it was dialled")
 
-    bench.wire(allow=())
+    harness.wire(allow=())
     monkeypatch.setattr(asyncio.get_running_loop(), "sock_connect", dialled)
     urls = [f"{scheme}://{host}:8443/hook" for host in SPELLINGS]
     for url in urls:
         with pytest.raises(TargetRefused):
             await Guard().check_target(url)
-    await bench.start()
+    await harness.start()
     # As rows of the store, since no verb would make such a contract.
     for number, url in enumerate(urls):
-        await bench.contract(f"c{number}", url)
-    await bench.publish(new_event("t.x", {}))
-    await bench.settled(len(urls))
-    rows = await bench.rows()
+        await harness.contract(f"c{number}", url)
+    await harness.publish(new_event("t.x", {}))
+    await harness.settled(len(urls))
+    rows = await harness.rows()
     assert len(rows) == len(urls)
     assert [row.address for row in rows if stands(row) != "dead(rejected)"] == []
     assert all("may not be a target" in (row.last_error or "") for row in rows), [row.last_error for row in rows]

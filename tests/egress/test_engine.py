@@ -10,241 +10,241 @@ from typing import Any
 import pytest
 
 import holdfast.egress.engine as engine_module
+from engine_harness import EngineHarness
 from holdfast.domain.delivery import Claim, Dead, Delivered, Handed, Retry, Settlement
 from holdfast.domain.errors import StoreBusy
 from holdfast.domain.event import new_event
 from holdfast.domain.states import Reason
 from holdfast.ledger.verifier import verify_receipts
 from holdfast.store.base import Claimed, ClaimRequest, Deliveries, Owner
-from house import Bench
 
 
 @pytest.fixture
-async def bench(tmp_path: Path) -> Bench:
-    return await Bench(tmp_path).start()
+async def harness(tmp_path: Path) -> EngineHarness:
+    return await EngineHarness(tmp_path).start()
 
 
-async def test_an_event_is_delivered_and_leaves_a_receipt(bench: Bench) -> None:
-    await bench.contract()
-    await bench.stream(1)
-    await bench.drain()
-    (row,) = await bench.rows()
+async def test_an_event_is_delivered_and_leaves_a_receipt(harness: EngineHarness) -> None:
+    await harness.contract()
+    await harness.stream(1)
+    await harness.drain()
+    (row,) = await harness.rows()
     assert (row.state, row.attempts) == ("delivered", 1)
-    book = await verify_receipts(bench.store.receipts)
+    book = await verify_receipts(harness.store.receipts)
     assert book["ok"]
     assert book["transitions"] == 1
 
 
-async def test_a_failing_head_blocks_its_lane_and_no_other(bench: Bench) -> None:
-    await bench.contract(ordered=True)
-    await bench.stream(3, "a")
-    await bench.stream(3, "b")
-    bench.script.answer = lambda claim: Retry("no") if claim.event.stream == "a" else Delivered()
-    await bench.drain()
-    assert [claim.event.seq for claim in bench.script.seen if claim.event.stream == "b"] == [1, 2, 3]
-    assert [claim.event.seq for claim in bench.script.seen if claim.event.stream == "a"] == [1]
+async def test_a_failing_head_blocks_its_lane_and_no_other(harness: EngineHarness) -> None:
+    await harness.contract(ordered=True)
+    await harness.stream(3, "a")
+    await harness.stream(3, "b")
+    harness.script.answer = lambda claim: Retry("no") if claim.event.stream == "a" else Delivered()
+    await harness.drain()
+    assert [claim.event.seq for claim in harness.script.seen if claim.event.stream == "b"] == [1, 2, 3]
+    assert [claim.event.seq for claim in harness.script.seen if claim.event.stream == "a"] == [1]
 
 
-async def test_after_its_retry_a_head_is_tried_before_those_behind_it(bench: Bench) -> None:
-    await bench.contract(ordered=True)
-    await bench.stream(3)
-    bench.script.answer = lambda claim: Retry("no") if len(bench.script.seen) == 1 else Delivered()
-    await bench.drain()
-    assert bench.script.seqs == [1]
-    bench.clock.advance(2)
-    await bench.drain()
-    assert bench.script.seqs == [1, 1, 2, 3]
+async def test_after_its_retry_a_head_is_tried_before_those_behind_it(harness: EngineHarness) -> None:
+    await harness.contract(ordered=True)
+    await harness.stream(3)
+    harness.script.answer = lambda claim: Retry("no") if len(harness.script.seen) == 1 else Delivered()
+    await harness.drain()
+    assert harness.script.seqs == [1]
+    harness.clock.advance(2)
+    await harness.drain()
+    assert harness.script.seqs == [1, 1, 2, 3]
 
 
-async def test_a_dead_head_lets_its_lane_go_on(bench: Bench) -> None:
-    await bench.contract(ordered=True)
-    await bench.stream(2)
-    bench.script.answer = lambda claim: Dead(Reason.REJECTED, "bad") if claim.event.seq == 1 else Delivered()
-    await bench.drain()
-    assert await bench.states() == ["dead", "delivered"]
+async def test_a_dead_head_lets_its_lane_go_on(harness: EngineHarness) -> None:
+    await harness.contract(ordered=True)
+    await harness.stream(2)
+    harness.script.answer = lambda claim: Dead(Reason.REJECTED, "bad") if claim.event.seq == 1 else Delivered()
+    await harness.drain()
+    assert await harness.states() == ["dead", "delivered"]
 
 
-async def test_attempts_end_where_the_contract_says(bench: Bench) -> None:
-    await bench.contract(attempts=3)
-    await bench.stream(1)
-    bench.script.answer = lambda claim: Retry("still no")
+async def test_attempts_end_where_the_contract_says(harness: EngineHarness) -> None:
+    await harness.contract(attempts=3)
+    await harness.stream(1)
+    harness.script.answer = lambda claim: Retry("still no")
     for _ in range(10):
-        await bench.drain()
-        bench.clock.advance(120)
-    (row,) = await bench.rows()
+        await harness.drain()
+        harness.clock.advance(120)
+    (row,) = await harness.rows()
     assert (row.state, row.reason, row.attempts) == ("dead", "exhausted", 3)
-    history = await bench.store.operator.attempts(row.id)
+    history = await harness.store.operator.attempts(row.id)
     assert [attempt.error for attempt in history] == ["still no"] * 3
 
 
-async def test_a_retry_is_not_made_before_it_is_due(bench: Bench) -> None:
-    await bench.contract()
-    await bench.stream(1)
-    bench.script.answer = lambda claim: Retry("no")
-    await bench.drain()
-    delay = await bench.step()
+async def test_a_retry_is_not_made_before_it_is_due(harness: EngineHarness) -> None:
+    await harness.contract()
+    await harness.stream(1)
+    harness.script.answer = lambda claim: Retry("no")
+    await harness.drain()
+    delay = await harness.step()
     assert delay is not None
     assert 0 < delay <= 1.0
-    assert len(bench.script.seen) == 1
+    assert len(harness.script.seen) == 1
 
 
-async def test_a_handler_that_raises_is_retried_with_its_error(bench: Bench) -> None:
-    await bench.contract()
-    await bench.stream(1)
+async def test_a_handler_that_raises_is_retried_with_its_error(harness: EngineHarness) -> None:
+    await harness.contract()
+    await harness.stream(1)
 
     def fail(claim: Claim) -> None:
         raise KeyError("price")
 
-    bench.script.answer = fail
-    await bench.drain()
-    (row,) = await bench.rows()
+    harness.script.answer = fail
+    await harness.drain()
+    (row,) = await harness.rows()
     assert (row.state, row.last_error) == ("pending", "KeyError: 'price'")
 
 
-async def test_a_delivery_that_takes_too_long_is_retried(bench: Bench) -> None:
-    await bench.contract(timeout_s=5)
-    await bench.stream(1)
+async def test_a_delivery_that_takes_too_long_is_retried(harness: EngineHarness) -> None:
+    await harness.contract(timeout_s=5)
+    await harness.stream(1)
 
     async def hang() -> Delivered:
         await asyncio.sleep(60)
         return Delivered()
 
-    bench.script.answer = lambda claim: hang()
-    await bench.step()
-    bench.clock.advance(4)
-    await bench.engine.expire()
-    await bench.step()
-    assert bench.engine.in_flight == 1
-    bench.clock.advance(2)
-    await bench.engine.expire()
-    await bench.step()
-    await bench.step()
-    (row,) = await bench.rows()
+    harness.script.answer = lambda claim: hang()
+    await harness.step()
+    harness.clock.advance(4)
+    await harness.engine.expire()
+    await harness.step()
+    assert harness.engine.in_flight == 1
+    harness.clock.advance(2)
+    await harness.engine.expire()
+    await harness.step()
+    await harness.step()
+    (row,) = await harness.rows()
     assert (row.state, row.attempts, row.last_error) == ("pending", 1, "timed out after 5 s")
 
 
-async def test_five_starts_without_an_end_are_a_crash_loop(bench: Bench) -> None:
-    await bench.contract()
-    await bench.stream(1)
+async def test_five_starts_without_an_end_are_a_crash_loop(harness: EngineHarness) -> None:
+    await harness.contract()
+    await harness.stream(1)
     never = asyncio.Event()
-    bench.script.answer = lambda claim: never.wait()
+    harness.script.answer = lambda claim: never.wait()
     for _ in range(5):
-        engine = bench.engine = bench.new_engine()
-        await bench.step()
+        engine = harness.engine = harness.new_engine()
+        await harness.step()
         assert engine.in_flight == 1
-        bench.clock.advance(31)  # the process dies: nothing is settled, the lease ends
-        assert await bench.store.deliveries.reclaim() == 1
-    bench.engine = bench.new_engine()
-    await bench.drain()
-    (row,) = await bench.rows()
+        harness.clock.advance(31)  # the process dies: nothing is settled, the lease ends
+        assert await harness.store.deliveries.reclaim() == 1
+    harness.engine = harness.new_engine()
+    await harness.drain()
+    (row,) = await harness.rows()
     assert (row.state, row.reason) == ("dead", "crash_loop")
-    assert len(bench.script.seen) == 5
+    assert len(harness.script.seen) == 5
     never.set()
 
 
-async def test_a_crash_burns_no_attempt(bench: Bench) -> None:
-    await bench.contract(attempts=1)
-    await bench.stream(1)
+async def test_a_crash_burns_no_attempt(harness: EngineHarness) -> None:
+    await harness.contract(attempts=1)
+    await harness.stream(1)
     never = asyncio.Event()
-    bench.script.answer = lambda claim: never.wait()
-    await bench.step()
-    bench.clock.advance(31)
-    await bench.store.deliveries.reclaim()
-    bench.script.answer = lambda claim: Delivered()
-    bench.engine = bench.new_engine()
-    await bench.drain()
-    assert await bench.states() == ["delivered"]
+    harness.script.answer = lambda claim: never.wait()
+    await harness.step()
+    harness.clock.advance(31)
+    await harness.store.deliveries.reclaim()
+    harness.script.answer = lambda claim: Delivered()
+    harness.engine = harness.new_engine()
+    await harness.drain()
+    assert await harness.states() == ["delivered"]
     never.set()
 
 
-async def test_the_result_of_a_lost_lease_is_not_applied(bench: Bench) -> None:
+async def test_the_result_of_a_lost_lease_is_not_applied(harness: EngineHarness) -> None:
     """A stale worker comes back after its delivery was given to another."""
-    await bench.contract()
-    await bench.stream(1)
+    await harness.contract()
+    await harness.stream(1)
     gate = asyncio.Event()
 
     async def slow() -> Dead:
         await gate.wait()
         return Dead(Reason.REJECTED, "a stale verdict")
 
-    stale = bench.engine
-    bench.script.answer = lambda claim: slow()
-    await bench.step()
-    bench.clock.advance(31)
-    await bench.store.deliveries.reclaim()
-    bench.script.answer = lambda claim: Delivered()
-    bench.engine = bench.new_engine()
-    await bench.drain()
+    stale = harness.engine
+    harness.script.answer = lambda claim: slow()
+    await harness.step()
+    harness.clock.advance(31)
+    await harness.store.deliveries.reclaim()
+    harness.script.answer = lambda claim: Delivered()
+    harness.engine = harness.new_engine()
+    await harness.drain()
     gate.set()
     await asyncio.sleep(0.01)
     await stale.tick()
-    assert await bench.states() == ["delivered"]
+    assert await harness.states() == ["delivered"]
     assert stale.leases_lost == 1
 
 
-async def test_renewal_keeps_a_long_delivery_ours_and_stops_one_that_is_not(bench: Bench) -> None:
-    await bench.contract()
-    await bench.stream(1)
+async def test_renewal_keeps_a_long_delivery_ours_and_stops_one_that_is_not(harness: EngineHarness) -> None:
+    await harness.contract()
+    await harness.stream(1)
     never = asyncio.Event()
-    bench.script.answer = lambda claim: never.wait()
-    await bench.step()
+    harness.script.answer = lambda claim: never.wait()
+    await harness.step()
     for _ in range(10):
-        bench.clock.advance(8)
-        await bench.engine.renew()
-        assert await bench.store.deliveries.reclaim() == 0
-    bench.clock.advance(31)
-    assert await bench.store.deliveries.reclaim() == 1
-    await bench.engine.renew()
+        harness.clock.advance(8)
+        await harness.engine.renew()
+        assert await harness.store.deliveries.reclaim() == 0
+    harness.clock.advance(31)
+    assert await harness.store.deliveries.reclaim() == 1
+    await harness.engine.renew()
     await asyncio.sleep(0.01)
-    await bench.engine.tick()
-    assert bench.engine.leases_lost == 1
+    await harness.engine.tick()
+    assert harness.engine.leases_lost == 1
 
 
-async def test_work_that_is_late_and_lost_at_once_ends_and_its_place_is_free_again(bench: Bench) -> None:
+async def test_work_that_is_late_and_lost_at_once_ends_and_its_place_is_free_again(harness: EngineHarness) -> None:
     """After standing still: the deadline has passed, and so has the lease."""
-    await bench.contract(concurrency=1, timeout_s=5)
-    await bench.stream(1)
+    await harness.contract(concurrency=1, timeout_s=5)
+    await harness.stream(1)
     never = asyncio.Event()
-    bench.script.answer = lambda claim: never.wait()
-    await bench.step()
-    bench.clock.advance(31)
-    await bench.store.deliveries.reclaim()
-    await bench.engine.expire()
-    for held in bench.engine._held.values():
-        bench.engine._lose(held)
-    bench.script.answer = lambda claim: Delivered()
+    harness.script.answer = lambda claim: never.wait()
+    await harness.step()
+    harness.clock.advance(31)
+    await harness.store.deliveries.reclaim()
+    await harness.engine.expire()
+    for held in harness.engine._held.values():
+        harness.engine._lose(held)
+    harness.script.answer = lambda claim: Delivered()
     await asyncio.sleep(0.01)
-    await bench.drain()
-    assert await bench.states() == ["delivered"]
-    assert bench.engine.in_flight == 0
-    assert [line.held for line in bench.engine._lines.values()] == [0]
+    await harness.drain()
+    assert await harness.states() == ["delivered"]
+    assert harness.engine.in_flight == 0
+    assert [line.held for line in harness.engine._lines.values()] == [0]
 
 
 async def test_a_renewal_that_comes_after_the_settle_takes_nothing_from_it(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    harness: EngineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await bench.contract()
-    await bench.stream(1)
-    settle = bench.store.deliveries.settle
+    await harness.contract()
+    await harness.stream(1)
+    settle = harness.store.deliveries.settle
 
     async def settle_and_renew(owner: Owner, settlements: Sequence[Settlement]) -> set[int]:
         lost = await settle(owner, settlements)
-        await bench.engine.renew()  # the lease is gone, and the engine has not heard yet that all went well
+        await harness.engine.renew()  # the lease is gone, and the engine has not heard yet that all went well
         return lost
 
-    monkeypatch.setattr(bench.store.deliveries, "settle", settle_and_renew)
-    await bench.drain()
-    assert await bench.states() == ["delivered"]
-    assert (bench.engine.delivered, bench.engine.leases_lost) == (1, 0)
+    monkeypatch.setattr(harness.store.deliveries, "settle", settle_and_renew)
+    await harness.drain()
+    assert await harness.states() == ["delivered"]
+    assert (harness.engine.delivered, harness.engine.leases_lost) == (1, 0)
 
 
 async def test_what_is_claimed_anew_before_its_end_was_written_is_settled_once(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    harness: EngineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The store forgot the lease, as a database does that crashed before it was flushed; and gives it out again."""
-    await bench.contract()
-    await bench.stream(1)
-    settle, batches = bench.store.deliveries.settle, list[int]()
+    await harness.contract()
+    await harness.stream(1)
+    settle, batches = harness.store.deliveries.settle, list[int]()
 
     async def settle_counted(owner: Owner, settlements: Sequence[Settlement]) -> set[int]:
         batches.append(len(settlements))
@@ -252,159 +252,159 @@ async def test_what_is_claimed_anew_before_its_end_was_written_is_settled_once(
             raise StoreBusy("the database cannot be reached")
         return await settle(owner, settlements)
 
-    monkeypatch.setattr(bench.store.deliveries, "settle", settle_counted)
-    await bench.step()
+    monkeypatch.setattr(harness.store.deliveries, "settle", settle_counted)
+    await harness.step()
     await asyncio.sleep(0)
-    bench.clock.advance(31)
-    await bench.store.deliveries.reclaim()
+    harness.clock.advance(31)
+    await harness.store.deliveries.reclaim()
     with pytest.raises(StoreBusy):
-        await bench.engine.tick()  # the settle fails, and the claim beside it finds what we still hold
+        await harness.engine.tick()  # the settle fails, and the claim beside it finds what we still hold
     await asyncio.sleep(0.01)
-    await bench.drain()
-    assert await bench.states() == ["delivered"]
-    assert len(bench.script.seen) == 2
-    assert (batches, bench.engine.delivered, bench.engine.leases_lost) == ([1, 1], 1, 1)
+    await harness.drain()
+    assert await harness.states() == ["delivered"]
+    assert len(harness.script.seen) == 2
+    assert (batches, harness.engine.delivered, harness.engine.leases_lost) == ([1, 1], 1, 1)
 
 
 async def test_a_renewal_that_fails_takes_nothing_from_a_claim_made_meanwhile(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    harness: EngineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await bench.contract()
-    await bench.stream(1)
+    await harness.contract()
+    await harness.stream(1)
     gate = asyncio.Event()
-    bench.script.answer = lambda claim: gate.wait()
-    await bench.step()
-    bench.clock.advance(31)
-    await bench.store.deliveries.reclaim()
-    bench.script.answer = lambda claim: Delivered()
-    renew = bench.store.deliveries.renew
+    harness.script.answer = lambda claim: gate.wait()
+    await harness.step()
+    harness.clock.advance(31)
+    await harness.store.deliveries.reclaim()
+    harness.script.answer = lambda claim: Delivered()
+    renew = harness.store.deliveries.renew
 
     async def renew_late(claims: Sequence[Claim], lease_ms: int) -> set[int]:
         lost = await renew(claims, lease_ms)
-        await bench.engine.tick()
+        await harness.engine.tick()
         return lost
 
-    monkeypatch.setattr(bench.store.deliveries, "renew", renew_late)
-    await bench.engine.renew()
-    await bench.drain()
-    assert await bench.states() == ["delivered"]
+    monkeypatch.setattr(harness.store.deliveries, "renew", renew_late)
+    await harness.engine.renew()
+    await harness.drain()
+    assert await harness.states() == ["delivered"]
     gate.set()
 
 
-async def test_a_stop_gives_back_what_has_not_begun_and_settles_what_has(bench: Bench) -> None:
-    await bench.contract(concurrency=1)
-    await bench.stream(1)
-    await bench.drain()
-    bench.script.seen.clear()
-    await bench.stream(6, first=2)
+async def test_a_stop_gives_back_what_has_not_begun_and_settles_what_has(harness: EngineHarness) -> None:
+    await harness.contract(concurrency=1)
+    await harness.stream(1)
+    await harness.drain()
+    harness.script.seen.clear()
+    await harness.stream(6, first=2)
     gate = asyncio.Event()
 
     async def wait() -> Delivered:
         await gate.wait()
         return Delivered()
 
-    bench.script.answer = lambda claim: wait()
-    await bench.step()
-    await bench.step()
-    assert bench.engine.in_flight >= 1
+    harness.script.answer = lambda claim: wait()
+    await harness.step()
+    await harness.step()
+    assert harness.engine.in_flight >= 1
     asyncio.get_running_loop().call_later(0.01, gate.set)
-    await bench.engine.stop(grace_s=5)
-    rows = await bench.rows()
+    await harness.engine.stop(grace_s=5)
+    rows = await harness.rows()
     assert [row.state for row in rows].count("delivered") == 2
     assert not any(row.leased for row in rows)
     assert all(row.starts == 0 for row in rows)
-    assert bench.script.closed
+    assert harness.script.closed
 
 
-async def test_one_hundred_lanes_are_served_fairly_beside_a_noisy_one(bench: Bench) -> None:
-    await bench.contract(ordered=True)
-    await bench.stream(200, "noisy")
+async def test_one_hundred_lanes_are_served_fairly_beside_a_noisy_one(harness: EngineHarness) -> None:
+    await harness.contract(ordered=True)
+    await harness.stream(200, "noisy")
     for number in range(50):
-        await bench.stream(1, f"quiet-{number}")
+        await harness.stream(1, f"quiet-{number}")
     for _ in range(8):
-        await bench.step()
-    quiet = [claim for claim in bench.script.seen if claim.event.stream != "noisy"]
+        await harness.step()
+    quiet = [claim for claim in harness.script.seen if claim.event.stream != "noisy"]
     assert len(quiet) == 50
 
 
-async def test_a_dead_letter_queue_of_one_contract_does_not_hold_another(bench: Bench) -> None:
-    await bench.contract("slow", "handler:slow", concurrency=1)
-    await bench.contract("fast", "handler:fast")
+async def test_a_dead_letter_queue_of_one_contract_does_not_hold_another(harness: EngineHarness) -> None:
+    await harness.contract("slow", "handler:slow", concurrency=1)
+    await harness.contract("fast", "handler:fast")
     never = asyncio.Event()
-    bench.script.answer = lambda claim: never.wait() if claim.delivery.contract_id == "slow" else Delivered()
-    await bench.publish(*[new_event("t.x", i) for i in range(40)])
-    await bench.drain(10)
-    states = [row.state for row in await bench.rows(contract="fast")]
+    harness.script.answer = lambda claim: never.wait() if claim.delivery.contract_id == "slow" else Delivered()
+    await harness.publish(*[new_event("t.x", i) for i in range(40)])
+    await harness.drain(10)
+    states = [row.state for row in await harness.rows(contract="fast")]
     assert states == ["delivered"] * 40
     never.set()
 
 
-async def test_a_handed_delivery_keeps_its_lane_and_is_looked_at_again(bench: Bench) -> None:
-    await bench.contract(ordered=True)
-    await bench.stream(2)
-    bench.script.answer = lambda claim: Delivered() if claim.delivery.handed else Handed(check_after_s=10)
-    await bench.drain()
-    assert bench.script.seqs == [1]
-    assert (await bench.rows())[0].waits_for == "confirmation"
-    bench.clock.advance(11)
-    assert await bench.store.deliveries.resume_handed() == 1
-    bench.script.answer = lambda claim: Delivered()
-    await bench.drain()
-    assert bench.script.seqs == [1, 1, 2]
+async def test_a_handed_delivery_keeps_its_lane_and_is_looked_at_again(harness: EngineHarness) -> None:
+    await harness.contract(ordered=True)
+    await harness.stream(2)
+    harness.script.answer = lambda claim: Delivered() if claim.delivery.handed else Handed(check_after_s=10)
+    await harness.drain()
+    assert harness.script.seqs == [1]
+    assert (await harness.rows())[0].waits_for == "confirmation"
+    harness.clock.advance(11)
+    assert await harness.store.deliveries.resume_handed() == 1
+    harness.script.answer = lambda claim: Delivered()
+    await harness.drain()
+    assert harness.script.seqs == [1, 1, 2]
 
 
-async def test_effects_are_appended_with_the_settlement(bench: Bench) -> None:
-    await bench.contract(pattern="t.*")
-    await bench.stream(1)
-    bench.script.answer = lambda claim: Delivered(effects=[new_event("after.t", {"of": claim.event.id})])
-    await bench.drain()
-    page = await bench.store.events.find(_everything(), None, 10)
+async def test_effects_are_appended_with_the_settlement(harness: EngineHarness) -> None:
+    await harness.contract(pattern="t.*")
+    await harness.stream(1)
+    harness.script.answer = lambda claim: Delivered(effects=[new_event("after.t", {"of": claim.event.id})])
+    await harness.drain()
+    page = await harness.store.events.find(_everything(), None, 10)
     assert [event.type for event in page.items] == ["after.t", "t.x"]
 
 
 async def test_a_settlement_the_store_could_not_take_is_made_later(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    harness: EngineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from holdfast.domain.errors import StoreBusy
 
-    await bench.contract()
-    await bench.stream(1)
-    real = bench.store.deliveries.settle
+    await harness.contract()
+    await harness.stream(1)
+    real = harness.store.deliveries.settle
 
     async def busy(*arguments: object) -> set[int]:
         raise StoreBusy("busy")
 
-    monkeypatch.setattr(bench.store.deliveries, "settle", busy)
-    await bench.step()
+    monkeypatch.setattr(harness.store.deliveries, "settle", busy)
+    await harness.step()
     with pytest.raises(StoreBusy):
-        await bench.engine.tick()
-    monkeypatch.setattr(bench.store.deliveries, "settle", real)
-    await bench.drain()
-    assert await bench.states() == ["delivered"]
-    assert len(bench.script.seen) == 1
+        await harness.engine.tick()
+    monkeypatch.setattr(harness.store.deliveries, "settle", real)
+    await harness.drain()
+    assert await harness.states() == ["delivered"]
+    assert len(harness.script.seen) == 1
 
 
-async def test_effects_that_cannot_be_appended_end_their_own_delivery_only(bench: Bench) -> None:
-    await bench.contract(pattern="t.*")
-    await bench.store.events.append([new_event("taken", {"by": "me"}, dedup_key="k")])
-    await bench.publish(new_event("t.good"), new_event("t.bad"))
+async def test_effects_that_cannot_be_appended_end_their_own_delivery_only(harness: EngineHarness) -> None:
+    await harness.contract(pattern="t.*")
+    await harness.store.events.append([new_event("taken", {"by": "me"}, dedup_key="k")])
+    await harness.publish(new_event("t.good"), new_event("t.bad"))
     clash = [new_event("taken", {"by": "you"}, dedup_key="k")]
-    bench.script.answer = lambda claim: Delivered(effects=clash if claim.event.type == "t.bad" else ())
-    await bench.drain()
-    rows = {row.event_type: row for row in await bench.rows()}
+    harness.script.answer = lambda claim: Delivered(effects=clash if claim.event.type == "t.bad" else ())
+    await harness.drain()
+    rows = {row.event_type: row for row in await harness.rows()}
     assert rows["t.good"].state == "delivered"
     assert (rows["t.bad"].state, rows["t.bad"].reason) == ("dead", "rejected")
     assert "another body" in (rows["t.bad"].last_error or "")
 
 
-async def test_what_a_stop_cuts_off_is_given_back_without_counting_as_a_crash(bench: Bench) -> None:
-    await bench.contract()
-    await bench.stream(1)
+async def test_what_a_stop_cuts_off_is_given_back_without_counting_as_a_crash(harness: EngineHarness) -> None:
+    await harness.contract()
+    await harness.stream(1)
     never = asyncio.Event()
-    bench.script.answer = lambda claim: never.wait()
-    await bench.step()
-    await bench.engine.stop(grace_s=0.01)
-    (row,) = await bench.rows()
+    harness.script.answer = lambda claim: never.wait()
+    await harness.step()
+    await harness.engine.stop(grace_s=0.01)
+    (row,) = await harness.rows()
     assert (row.state, row.leased, row.starts) == ("pending", False, 0)
 
 
@@ -414,30 +414,32 @@ def _everything() -> object:
     return EventFilter()
 
 
-async def test_what_was_lost_and_claimed_anew_takes_no_room_for_ever(bench: Bench) -> None:
+async def test_what_was_lost_and_claimed_anew_takes_no_room_for_ever(harness: EngineHarness) -> None:
     """An engine that stood still for longer than a lease may claim what it still holds: counted twice, ended twice."""
-    await bench.contract(concurrency=2)
+    await harness.contract(concurrency=2)
     never = asyncio.Event()
     for round in range(1, 8):  # more often than the room it could have taken
-        bench.script.answer = lambda claim: never.wait()
-        await bench.publish(new_event("t.x"))
-        await bench.step()
-        assert bench.engine.in_flight == 1
-        bench.clock.advance(31)
-        assert await bench.store.deliveries.reclaim() == 1
-        bench.script.answer = lambda claim: Delivered()
-        await bench.drain()
-        assert await bench.states() == ["delivered"] * round
-        assert bench.engine.leases_lost == round
+        harness.script.answer = lambda claim: never.wait()
+        await harness.publish(new_event("t.x"))
+        await harness.step()
+        assert harness.engine.in_flight == 1
+        harness.clock.advance(31)
+        assert await harness.store.deliveries.reclaim() == 1
+        harness.script.answer = lambda claim: Delivered()
+        await harness.drain()
+        assert await harness.states() == ["delivered"] * round
+        assert harness.engine.leases_lost == round
 
 
-async def test_addresses_that_come_and_go_leave_nothing_behind(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_addresses_that_come_and_go_leave_nothing_behind(
+    harness: EngineHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(engine_module, "LINES_MAX", 10)
     for first in range(0, 100, 10):
-        await bench.publish(*[new_event("t.x", to=f"handler:h{number}") for number in range(first, first + 10)])
-        await bench.drain()
-    assert await bench.states() == ["delivered"] * 100
-    assert len(bench.engine._lines) <= 20
+        await harness.publish(*[new_event("t.x", to=f"handler:h{number}") for number in range(first, first + 10)])
+        await harness.drain()
+    assert await harness.states() == ["delivered"] * 100
+    assert len(harness.engine._lines) <= 20
 
 
 class _Held:
@@ -456,27 +458,27 @@ class _Held:
         return claimed
 
 
-async def test_work_that_comes_as_the_last_worker_leaves_finds_another(bench: Bench) -> None:
+async def test_work_that_comes_as_the_last_worker_leaves_finds_another(harness: EngineHarness) -> None:
     """A worker that has looked for more work and found none is not counted on, though its task is not yet gone."""
-    await bench.contract(concurrency=1)
-    await bench.publish(new_event("t.x"))
-    await bench.drain()
-    await bench.step()  # the queue drained: from now on two are asked for at a time
+    await harness.contract(concurrency=1)
+    await harness.publish(new_event("t.x"))
+    await harness.drain()
+    await harness.step()  # the queue drained: from now on two are asked for at a time
     leave = asyncio.Event()
-    bench.script.answer = lambda claim: Delivered() if len(bench.script.seen) > 2 else _after(leave)
-    await bench.publish(new_event("t.x"))
-    await bench.step()
-    assert bench.engine.in_flight == 1
-    bench.engine._deliveries = held = _Held(bench.store.deliveries)  # type: ignore[assignment]
-    await bench.publish(new_event("t.x"))
-    tick = asyncio.ensure_future(bench.engine.tick())
+    harness.script.answer = lambda claim: Delivered() if len(harness.script.seen) > 2 else _after(leave)
+    await harness.publish(new_event("t.x"))
+    await harness.step()
+    assert harness.engine.in_flight == 1
+    harness.engine._deliveries = held = _Held(harness.store.deliveries)  # type: ignore[assignment]
+    await harness.publish(new_event("t.x"))
+    tick = asyncio.ensure_future(harness.engine.tick())
     for _ in range(20):
         await asyncio.sleep(0)
     leave.set()  # in this order: the worker leaves in one step, the claim comes back in the next
     held.back.set()
     await tick
-    await bench.drain()
-    assert await bench.states() == ["delivered"] * 3
+    await harness.drain()
+    assert await harness.states() == ["delivered"] * 3
 
 
 async def _after(gate: asyncio.Event) -> Delivered:
@@ -484,52 +486,52 @@ async def _after(gate: asyncio.Event) -> Delivered:
     return Delivered()
 
 
-async def test_a_queue_that_empties_quickly_is_handed_more_at_a_time(bench: Bench) -> None:
-    await bench.contract()
-    await bench.stream(300)
+async def test_a_queue_that_empties_quickly_is_handed_more_at_a_time(harness: EngineHarness) -> None:
+    await harness.contract()
+    await harness.stream(300)
     handed = []
     for _ in range(5):
-        before = len(bench.script.seen)
-        await bench.step()
-        handed.append(len(bench.script.seen) - before)
+        before = len(harness.script.seen)
+        await harness.step()
+        handed.append(len(harness.script.seen) - before)
     assert handed == [32, 64, 128, 76, 0]
 
 
-async def test_workers_that_find_nothing_while_others_are_busy_are_handed_more_too(bench: Bench) -> None:
+async def test_workers_that_find_nothing_while_others_are_busy_are_handed_more_too(harness: EngineHarness) -> None:
     """The first takes its time: the others go on, and need not wait for a settle after each."""
-    await bench.contract()
-    await bench.stream(300)
+    await harness.contract()
+    await harness.stream(300)
     slow = asyncio.Event()
 
     async def first() -> Delivered:
         await slow.wait()
         return Delivered()
 
-    bench.script.answer = lambda claim: first() if claim.event.seq == 1 else Delivered()
+    harness.script.answer = lambda claim: first() if claim.event.seq == 1 else Delivered()
     for _ in range(6):
-        await bench.step()
-    assert len(bench.script.seen) == 300
+        await harness.step()
+    assert len(harness.script.seen) == 300
     slow.set()
-    await bench.drain()
-    assert await bench.states() == ["delivered"] * 300
+    await harness.drain()
+    assert await harness.states() == ["delivered"] * 300
 
 
-async def test_a_receiver_that_hangs_is_held_no_more_for_than_it_can_carry(bench: Bench) -> None:
-    await bench.contract()
-    await bench.stream(300)
-    bench.script.answer = lambda claim: asyncio.sleep(3600)
+async def test_a_receiver_that_hangs_is_held_no_more_for_than_it_can_carry(harness: EngineHarness) -> None:
+    await harness.contract()
+    await harness.stream(300)
+    harness.script.answer = lambda claim: asyncio.sleep(3600)
     for _ in range(10):
-        await bench.step()
-        bench.clock.advance(1)
-    assert bench.engine.in_flight == 32
+        await harness.step()
+        harness.clock.advance(1)
+    assert harness.engine.in_flight == 32
 
 
-async def test_idling_is_no_reason_to_be_handed_much_at_once(bench: Bench) -> None:
-    await bench.contract()
-    await bench.stream(1)
+async def test_idling_is_no_reason_to_be_handed_much_at_once(harness: EngineHarness) -> None:
+    await harness.contract()
+    await harness.stream(1)
     for _ in range(10):
-        await bench.step()
-    bench.script.answer = lambda claim: asyncio.sleep(3600)
-    await bench.stream(300)
-    await bench.step()
-    assert bench.engine.in_flight == 32
+        await harness.step()
+    harness.script.answer = lambda claim: asyncio.sleep(3600)
+    await harness.stream(300)
+    await harness.step()
+    assert harness.engine.in_flight == 32

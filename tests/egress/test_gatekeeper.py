@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from engine_harness import EngineHarness, Script
 from holdfast.domain.breaker import FAILURES_MAX, STREAK_MAX
 from holdfast.domain.delivery import Claim, Dead, Delivered, Outcome, Retry
 from holdfast.domain.event import new_event
@@ -16,13 +17,12 @@ from holdfast.domain.states import Reason
 from holdfast.egress.gatekeeper import BreakerNews, Gatekeeper
 from holdfast.operations.system_events import Newsroom
 from holdfast.store.base import Moment
-from house import Bench, Script
 
 BAD, GOOD = "https://bad.example/hook", "https://good.example/hook"
 
 
-class Gated(Bench):
-    """A bench whose engine asks a gatekeeper, and whose deliverer speaks for two receivers."""
+class Gated(EngineHarness):
+    """A harness whose engine asks a gatekeeper, and whose deliverer speaks for two receivers."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -53,265 +53,265 @@ class Gated(Bench):
 
 
 @pytest.fixture
-async def bench(tmp_path: Path) -> Gated:
-    bench = Gated(tmp_path)
-    await bench.start()
-    return bench
+async def harness(tmp_path: Path) -> Gated:
+    harness = Gated(tmp_path)
+    await harness.start()
+    return harness
 
 
-async def test_after_some_failures_in_a_row_an_address_is_left_alone(bench: Gated) -> None:
-    await bench.contract("bad", BAD, concurrency=1)
-    await bench.stream(20)
-    await bench.turn(0)
+async def test_after_some_failures_in_a_row_an_address_is_left_alone(harness: Gated) -> None:
+    await harness.contract("bad", BAD, concurrency=1)
+    await harness.stream(20)
+    await harness.turn(0)
     for _ in range(3):
-        await bench.turn(0.1)
-    assert bench.seen(BAD) == FAILURES_MAX
-    assert [news.opened for news in bench.told] == [True]
-    assert {row.attempts for row in await bench.rows()} == {0, 1}  # nobody else's attempts were spent
+        await harness.turn(0.1)
+    assert harness.seen(BAD) == FAILURES_MAX
+    assert [news.opened for news in harness.told] == [True]
+    assert {row.attempts for row in await harness.rows()} == {0, 1}  # nobody else's attempts were spent
 
 
-async def test_when_its_time_is_over_one_request_is_let_through(bench: Gated) -> None:
-    await bench.contract("bad", BAD)
-    await bench.stream(20)
-    await bench.turn(0)
-    before = bench.seen(BAD)
-    await bench.turn(3)
-    assert bench.seen(BAD) == before + 1
-    await bench.turn(3)  # it failed: now it takes longer
-    assert bench.seen(BAD) == before + 1
+async def test_when_its_time_is_over_one_request_is_let_through(harness: Gated) -> None:
+    await harness.contract("bad", BAD)
+    await harness.stream(20)
+    await harness.turn(0)
+    before = harness.seen(BAD)
+    await harness.turn(3)
+    assert harness.seen(BAD) == before + 1
+    await harness.turn(3)  # it failed: now it takes longer
+    assert harness.seen(BAD) == before + 1
 
 
-async def test_a_fast_receiver_that_fails_now_and_then_is_not_left_alone(bench: Gated) -> None:
-    await bench.contract("bad", BAD)
+async def test_a_fast_receiver_that_fails_now_and_then_is_not_left_alone(harness: Gated) -> None:
+    await harness.contract("bad", BAD)
     for _ in range(200):
         for outcome in (Delivered(), *[Retry("503")] * (FAILURES_MAX + 3)):
-            bench.gatekeeper.ended(BAD, outcome)
-        bench.clock.advance(0.01)
-        assert not bench.gatekeeper.shut()
+            harness.gatekeeper.ended(BAD, outcome)
+        harness.clock.advance(0.01)
+        assert not harness.gatekeeper.shut()
     for _ in range(STREAK_MAX):
-        bench.gatekeeper.ended(BAD, Retry("503"))
-    assert bench.gatekeeper.shut() == {BAD}
+        harness.gatekeeper.ended(BAD, Retry("503"))
+    assert harness.gatekeeper.shut() == {BAD}
 
 
 async def test_a_success_that_comes_in_time_keeps_the_breaker_closed(
-    bench: Gated, caplog: pytest.LogCaptureFixture
+    harness: Gated, caplog: pytest.LogCaptureFixture
 ) -> None:
     for outcome in (*[Retry("503")] * FAILURES_MAX, Delivered()):
-        bench.gatekeeper.ended(BAD, outcome)
-    await bench.gatekeeper.tick()
-    assert bench.told == []
+        harness.gatekeeper.ended(BAD, outcome)
+    await harness.gatekeeper.tick()
+    assert harness.told == []
     assert not caplog.records
 
 
-async def test_a_receiver_that_came_back_is_given_more_and_more(bench: Gated) -> None:
-    await bench.contract("bad", BAD)
-    await bench.stream(40)
-    await bench.turn(0)
-    bench.down.clear()
+async def test_a_receiver_that_came_back_is_given_more_and_more(harness: Gated) -> None:
+    await harness.contract("bad", BAD)
+    await harness.stream(40)
+    await harness.turn(0)
+    harness.down.clear()
     for _ in range(60):
-        await bench.turn(1)
-    assert set(await bench.states()) == {"delivered"}
-    assert [news.opened for news in bench.told] == [True, False]
-    assert await bench.store.gates.open() == []
+        await harness.turn(1)
+    assert set(await harness.states()) == {"delivered"}
+    assert [news.opened for news in harness.told] == [True, False]
+    assert await harness.store.gates.open() == []
 
 
-async def test_however_many_breakers_are_open_none_is_taken_for_closed(bench: Gated) -> None:
+async def test_however_many_breakers_are_open_none_is_taken_for_closed(harness: Gated) -> None:
     addresses = {f"https://{number}.example/" for number in range(5)}
     for address in addresses:
-        await bench.store.gates.trip(address, 60_000)
+        await harness.store.gates.trip(address, 60_000)
     with pytest.MonkeyPatch.context() as patch:
         for module in ("holdfast.egress.gatekeeper", "holdfast.store.sqlite.gates"):
             patch.setattr(f"{module}.PAGE_MAX", 2)
-        await bench.gatekeeper.tick()
-        assert bench.gatekeeper.shut() == addresses
-        await bench.store.gates.close("https://3.example/")  # as another process would
-        await bench.gatekeeper.tick()
-        assert bench.gatekeeper.shut() == addresses - {"https://3.example/"}
+        await harness.gatekeeper.tick()
+        assert harness.gatekeeper.shut() == addresses
+        await harness.store.gates.close("https://3.example/")  # as another process would
+        await harness.gatekeeper.tick()
+        assert harness.gatekeeper.shut() == addresses - {"https://3.example/"}
 
 
-async def test_a_receiver_that_refuses_is_alive(bench: Gated) -> None:
-    await bench.contract("bad", BAD)
-    bench.script.answer = lambda claim: Dead(Reason.REJECTED, "400")
-    await bench.stream(20)
-    await bench.turn(0)
-    assert set(await bench.states()) == {"dead"}
-    assert bench.told == []
+async def test_a_receiver_that_refuses_is_alive(harness: Gated) -> None:
+    await harness.contract("bad", BAD)
+    harness.script.answer = lambda claim: Dead(Reason.REJECTED, "400")
+    await harness.stream(20)
+    await harness.turn(0)
+    assert set(await harness.states()) == {"dead"}
+    assert harness.told == []
 
 
-async def test_a_dead_receiver_costs_nobody_else_a_turn(bench: Gated) -> None:
-    await bench.contract("bad", BAD)
-    await bench.contract("good", GOOD)
-    await bench.stream(30)
-    await bench.turn(0)
-    assert bench.seen(GOOD) == 30
+async def test_a_dead_receiver_costs_nobody_else_a_turn(harness: Gated) -> None:
+    await harness.contract("bad", BAD)
+    await harness.contract("good", GOOD)
+    await harness.stream(30)
+    await harness.turn(0)
+    assert harness.seen(GOOD) == 30
 
 
-async def test_failing_receivers_together_hold_half_of_what_can_be_held(bench: Gated) -> None:
+async def test_failing_receivers_together_hold_half_of_what_can_be_held(harness: Gated) -> None:
     never = asyncio.Event()
-    bench.script.answer = lambda claim: never.wait() if claim.delivery.address != GOOD else Delivered()
+    harness.script.answer = lambda claim: never.wait() if claim.delivery.address != GOOD else Delivered()
     for number in range(10):
         address = f"https://slow{number}.example/"
-        await bench.contract(f"slow{number}", address, pattern="slow.*", concurrency=4)
-        bench.gatekeeper.ended(address, Retry("timed out"))
-    await bench.contract("good", GOOD, pattern="good.*")
-    await bench.publish(*[new_event("slow.x") for _ in range(10)])
+        await harness.contract(f"slow{number}", address, pattern="slow.*", concurrency=4)
+        harness.gatekeeper.ended(address, Retry("timed out"))
+    await harness.contract("good", GOOD, pattern="good.*")
+    await harness.publish(*[new_event("slow.x") for _ in range(10)])
     for _ in range(4):
-        await bench.step()
-    assert bench.engine.in_flight < 20
-    await bench.publish(*[new_event("good.x") for _ in range(5)])
+        await harness.step()
+    assert harness.engine.in_flight < 20
+    await harness.publish(*[new_event("good.x") for _ in range(5)])
     for _ in range(4):
-        await bench.step()
-    assert bench.seen(GOOD) == 5
-    await bench.engine.stop(0)
+        await harness.step()
+    assert harness.seen(GOOD) == 5
+    await harness.engine.stop(0)
 
 
-async def test_another_process_keeps_to_an_open_breaker(bench: Gated) -> None:
-    await bench.contract("bad", BAD)
-    await bench.store.gates.trip(BAD, 10_000)
-    await bench.gatekeeper.tick()
-    await bench.stream(5)
-    await bench.drain()
-    assert bench.seen(BAD) == 0
-    await bench.store.gates.close(BAD)
+async def test_another_process_keeps_to_an_open_breaker(harness: Gated) -> None:
+    await harness.contract("bad", BAD)
+    await harness.store.gates.trip(BAD, 10_000)
+    await harness.gatekeeper.tick()
+    await harness.stream(5)
+    await harness.drain()
+    assert harness.seen(BAD) == 0
+    await harness.store.gates.close(BAD)
     for _ in range(10):
-        await bench.turn(1)
-    assert bench.seen(BAD) > 0
+        await harness.turn(1)
+    assert harness.seen(BAD) > 0
 
 
-async def test_a_rate_holds_no_more_than_it_can_soon_send(bench: Gated) -> None:
-    bench.down.clear()
-    await bench.contract("slow", GOOD, rate="1/h")
-    await bench.stream(10)
-    await bench.step()
-    await bench.step()
-    assert bench.engine.in_flight == 1  # one waits for its moment; the others stay where any process can claim them
-    assert sum(row.leased for row in await bench.rows()) == 1
-    await bench.engine.stop(0)
-    assert {row.starts for row in await bench.rows()} == {0}
+async def test_a_rate_holds_no_more_than_it_can_soon_send(harness: Gated) -> None:
+    harness.down.clear()
+    await harness.contract("slow", GOOD, rate="1/h")
+    await harness.stream(10)
+    await harness.step()
+    await harness.step()
+    assert harness.engine.in_flight == 1  # one waits for its moment; the others stay where any process can claim them
+    assert sum(row.leased for row in await harness.rows()) == 1
+    await harness.engine.stop(0)
+    assert {row.starts for row in await harness.rows()} == {0}
 
 
-async def test_moments_are_taken_in_turn(bench: Gated) -> None:
-    bench.clock.advance(0)
+async def test_moments_are_taken_in_turn(harness: Gated) -> None:
+    harness.clock.advance(0)
     waits: list[float] = []
 
     async def sleep(seconds: float) -> None:
         if isinstance(seconds, float):  # a whole zero is another task giving way
             waits.append(round(seconds, 3))
-            bench.clock.advance(seconds)
+            harness.clock.advance(seconds)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("holdfast.egress.gatekeeper.asyncio.sleep", sleep)
         for _ in range(3):
-            await bench.gatekeeper.turn(GOOD, 100_000)
+            await harness.gatekeeper.turn(GOOD, 100_000)
     assert waits == [0, 0.1, 0.1]
 
 
 async def test_a_moment_far_ahead_is_not_reserved_until_it_is_near(
-    bench: Gated, monkeypatch: pytest.MonkeyPatch
+    harness: Gated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits: list[float] = []
 
     async def sleep(seconds: float) -> None:
         if isinstance(seconds, float):  # a whole zero is another task giving way
             waits.append(round(seconds, 3))
-            bench.clock.advance(seconds)
+            harness.clock.advance(seconds)
 
     monkeypatch.setattr("holdfast.egress.gatekeeper.asyncio.sleep", sleep)
-    await bench.gatekeeper.turn(GOOD, 10_000_000)
-    await bench.gatekeeper.turn(GOOD, 10_000_000)
+    await harness.gatekeeper.turn(GOOD, 10_000_000)
+    await harness.gatekeeper.turn(GOOD, 10_000_000)
     assert waits == [0, 5, 3, 2], "a process that dies while it waits holds at most two seconds"
 
 
-async def test_a_request_that_missed_its_moment_takes_another(bench: Gated) -> None:
+async def test_a_request_that_missed_its_moment_takes_another(harness: Gated) -> None:
     waits: list[float] = []
 
     async def sleep(seconds: float) -> None:
         if isinstance(seconds, float):
             waits.append(round(seconds, 3))
-            bench.clock.advance(seconds + (0.5 if len(waits) == 1 else 0))
+            harness.clock.advance(seconds + (0.5 if len(waits) == 1 else 0))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("holdfast.egress.gatekeeper.asyncio.sleep", sleep)
-        await bench.gatekeeper.turn(GOOD, 100_000)
+        await harness.gatekeeper.turn(GOOD, 100_000)
     assert waits == [0, 0]
 
 
 async def test_who_was_told_his_moment_too_late_to_be_sure_of_it_takes_another(
-    bench: Gated, monkeypatch: pytest.MonkeyPatch
+    harness: Gated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     took_s, asked = [0.3, 0.002, 0.002], 0
-    reserve = bench.store.gates.reserve
+    reserve = harness.store.gates.reserve
 
     async def slowly(address: str, interval_us: int, ahead_us: int) -> Moment:
         nonlocal asked
-        bench.clock.advance(took_s[min(asked, len(took_s) - 1)])
+        harness.clock.advance(took_s[min(asked, len(took_s) - 1)])
         asked += 1
         return await reserve(address, interval_us, ahead_us)
 
-    monkeypatch.setattr(bench.store.gates, "reserve", slowly)
-    monkeypatch.setattr("holdfast.egress.gatekeeper.asyncio.sleep", _passing(bench))
-    await bench.gatekeeper.turn(GOOD, 100_000)
+    monkeypatch.setattr(harness.store.gates, "reserve", slowly)
+    monkeypatch.setattr("holdfast.egress.gatekeeper.asyncio.sleep", _passing(harness))
+    await harness.gatekeeper.turn(GOOD, 100_000)
     assert asked == 2, "the first answer could have been meant for any moment of a third of a second"
     took_s[:] = [0.3]
-    await bench.gatekeeper.turn(GOOD, 100_000)
+    await harness.gatekeeper.turn(GOOD, 100_000)
     assert 4 <= asked <= 12, "a store that is slow for good is not asked for ever"
 
 
-def _passing(bench: Gated) -> Callable[[float], Awaitable[None]]:
+def _passing(harness: Gated) -> Callable[[float], Awaitable[None]]:
     async def sleep(seconds: float) -> None:
-        bench.clock.advance(seconds)
+        harness.clock.advance(seconds)
 
     return sleep
 
 
-async def test_after_days_of_failure_the_contract_is_disabled_and_what_waits_is_kept(bench: Gated) -> None:
-    bench.gatekeeper._tell = Newsroom(bench.store, bench.registry, bench.clock, 5 * 86_400_000).breaker
-    await bench.contract("bad", BAD, attempts=1000)
-    await bench.stream(1)
+async def test_after_days_of_failure_the_contract_is_disabled_and_what_waits_is_kept(harness: Gated) -> None:
+    harness.gatekeeper._tell = Newsroom(harness.store, harness.registry, harness.clock, 5 * 86_400_000).breaker
+    await harness.contract("bad", BAD, attempts=1000)
+    await harness.stream(1)
     for _ in range(130):
-        await bench.turn(3600)
-    assert not (await bench.store.contracts.all())
-    (row,) = await bench.rows()
+        await harness.turn(3600)
+    assert not (await harness.store.contracts.all())
+    (row,) = await harness.rows()
     assert (row.state, row.waits_for) == ("pending", "contract disabled")
-    types = {event.type for event in (await bench.store.events.find(_all(), None, 100)).items}
+    types = {event.type for event in (await harness.store.events.find(_all(), None, 100)).items}
     assert {"holdfast.breaker.opened", "holdfast.contract.disabled"} <= types
 
 
-async def test_a_token_in_a_url_is_in_no_news_and_no_log(bench: Gated, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_token_in_a_url_is_in_no_news_and_no_log(harness: Gated, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     token = "bot123456789:AAcanary-of-a-chat"
     url = f"https://chat.example/hooks/{token}/send?key=canary"
-    room = Newsroom(bench.store, bench.registry, bench.clock)
-    bench.engine = bench.new_engine(obituary=room.obituary)
-    bench.gatekeeper._tell = room.breaker
-    bench.down = {url}
-    await bench.contract("chat", url, attempts=FAILURES_MAX + 1, pattern="t.*")
-    await bench.contract("news", GOOD, pattern="holdfast.*")
-    await bench.stream(1)
+    room = Newsroom(harness.store, harness.registry, harness.clock)
+    harness.engine = harness.new_engine(obituary=room.obituary)
+    harness.gatekeeper._tell = room.breaker
+    harness.down = {url}
+    await harness.contract("chat", url, attempts=FAILURES_MAX + 1, pattern="t.*")
+    await harness.contract("news", GOOD, pattern="holdfast.*")
+    await harness.stream(1)
     for _ in range(8):
-        await bench.turn(60)
-    news = [event for event in (await bench.store.events.find(_all(), None, 100)).items if event.source == "holdfast"]
+        await harness.turn(60)
+    news = [event for event in (await harness.store.events.find(_all(), None, 100)).items if event.source == "holdfast"]
     assert {event.type for event in news} >= {"holdfast.breaker.opened", "holdfast.delivery.dead"}
     assert {event.payload["address"] for event in news} == {"https://chat.example/hooks/…/send?…"}
     assert "breaker open" in caplog.text
     assert "canary" not in caplog.text + repr([(event.payload, event.properties) for event in news])
 
 
-async def test_a_death_is_told_to_who_asked_and_no_news_is_made_of_news(bench: Gated) -> None:
-    room = Newsroom(bench.store, bench.registry, bench.clock)
-    bench.engine = bench.new_engine(obituary=room.obituary)
-    bench.script.answer = lambda claim: Dead(Reason.REJECTED, "400")
-    await bench.contract("bad", BAD, pattern="t.*")
-    await bench.stream(1)
-    await bench.drain()
-    assert len((await bench.store.events.find(_all(), None, 100)).items) == 1  # nobody asked
-    await bench.contract("alarm", GOOD, pattern="holdfast.delivery.dead")
-    await bench.stream(1)
-    await bench.drain()
-    await bench.route()
-    await bench.drain()
-    await bench.route()
-    events = (await bench.store.events.find(_all(), None, 100)).items
+async def test_a_death_is_told_to_who_asked_and_no_news_is_made_of_news(harness: Gated) -> None:
+    room = Newsroom(harness.store, harness.registry, harness.clock)
+    harness.engine = harness.new_engine(obituary=room.obituary)
+    harness.script.answer = lambda claim: Dead(Reason.REJECTED, "400")
+    await harness.contract("bad", BAD, pattern="t.*")
+    await harness.stream(1)
+    await harness.drain()
+    assert len((await harness.store.events.find(_all(), None, 100)).items) == 1  # nobody asked
+    await harness.contract("alarm", GOOD, pattern="holdfast.delivery.dead")
+    await harness.stream(1)
+    await harness.drain()
+    await harness.route()
+    await harness.drain()
+    await harness.route()
+    events = (await harness.store.events.find(_all(), None, 100)).items
     assert sorted(event.type for event in events) == ["holdfast.delivery.dead", "t.x", "t.x"]
     news = next(event for event in events if event.source == "holdfast")
     assert (news.properties["contract"], news.payload["error"]) == ("bad", "400")

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from engine_harness import EngineHarness
 from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract, Criterion
 from holdfast.domain.errors import Reject
@@ -19,13 +20,12 @@ from holdfast.domain.event import new_event
 from holdfast.egress.handler.deliverer import HandlerDeliverer
 from holdfast.egress.handler.threads import HandlerThreads
 from holdfast.store.base import EventFilter
-from house import Bench
 
 HANGS_S = 60.0
 
 
-class Handlers(Bench):
-    """A bench whose deliverer calls real functions."""
+class Handlers(EngineHarness):
+    """A harness whose deliverer calls real functions."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -54,100 +54,100 @@ class Handlers(Bench):
 
 
 @pytest.fixture
-async def bench(tmp_path: Path) -> AsyncIterator[Handlers]:
-    bench = Handlers(tmp_path)
-    await bench.start()
-    yield bench
-    bench.release.set()
-    await bench.engine.stop(1.0)
-    await bench.store.close()
+async def harness(tmp_path: Path) -> AsyncIterator[Handlers]:
+    harness = Handlers(tmp_path)
+    await harness.start()
+    yield harness
+    harness.release.set()
+    await harness.engine.stop(1.0)
+    await harness.store.close()
 
 
 async def test_a_plain_function_past_its_timeout_keeps_its_lane_and_its_success_counts(
-    bench: Handlers, caplog: pytest.LogCaptureFixture
+    harness: Handlers, caplog: pytest.LogCaptureFixture
 ) -> None:
     began: list[int] = []
 
     def slow(event: Any) -> None:
         began.append(event.seq)
-        bench.release.wait(HANGS_S)
+        harness.release.wait(HANGS_S)
 
-    await bench.add("slow", slow, ordered=True, attempts=3, timeout_s=30)
-    await bench.emit("slow", 2, stream="s")
-    await bench.until(lambda: began == [1])
+    await harness.add("slow", slow, ordered=True, attempts=3, timeout_s=30)
+    await harness.emit("slow", 2, stream="s")
+    await harness.until(lambda: began == [1])
     for _ in range(5):
-        bench.clock.advance(31)
-        await bench.engine.renew()
-        await bench.engine.expire()
-        await bench.engine.tick()
+        harness.clock.advance(31)
+        await harness.engine.renew()
+        await harness.engine.expire()
+        await harness.engine.tick()
     assert began == [1]
     assert caplog.text.count("has run for longer than its timeout of 30 s") == 1
     assert "handler:slow" in caplog.text
-    bench.release.set()
-    await bench.until(lambda: bench.engine.delivered == 2)
-    assert [(row.state, row.attempts) for row in await bench.rows()] == [("delivered", 1), ("delivered", 1)]
+    harness.release.set()
+    await harness.until(lambda: harness.engine.delivered == 2)
+    assert [(row.state, row.attempts) for row in await harness.rows()] == [("delivered", 1), ("delivered", 1)]
     assert began == [1, 2]
 
 
-async def test_a_plain_function_that_fails_after_its_timeout_is_one_failed_attempt(bench: Handlers) -> None:
+async def test_a_plain_function_that_fails_after_its_timeout_is_one_failed_attempt(harness: Handlers) -> None:
     def slow(event: Any) -> None:
-        bench.release.wait(HANGS_S)
+        harness.release.wait(HANGS_S)
         raise ValueError("too late and wrong")
 
-    await bench.add("slow", slow, timeout_s=30)
-    await bench.emit("slow")
-    await bench.until(lambda: bench.engine.in_flight == 1)
-    bench.clock.advance(31)
-    await bench.engine.expire()
-    bench.release.set()
-    await bench.until(lambda: bench.engine.failed == 1)
-    (row,) = await bench.rows()
+    await harness.add("slow", slow, timeout_s=30)
+    await harness.emit("slow")
+    await harness.until(lambda: harness.engine.in_flight == 1)
+    harness.clock.advance(31)
+    await harness.engine.expire()
+    harness.release.set()
+    await harness.until(lambda: harness.engine.failed == 1)
+    (row,) = await harness.rows()
     assert (row.state, row.attempts, row.last_error) == ("pending", 1, "ValueError: too late and wrong")
 
 
-async def test_functions_that_never_return_do_not_stop_another_handler(bench: Handlers) -> None:
+async def test_functions_that_never_return_do_not_stop_another_handler(harness: Handlers) -> None:
     running: list[int] = []
     good: list[int] = []
 
     def stuck(event: Any) -> None:
         running.append(1)
-        bench.release.wait(HANGS_S)
+        harness.release.wait(HANGS_S)
 
     def fine(event: Any) -> None:
         good.append(event.payload["i"])
 
-    await bench.add("stuck", stuck)
-    await bench.add("fine", fine)
-    await bench.emit("stuck", 20)
-    await bench.until(lambda: len(running) == 3)  # one of its own and the two that are shared
-    await bench.emit("fine", 5)
-    await bench.until(lambda: len(good) == 5)
+    await harness.add("stuck", stuck)
+    await harness.add("fine", fine)
+    await harness.emit("stuck", 20)
+    await harness.until(lambda: len(running) == 3)  # one of its own and the two that are shared
+    await harness.emit("fine", 5)
+    await harness.until(lambda: len(good) == 5)
     assert len(running) == 3
 
 
-async def test_what_waits_for_a_thread_has_not_begun(bench: Handlers) -> None:
+async def test_what_waits_for_a_thread_has_not_begun(harness: Handlers) -> None:
     calls: list[int] = []
 
     def stuck(event: Any) -> None:
         calls.append(1)
-        bench.release.wait(HANGS_S)
+        harness.release.wait(HANGS_S)
 
-    await bench.add("stuck", stuck, timeout_s=5, attempts=1)
-    await bench.emit("stuck", 8)
-    await bench.until(lambda: len(calls) == 3)
-    bench.clock.advance(20)
-    await bench.engine.expire()
-    await bench.step()
-    assert {row.state for row in await bench.rows()} == {"pending"}
-    bench.release.set()
-    await bench.until(lambda: bench.engine.delivered == 8)
-    assert bench.engine.failed == 0
+    await harness.add("stuck", stuck, timeout_s=5, attempts=1)
+    await harness.emit("stuck", 8)
+    await harness.until(lambda: len(calls) == 3)
+    harness.clock.advance(20)
+    await harness.engine.expire()
+    await harness.step()
+    assert {row.state for row in await harness.rows()} == {"pending"}
+    harness.release.set()
+    await harness.until(lambda: harness.engine.delivered == 8)
+    assert harness.engine.failed == 0
 
 
 @pytest.mark.parametrize("raised", [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), StopIteration("x")])
 @pytest.mark.parametrize("plain", [True, False], ids=["plain", "coroutine"])
 async def test_a_handler_cannot_end_the_process(
-    bench: Handlers, caplog: pytest.LogCaptureFixture, raised: BaseException, plain: bool
+    harness: Handlers, caplog: pytest.LogCaptureFixture, raised: BaseException, plain: bool
 ) -> None:
     def leave(event: Any) -> None:
         raise raised
@@ -155,17 +155,17 @@ async def test_a_handler_cannot_end_the_process(
     async def leave_too(event: Any) -> None:
         raise raised
 
-    await bench.add("leave", leave if plain else leave_too)
-    await bench.emit("leave")
-    await bench.until(lambda: bench.engine.failed == 1)
-    (row,) = await bench.rows()
+    await harness.add("leave", leave if plain else leave_too)
+    await harness.emit("leave")
+    await harness.until(lambda: harness.engine.failed == 1)
+    (row,) = await harness.rows()
     assert row.state == "pending"
     assert type(raised).__name__ in str(row.last_error)
     assert "handler:leave" in caplog.text
     assert type(raised).__name__ in caplog.text
 
 
-async def test_a_handler_that_raises_a_cancellation_itself_fails_and_its_line_goes_on(bench: Handlers) -> None:
+async def test_a_handler_that_raises_a_cancellation_itself_fails_and_its_line_goes_on(harness: Handlers) -> None:
     seen: list[int] = []
 
     async def confused(event: Any) -> None:
@@ -173,14 +173,14 @@ async def test_a_handler_that_raises_a_cancellation_itself_fails_and_its_line_go
         if len(seen) == 1:
             raise asyncio.CancelledError
 
-    await bench.add("confused", confused, concurrency=1)
-    await bench.emit("confused", 3)
-    await bench.until(lambda: bench.engine.delivered == 2 and bench.engine.failed == 1)
-    assert "CancelledError" in str([row.last_error for row in await bench.rows()])
+    await harness.add("confused", confused, concurrency=1)
+    await harness.emit("confused", 3)
+    await harness.until(lambda: harness.engine.delivered == 2 and harness.engine.failed == 1)
+    assert "CancelledError" in str([row.last_error for row in await harness.rows()])
 
 
 async def test_a_coroutine_that_ignores_its_cancellation_is_named_and_its_success_counts(
-    bench: Handlers, caplog: pytest.LogCaptureFixture
+    harness: Handlers, caplog: pytest.LogCaptureFixture
 ) -> None:
     cancelled: list[int] = []
     done = asyncio.Event()
@@ -192,29 +192,29 @@ async def test_a_coroutine_that_ignores_its_cancellation_is_named_and_its_succes
             except asyncio.CancelledError:
                 cancelled.append(1)
 
-    await bench.add("stubborn", stubborn, timeout_s=5)
-    await bench.emit("stubborn", 2)
-    await bench.step()
+    await harness.add("stubborn", stubborn, timeout_s=5)
+    await harness.emit("stubborn", 2)
+    await harness.step()
     for seconds in (6, 6, 6):
-        bench.clock.advance(seconds)
-        await bench.engine.expire()
-        await bench.step()
+        harness.clock.advance(seconds)
+        await harness.engine.expire()
+        await harness.step()
     assert "handler:stubborn" in caplog.text
     assert "ignores that it was cancelled" in caplog.text
-    assert bench.engine.in_flight == 2
+    assert harness.engine.in_flight == 2
     done.set()
-    await bench.until(lambda: bench.engine.delivered == 2)
-    await bench.emit("stubborn")  # its worker is as good as before
-    await bench.until(lambda: bench.engine.delivered == 3)
+    await harness.until(lambda: harness.engine.delivered == 2)
+    await harness.emit("stubborn")  # its worker is as good as before
+    await harness.until(lambda: harness.engine.delivered == 3)
 
 
 async def test_a_stop_waits_no_longer_than_its_grace_and_tells_what_still_runs(tmp_path: Path) -> None:
-    bench = Handlers(tmp_path)
-    await bench.start()
+    harness = Handlers(tmp_path)
+    await harness.start()
     never = asyncio.Event()
 
     def stuck(event: Any) -> None:
-        bench.release.wait(HANGS_S)
+        harness.release.wait(HANGS_S)
 
     async def stubborn(event: Any) -> None:
         while not never.is_set():
@@ -225,23 +225,23 @@ async def test_a_stop_waits_no_longer_than_its_grace_and_tells_what_still_runs(t
         await never.wait()
 
     for function in (stuck, stubborn, obedient):
-        await bench.add(function.__name__, function)
-        await bench.emit(function.__name__)
-    await bench.until(lambda: len(bench.engine.running()) == 3)
+        await harness.add(function.__name__, function)
+        await harness.emit(function.__name__)
+    await harness.until(lambda: len(harness.engine.running()) == 3)
     async with asyncio.timeout(HANGS_S):
-        running = await bench.engine.stop(0.0)
+        running = await harness.engine.stop(0.0)
     assert sorted(claim.delivery.address for claim in running) == ["handler:stubborn", "handler:stuck"]
-    rows = {row.address: row for row in await bench.rows()}
+    rows = {row.address: row for row in await harness.rows()}
     assert not rows["handler:obedient"].leased
     assert rows["handler:stuck"].leased, "what still runs keeps its lease, so that nobody runs it beside it"
     assert {row.starts for row in rows.values()} == {0}, "a stop is not a crash"
-    bench.release.set()
+    harness.release.set()
     never.set()
     await asyncio.sleep(0)
-    await bench.store.close()
+    await harness.store.close()
 
 
-async def test_leases_that_ended_while_the_process_stood_still_stay_its_own(bench: Handlers) -> None:
+async def test_leases_that_ended_while_the_process_stood_still_stay_its_own(harness: Handlers) -> None:
     """As when a handler blocks the event loop for longer than a lease."""
     began: list[int] = []
     go_on = asyncio.Event()
@@ -250,43 +250,43 @@ async def test_leases_that_ended_while_the_process_stood_still_stay_its_own(benc
         began.append(1)
         await go_on.wait()
 
-    await bench.add("waits", waits, timeout_s=600)
-    await bench.emit("waits")
-    await bench.until(lambda: len(began) == 1)
-    bench.clock.advance(40)
-    assert await bench.store.deliveries.reclaim(bench.engine.held_ids) == 0
-    await bench.engine.tick()
-    await bench.engine.renew()
+    await harness.add("waits", waits, timeout_s=600)
+    await harness.emit("waits")
+    await harness.until(lambda: len(began) == 1)
+    harness.clock.advance(40)
+    assert await harness.store.deliveries.reclaim(harness.engine.held_ids) == 0
+    await harness.engine.tick()
+    await harness.engine.renew()
     go_on.set()
-    await bench.until(lambda: bench.engine.delivered == 1)
+    await harness.until(lambda: harness.engine.delivered == 1)
     assert len(began) == 1
 
 
-async def test_a_lease_that_nobody_knows_of_is_freed_when_it_ends(bench: Handlers) -> None:
+async def test_a_lease_that_nobody_knows_of_is_freed_when_it_ends(harness: Handlers) -> None:
     async def waits(event: Any) -> None:
         await asyncio.sleep(HANGS_S)
 
-    await bench.add("waits", waits)
-    await bench.emit("waits")
-    await bench.step()
-    bench.clock.advance(40)
-    assert await bench.store.deliveries.reclaim([]) == 1
+    await harness.add("waits", waits)
+    await harness.emit("waits")
+    await harness.step()
+    harness.clock.advance(40)
+    assert await harness.store.deliveries.reclaim([]) == 1
 
 
-async def test_every_failed_attempt_is_one_line_in_the_log(bench: Handlers, caplog: pytest.LogCaptureFixture) -> None:
+async def test_every_failed_attempt_is_one_line_in_the_log(harness: Handlers, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
 
     async def ship(event: Any) -> None:
         {}["nokey"]
 
-    await bench.add("ship", ship, attempts=3)
-    await bench.emit("ship")
+    await harness.add("ship", ship, attempts=3)
+    await harness.emit("ship")
     for number in range(1, 4):
-        await bench.until(lambda number=number: bench.engine.failed == number)
-        bench.clock.advance(120)
+        await harness.until(lambda number=number: harness.engine.failed == number)
+        harness.clock.advance(120)
     lines = [record for record in caplog.records if record.name == "holdfast.delivery"]
     assert [record.levelname for record in lines] == ["WARNING", "WARNING", "ERROR"]
-    (event,) = (await bench.store.events.find(EventFilter(), None, 10)).items
+    (event,) = (await harness.store.events.find(EventFilter(), None, 10)).items
     for number, record in enumerate(lines, start=1):
         text = record.getMessage()
         assert f"handler:ship: event {event.id} (ship), attempt {number} of 3 failed: KeyError: 'nokey'" in text
@@ -298,14 +298,14 @@ async def test_every_failed_attempt_is_one_line_in_the_log(bench: Handlers, capl
 
 
 async def test_a_storm_of_identical_failures_is_throttled_with_a_count(
-    bench: Handlers, caplog: pytest.LogCaptureFixture
+    harness: Handlers, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def ship(event: Any) -> None:
         raise Reject("no")
 
-    await bench.add("ship", ship)
-    await bench.emit("ship", 200)
-    await bench.until(lambda: bench.engine.failed == 200)
+    await harness.add("ship", ship)
+    await harness.emit("ship", 200)
+    await harness.until(lambda: harness.engine.failed == 200)
     lines = [record.getMessage() for record in caplog.records if record.name == "holdfast.delivery"]
     assert len(lines) == 20
     assert "more like this are only counted" in lines[-1]

@@ -32,6 +32,7 @@ from pathlib import Path
 
 import pytest
 
+from engine_harness import EngineHarness
 from holdfast.daemon.loop import Loop
 from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract
@@ -42,47 +43,46 @@ from holdfast.egress.engine import Renewal
 from holdfast.egress.webhook.exchange import judge
 from holdfast.ledger.verifier import verify_receipts
 from holdfast.testing.clock import SeededChance
-from house import Bench
 
 
 @pytest.fixture
-async def bench(tmp_path: Path) -> Bench:
-    return await Bench(tmp_path).start()
+async def harness(tmp_path: Path) -> EngineHarness:
+    return await EngineHarness(tmp_path).start()
 
 
-async def test_s02_a_retry_that_is_due_later_needs_no_new_message_to_wake_it(bench: Bench) -> None:
-    await bench.contract()
-    bench.script.answer = lambda claim: Retry("503", after_s=30) if len(bench.script.seen) < 3 else Delivered()
-    await bench.stream(1)
-    await bench.drain()
+async def test_s02_a_retry_that_is_due_later_needs_no_new_message_to_wake_it(harness: EngineHarness) -> None:
+    await harness.contract()
+    harness.script.answer = lambda claim: Retry("503", after_s=30) if len(harness.script.seen) < 3 else Delivered()
+    await harness.stream(1)
+    await harness.drain()
     for _ in range(2):
-        delay = await bench.step()
+        delay = await harness.step()
         assert delay is not None, "it would sleep until somebody else woke it"
         assert 0 < delay <= 60
-        bench.clock.advance(60)
-        await bench.drain()
-    assert await bench.states() == ["delivered"]
+        harness.clock.advance(60)
+        await harness.drain()
+    assert await harness.states() == ["delivered"]
 
 
-async def test_s03_a_head_in_back_off_is_not_overtaken(bench: Bench) -> None:
-    await bench.contract(ordered=True)
-    bench.script.answer = lambda claim: Retry("503", after_s=30) if len(bench.script.seen) == 1 else Delivered()
-    await bench.stream(3)
-    await bench.drain()
-    assert bench.script.seqs == [1], "a later message went before the one that waits"
-    bench.clock.advance(60)
-    await bench.drain()
-    assert bench.script.seqs == [1, 1, 2, 3]
+async def test_s03_a_head_in_back_off_is_not_overtaken(harness: EngineHarness) -> None:
+    await harness.contract(ordered=True)
+    harness.script.answer = lambda claim: Retry("503", after_s=30) if len(harness.script.seen) == 1 else Delivered()
+    await harness.stream(3)
+    await harness.drain()
+    assert harness.script.seqs == [1], "a later message went before the one that waits"
+    harness.clock.advance(60)
+    await harness.drain()
+    assert harness.script.seqs == [1, 1, 2, 3]
 
 
-async def test_s04_a_poison_head_ends_and_its_lane_goes_on(bench: Bench) -> None:
-    await bench.contract(ordered=True, attempts=3)
-    bench.script.answer = lambda claim: Retry("poison", after_s=1) if claim.event.seq == 1 else Delivered()
-    await bench.stream(2)
+async def test_s04_a_poison_head_ends_and_its_lane_goes_on(harness: EngineHarness) -> None:
+    await harness.contract(ordered=True, attempts=3)
+    harness.script.answer = lambda claim: Retry("poison", after_s=1) if claim.event.seq == 1 else Delivered()
+    await harness.stream(2)
     for _ in range(5):
-        await bench.drain()
-        bench.clock.advance(120)
-    assert [(row.state, row.reason) for row in await bench.rows()] == [("dead", "exhausted"), ("delivered", None)]
+        await harness.drain()
+        harness.clock.advance(120)
+    assert [(row.state, row.reason) for row in await harness.rows()] == [("dead", "exhausted"), ("delivered", None)]
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
@@ -96,91 +96,93 @@ def test_s07_what_means_later_is_tried_later(status: int) -> None:
     assert isinstance(judge(400, None, {}), Dead)
 
 
-async def test_s09_a_clock_that_is_set_back_does_not_change_the_order(bench: Bench) -> None:
-    await bench.contract(ordered=True)
-    await bench.stream(1)
-    bench.clock.step_wall(-3600)
-    await bench.stream(1, first=2)
-    await bench.store.care.checkpoint()
-    await bench.drain()
-    assert bench.script.seqs == [1, 2]
-    assert [event.payload["i"] for event in await bench.store.events.read("s", 0, 10)] == [1, 2]
+async def test_s09_a_clock_that_is_set_back_does_not_change_the_order(harness: EngineHarness) -> None:
+    await harness.contract(ordered=True)
+    await harness.stream(1)
+    harness.clock.step_wall(-3600)
+    await harness.stream(1, first=2)
+    await harness.store.care.checkpoint()
+    await harness.drain()
+    assert harness.script.seqs == [1, 2]
+    assert [event.payload["i"] for event in await harness.store.events.read("s", 0, 10)] == [1, 2]
 
 
-async def test_s10_what_cannot_be_delivered_is_dead_and_counted(bench: Bench) -> None:
-    await bench.contract()
-    bench.script.answer = lambda claim: Dead(Reason.REJECTED, "no such customer")
-    await bench.stream(1)
-    await bench.drain()
-    assert [(row.state, row.reason) for row in await bench.rows()] == [("dead", "rejected")]
+async def test_s10_what_cannot_be_delivered_is_dead_and_counted(harness: EngineHarness) -> None:
+    await harness.contract()
+    harness.script.answer = lambda claim: Dead(Reason.REJECTED, "no such customer")
+    await harness.stream(1)
+    await harness.drain()
+    assert [(row.state, row.reason) for row in await harness.rows()] == [("dead", "rejected")]
 
 
-async def test_s11_what_was_answered_for_is_there_even_if_nothing_after_it_works(bench: Bench, monkeypatch) -> None:
+async def test_s11_what_was_answered_for_is_there_even_if_nothing_after_it_works(
+    harness: EngineHarness, monkeypatch
+) -> None:
     """Routing fails after the event was accepted: it waits, and is routed when that works again."""
-    await bench.contract()
+    await harness.contract()
 
     def broken(*_: object) -> None:
         raise RuntimeError("the dispatcher is broken")
 
-    (accepted,) = await bench.store.events.append([new_event("t.x")])
+    (accepted,) = await harness.store.events.append([new_event("t.x")])
     with monkeypatch.context() as patch:
-        patch.setattr(bench.registry, "refresh", broken)
-        patch.setattr(bench.registry, "version", -1)
+        patch.setattr(harness.registry, "refresh", broken)
+        patch.setattr(harness.registry, "version", -1)
         with pytest.raises(RuntimeError):
-            await bench.router.tick()
-    assert await bench.store.events.get(accepted.id) is not None
-    await bench.route()
-    await bench.drain()
-    assert [claim.event.id for claim in bench.script.seen] == [accepted.id]
+            await harness.router.tick()
+    assert await harness.store.events.get(accepted.id) is not None
+    await harness.route()
+    await harness.drain()
+    assert [claim.event.id for claim in harness.script.seen] == [accepted.id]
 
 
-async def test_s12_a_handler_in_flight_at_the_end_is_called_again(bench: Bench) -> None:
-    await bench.contract()
-    bench.script.answer = lambda claim: asyncio.sleep(3600) if len(bench.script.seen) == 1 else Delivered()
-    await bench.stream(1)
-    await bench.step()
-    assert len(bench.script.seen) == 1
-    await bench.engine.stop(grace_s=0)
-    await bench.store.owners.retire(bench.owner)
-    bench.owner = await bench.store.owners.enlist()
-    bench.engine = bench.new_engine()
-    await bench.store.deliveries.reclaim()
-    await bench.drain()
-    assert await bench.states() == ["delivered"]
-    assert len(bench.script.seen) == 2
+async def test_s12_a_handler_in_flight_at_the_end_is_called_again(harness: EngineHarness) -> None:
+    await harness.contract()
+    harness.script.answer = lambda claim: asyncio.sleep(3600) if len(harness.script.seen) == 1 else Delivered()
+    await harness.stream(1)
+    await harness.step()
+    assert len(harness.script.seen) == 1
+    await harness.engine.stop(grace_s=0)
+    await harness.store.owners.retire(harness.owner)
+    harness.owner = await harness.store.owners.enlist()
+    harness.engine = harness.new_engine()
+    await harness.store.deliveries.reclaim()
+    await harness.drain()
+    assert await harness.states() == ["delivered"]
+    assert len(harness.script.seen) == 2
 
 
-async def test_s14_a_slow_handler_keeps_its_lease_and_runs_once(bench: Bench) -> None:
-    await bench.contract(timeout_s=3600)
+async def test_s14_a_slow_handler_keeps_its_lease_and_runs_once(harness: EngineHarness) -> None:
+    await harness.contract(timeout_s=3600)
     done = asyncio.Event()
 
     async def slow(claim: Claim) -> Delivered:
         await done.wait()
         return Delivered()
 
-    bench.script.answer = slow
-    await bench.stream(1)
-    await bench.step()
-    renewal = Renewal(bench.engine)
+    harness.script.answer = slow
+    await harness.stream(1)
+    await harness.step()
+    renewal = Renewal(harness.engine)
     for _ in range(30):
-        bench.clock.advance(10)
+        harness.clock.advance(10)
         await renewal.tick()
-        assert await bench.store.deliveries.reclaim() == 0
-        await bench.step()
+        assert await harness.store.deliveries.reclaim() == 0
+        await harness.step()
     done.set()
-    await bench.drain()
-    assert await bench.states() == ["delivered"]
-    assert len(bench.script.seen) == 1
+    await harness.drain()
+    assert await harness.states() == ["delivered"]
+    assert len(harness.script.seen) == 1
 
 
-async def test_s15_three_hundred_streams_all_get_their_turn(bench: Bench) -> None:
-    await bench.contract(ordered=True)
+async def test_s15_three_hundred_streams_all_get_their_turn(harness: EngineHarness) -> None:
+    await harness.contract(ordered=True)
     for number in range(300):
-        await bench.store.events.append([new_event("t.x", stream=f"s{number:03}") for _ in range(2)])
-    await bench.route()
-    await bench.drain(steps=400)
-    assert len({claim.event.stream for claim in bench.script.seen}) == 300
-    assert set(await bench.states()) == {"delivered"}
+        await harness.store.events.append([new_event("t.x", stream=f"s{number:03}") for _ in range(2)])
+    await harness.route()
+    await harness.drain(steps=400)
+    assert len({claim.event.stream for claim in harness.script.seen}) == 300
+    assert set(await harness.states()) == {"delivered"}
 
 
 async def test_s16_a_duty_never_overlaps_itself() -> None:
@@ -204,26 +206,28 @@ async def test_s16_a_duty_never_overlaps_itself() -> None:
     assert duty.most == 1
 
 
-async def test_s17_what_commits_after_a_later_one_was_routed_is_routed_too(bench: Bench, tmp_path: Path) -> None:
+async def test_s17_what_commits_after_a_later_one_was_routed_is_routed_too(
+    harness: EngineHarness, tmp_path: Path
+) -> None:
     """Numbers are given out in the writer's own transaction: what was rolled back leaves no gap to jump over."""
-    await bench.contract()
-    other = sqlite3.connect(tmp_path / "bench.db")
+    await harness.contract()
+    other = sqlite3.connect(tmp_path / "store.db")
     other.execute("INSERT INTO holdfast_publish (type) VALUES ('t.undone')")
     other.rollback()
-    await bench.publish(new_event("t.first"))
+    await harness.publish(new_event("t.first"))
     other.execute("INSERT INTO holdfast_publish (type) VALUES ('t.second')")
     other.commit()
     other.close()
-    await bench.route()
-    await bench.drain()
-    assert [claim.event.type for claim in bench.script.seen] == ["t.first", "t.second"]
+    await harness.route()
+    await harness.drain()
+    assert [claim.event.type for claim in harness.script.seen] == ["t.first", "t.second"]
 
 
-async def test_s18_a_secret_is_in_one_table_and_in_no_delivery(bench: Bench, tmp_path: Path) -> None:
-    await bench.store.contracts.put(Contract("c", parse_address("https://example.com/")), "canary-secret")
-    await bench.registry.refresh()
-    await bench.stream(3)
-    reader = sqlite3.connect(tmp_path / "bench.db")
+async def test_s18_a_secret_is_in_one_table_and_in_no_delivery(harness: EngineHarness, tmp_path: Path) -> None:
+    await harness.store.contracts.put(Contract("c", parse_address("https://example.com/")), "canary-secret")
+    await harness.registry.refresh()
+    await harness.stream(3)
+    reader = sqlite3.connect(tmp_path / "store.db")
     names = [name for (name,) in reader.execute("SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')")]
     holding = {
         name for name in names
@@ -233,35 +237,35 @@ async def test_s18_a_secret_is_in_one_table_and_in_no_delivery(bench: Bench, tmp
     assert holding == {"holdfast_secrets"}
 
 
-async def test_s19_a_cut_tail_shows_against_a_head_kept_elsewhere(bench: Bench, tmp_path: Path) -> None:
+async def test_s19_a_cut_tail_shows_against_a_head_kept_elsewhere(harness: EngineHarness, tmp_path: Path) -> None:
     """A chain alone cannot show that its end is missing; whoever noted its head can."""
-    await bench.contract()
+    await harness.contract()
     for number in range(3):
-        await bench.stream(1, first=number + 1)
-        await bench.drain()
-    ((chain, head),) = (await bench.store.receipts.heads()).items()
-    vandal = sqlite3.connect(tmp_path / "bench.db")
+        await harness.stream(1, first=number + 1)
+        await harness.drain()
+    ((chain, head),) = (await harness.store.receipts.heads()).items()
+    vandal = sqlite3.connect(tmp_path / "store.db")
     vandal.execute("DELETE FROM holdfast_receipts WHERE chain = ? AND seq = ?", (chain, head.seq))
     (before,) = vandal.execute("SELECT h_self FROM holdfast_receipts WHERE seq = ?", (head.seq - 1,)).fetchone()
     vandal.execute("UPDATE holdfast_nodes SET seq = seq - 1, head = ? WHERE chain = ?", (before, chain))
     vandal.commit()
     vandal.close()
-    assert (await verify_receipts(bench.store.receipts))["ok"] is True
-    found = await verify_receipts(bench.store.receipts, [(chain, head)])
+    assert (await verify_receipts(harness.store.receipts))["ok"] is True
+    found = await verify_receipts(harness.store.receipts, [(chain, head)])
     assert [fault["kind"] for fault in found["faults"]] == ["cut"]
 
 
-async def test_s20_a_number_is_never_given_twice(bench: Bench, tmp_path: Path) -> None:
-    await bench.contract()
-    await bench.stream(3)
-    await bench.drain()
-    vandal = sqlite3.connect(tmp_path / "bench.db")
+async def test_s20_a_number_is_never_given_twice(harness: EngineHarness, tmp_path: Path) -> None:
+    await harness.contract()
+    await harness.stream(3)
+    await harness.drain()
+    vandal = sqlite3.connect(tmp_path / "store.db")
     before = [vandal.execute(f"SELECT max({column}) FROM {table}").fetchone()[0]
               for table, column in (("holdfast_events", "n"), ("holdfast_deliveries", "id"))]  # fmt: skip
     vandal.execute("DELETE FROM holdfast_deliveries")
     vandal.execute("DELETE FROM holdfast_events")
     vandal.commit()
-    await bench.stream(1, first=4)
+    await harness.stream(1, first=4)
     after = [vandal.execute(f"SELECT max({column}) FROM {table}").fetchone()[0]
              for table, column in (("holdfast_events", "n"), ("holdfast_deliveries", "id"))]  # fmt: skip
     vandal.close()

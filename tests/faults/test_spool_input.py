@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from engine_harness import EngineHarness
 from holdfast.domain.errors import BadInput, HoldfastError
 from holdfast.domain.event import new_event
 from holdfast.ingress import importer as importer_module
@@ -18,7 +19,6 @@ from holdfast.ingress.importer import SpoolImport, spool_depth
 from holdfast.ingress.spool import read_record, write_event
 from holdfast.ingress.spool_decoder import EventDecoder
 from holdfast.store.base import EventFilter
-from house import Bench
 
 examples = settings(
     max_examples=150, deadline=None, derandomize=True,
@@ -76,33 +76,33 @@ RECORDS: dict[str, bytes] = {
 
 
 @pytest.fixture
-async def bench(tmp_path: Path) -> Bench:
-    return await Bench(tmp_path).start()
+async def harness(tmp_path: Path) -> EngineHarness:
+    return await EngineHarness(tmp_path).start()
 
 
-async def types(bench: Bench) -> list[str]:
+async def types(harness: EngineHarness) -> list[str]:
     found, after = list[str](), None
     while True:
-        page = await bench.store.events.find(EventFilter(), after, 1000)
+        page = await harness.store.events.find(EventFilter(), after, 1000)
         found += [event.type for event in page.items]
         if (after := page.next) is None:
             return found[::-1]
 
 
 @pytest.mark.parametrize("what", RECORDS)
-async def test_a_bad_record_is_set_aside_whole_and_told_of(bench: Bench, tmp_path: Path, what: str) -> None:
+async def test_a_bad_record_is_set_aside_whole_and_told_of(harness: EngineHarness, tmp_path: Path, what: str) -> None:
     folder = tmp_path / "spool"
     first = write_event(folder, new_event("first"), make_id(1))
     bad = beside(first, 0xFFFFFFFE)
     bad.write_bytes(RECORDS[what])
     beside(first, 0xFFFFFFFF).write_bytes(record({**HEADER, "id": make_id(3), "type": "last"}))
-    spool = SpoolImport(folder, bench.store.events, bench.clock)
+    spool = SpoolImport(folder, harness.store.events, harness.clock)
     await spool.tick()
-    assert await types(bench) == ["first", "error.error", "last"]
+    assert await types(harness) == ["first", "error.error", "last"]
     assert (folder / "rejected" / bad.name).read_bytes() == RECORDS[what]
     assert spool_depth(folder) == 0
     assert await spool.tick() == importer_module.POLL_S
-    page = await bench.store.events.find(EventFilter(type="error.error"), None, 5)
+    page = await harness.store.events.find(EventFilter(type="error.error"), None, 5)
     assert [event.payload["file"] for event in page.items] == [bad.name]
 
 
@@ -120,26 +120,28 @@ THINGS: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.mark.parametrize("what", THINGS)
-async def test_what_is_no_file_is_set_aside_and_not_followed(bench: Bench, tmp_path: Path, what: str) -> None:
+async def test_what_is_no_file_is_set_aside_and_not_followed(harness: EngineHarness, tmp_path: Path, what: str) -> None:
     folder = tmp_path / "spool"
     first = write_event(folder, new_event("first"), make_id(1))
     odd = beside(first, 0xFFFFFFFE)
     THINGS[what](odd)
-    await SpoolImport(folder, bench.store.events, bench.clock).tick()
-    assert await types(bench) == ["first", "error.error"]
+    await SpoolImport(folder, harness.store.events, harness.clock).tick()
+    assert await types(harness) == ["first", "error.error"]
     assert odd.name in os.listdir(folder / "rejected")
     assert spool_depth(folder) == 0
-    page = await bench.store.events.find(EventFilter(type="error.error"), None, 1)
+    page = await harness.store.events.find(EventFilter(type="error.error"), None, 1)
     assert "root:" not in page.items[0].payload_json
 
 
-async def test_a_bad_record_that_cannot_be_set_aside_stays_and_holds_up_no_other(bench: Bench, tmp_path: Path) -> None:
+async def test_a_bad_record_that_cannot_be_set_aside_stays_and_holds_up_no_other(
+    harness: EngineHarness, tmp_path: Path
+) -> None:
     folder = tmp_path / "spool"
     first = write_event(folder, new_event("first"), make_id(1))
     bad = beside(first, 0xFFFFFFFE)
     bad.write_bytes(b"bad")
     (folder / "rejected").write_text("somebody put a file where the folder should be")
-    spool = SpoolImport(folder, bench.store.events, bench.clock)
+    spool = SpoolImport(folder, harness.store.events, harness.clock)
     for number in (2, 3):
         with pytest.raises(OSError, match="rejected"):
             await spool.tick()
@@ -147,11 +149,11 @@ async def test_a_bad_record_that_cannot_be_set_aside_stays_and_holds_up_no_other
         write_event(folder, new_event(f"later.{number}"), make_id(number))
     (folder / "rejected").unlink()
     await spool.tick()
-    assert await types(bench) == ["first", "error.error", "later.2", "later.3"]
+    assert await types(harness) == ["first", "error.error", "later.2", "later.3"]
     assert (folder / "rejected" / bad.name).read_bytes() == b"bad"
 
 
-async def test_a_record_the_store_refuses_holds_up_no_other(bench: Bench, tmp_path: Path) -> None:
+async def test_a_record_the_store_refuses_holds_up_no_other(harness: EngineHarness, tmp_path: Path) -> None:
     folder = tmp_path / "spool"
     for number in range(3):
         write_event(folder, new_event(f"t.{number}"), make_id(number))
@@ -160,14 +162,14 @@ async def test_a_record_the_store_refuses_holds_up_no_other(bench: Bench, tmp_pa
         async def append(self, events):
             if any(event.type == "t.1" for event in events):
                 raise BadInput("the store does not like it")
-            return await bench.store.events.append(events)
+            return await harness.store.events.append(events)
 
-    await SpoolImport(folder, Picky(), bench.clock).tick()
-    assert await types(bench) == ["t.0", "error.error", "t.2"]
+    await SpoolImport(folder, Picky(), harness.clock).tick()
+    assert await types(harness) == ["t.0", "error.error", "t.2"]
     assert len(list((folder / "rejected").iterdir())) == 1
 
 
-async def test_large_records_are_not_all_held_at_once(bench: Bench, tmp_path: Path) -> None:
+async def test_large_records_are_not_all_held_at_once(harness: EngineHarness, tmp_path: Path) -> None:
     folder, sizes = tmp_path / "spool", []
     for number in range(30):
         write_event(folder, new_event("big", "x" * 1_000_000), make_id(number))
@@ -175,11 +177,11 @@ async def test_large_records_are_not_all_held_at_once(bench: Bench, tmp_path: Pa
     class Watching:
         async def append(self, events):
             sizes.append(sum(len(event.payload) for event in events))
-            return await bench.store.events.append(events)
+            return await harness.store.events.append(events)
 
-    await SpoolImport(folder, Watching(), bench.clock).tick()
+    await SpoolImport(folder, Watching(), harness.clock).tick()
     assert max(sizes) <= importer_module.BATCH_BYTES_MAX
-    assert len(await types(bench)) == 30
+    assert len(await types(harness)) == 30
 
 
 def test_what_could_not_be_written_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from engine_harness import EngineHarness
 from holdfast.agents.hooks.decoder import HookDecoder
 from holdfast.agents.hooks.hook import EVENT_TYPES
 from holdfast.agents.sessions.consumer import SessionConsumer
@@ -25,11 +26,10 @@ from holdfast.operations.sessions import SessionVerbs
 from holdfast.store.base import EventFilter
 from holdfast.store.open import open_store
 from hooks import claude, fixture, write_hook
-from house import Bench
 
 
-class House(Bench):
-    """The bench with a spool before it and the consumer behind it."""
+class House(EngineHarness):
+    """The harness with a spool before it and the consumer behind it."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)

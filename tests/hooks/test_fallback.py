@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from engine_harness import EngineHarness
 from holdfast.agents.hooks.decoder import HookDecoder
 from holdfast.agents.receiver import fallback, intake
 from holdfast.agents.receiver.fallback import Spools, folders, remove_unfinished, troubles, waiting
@@ -18,7 +19,6 @@ from holdfast.ingress.lateness import Lateness
 from holdfast.ingress.spool import write_event
 from holdfast.store.base import EventFilter
 from hooks import claude, write_hook
-from house import Bench
 
 
 @pytest.fixture
@@ -32,28 +32,28 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def spools(bench: Bench, home: Path) -> Spools:
+def spools(harness: EngineHarness, home: Path) -> Spools:
     lateness = Lateness()
 
     def make(folder: Path) -> SpoolImport:
-        return SpoolImport(folder, bench.store.events, bench.clock, [HookDecoder()], lateness)
+        return SpoolImport(folder, harness.store.events, harness.clock, [HookDecoder()], lateness)
 
     return Spools(home, make(home / "spool"), make)
 
 
-async def types(bench: Bench) -> list[str]:
-    page = await bench.store.events.find(EventFilter(), None, 100)
+async def types(harness: EngineHarness) -> list[str]:
+    page = await harness.store.events.find(EventFilter(), None, 100)
     return [event.type for event in reversed(page.items)]
 
 
 async def test_what_was_kept_elsewhere_is_imported_before_what_came_later(tmp_path: Path, elsewhere: Path) -> None:
-    bench, home = await Bench(tmp_path).start(), tmp_path / "home"
+    harness, home = await EngineHarness(tmp_path).start(), tmp_path / "home"
     write_event(elsewhere, new_event("earlier"), "evt_" + "1" * 32)
     write_event(home / "spool", new_event("later"), "evt_" + "2" * 32)
     assert waiting(home) == 2
-    duty = spools(bench, home)
+    duty = spools(harness, home)
     assert await duty.tick() == 0.0
-    assert await types(bench) == ["earlier", "later"]
+    assert await types(harness) == ["earlier", "later"]
     assert waiting(home) == 0
     assert await duty.tick() == 1.0
 
@@ -62,12 +62,12 @@ async def test_what_lay_in_the_spool_before_the_disk_was_full_comes_late_and_say
     tmp_path: Path, elsewhere: Path
 ) -> None:
     """The fallback folders come first: then the turn that began in the spool has ended already."""
-    bench, home = await Bench(tmp_path).start(), tmp_path / "home"
+    harness, home = await EngineHarness(tmp_path).start(), tmp_path / "home"
     write_hook(home / "spool", 1, "claude", claude("UserPromptSubmit", prompt="Go"))
     write_hook(elsewhere, 2, "claude", claude("Stop"))
     write_hook(home / "spool", 3, "claude", claude("UserPromptSubmit", "s2", prompt="Go"))
-    await spools(bench, home).tick()
-    page = await bench.store.events.find(EventFilter(), None, 100)
+    await spools(harness, home).tick()
+    page = await harness.store.events.find(EventFilter(), None, 100)
     assert [(event.type, event.properties.get("spool_late")) for event in reversed(page.items)] == [
         ("hook.agent_stop", None), ("hook.user_prompt_submit", True), ("hook.user_prompt_submit", None),
     ]  # fmt: skip
@@ -76,13 +76,13 @@ async def test_what_lay_in_the_spool_before_the_disk_was_full_comes_late_and_say
 async def test_what_cannot_be_read_in_a_fallback_folder_does_not_hold_up_the_spool(
     tmp_path: Path, elsewhere: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bench, home = await Bench(tmp_path).start(), tmp_path / "home"
+    harness, home = await EngineHarness(tmp_path).start(), tmp_path / "home"
     write_event(home / "spool", new_event("t"), "evt_" + "1" * 32)
     (elsewhere / f"{'a' * 16}-{1:020d}-1-{'0' * 8}.evt").mkdir()
-    duty = spools(bench, home)
+    duty = spools(harness, home)
     await duty.tick()
     await duty.tick()
-    assert sorted(await types(bench)) == ["error.error", "t"]  # it is set aside, and told of
+    assert sorted(await types(harness)) == ["error.error", "t"]  # it is set aside, and told of
     assert caplog.text.count("cannot be imported") == 1
 
 
@@ -125,7 +125,7 @@ def test_a_log_that_is_no_file_is_not_waited_for(tmp_path: Path, elsewhere: Path
 
 
 async def test_what_killed_writers_left_is_swept_after_a_day(tmp_path: Path, elsewhere: Path) -> None:
-    bench, home = await Bench(tmp_path).start(), tmp_path / "home"
+    harness, home = await EngineHarness(tmp_path).start(), tmp_path / "home"
     spool = home / "spool"
     spool.mkdir(parents=True)
     name = f".{'a' * 16}-{1:020d}-1-{'0' * 8}.evt"
@@ -135,7 +135,7 @@ async def test_what_killed_writers_left_is_swept_after_a_day(tmp_path: Path, els
         (folder / ".keep").write_text("not ours")
         for old in (name, ".keep"):
             os.utime(folder / old, (0, time.time() - fallback.UNFINISHED_S - 60))
-    await spools(bench, home).tick()
+    await spools(harness, home).tick()
     for folder in (spool, elsewhere):
         assert sorted(os.listdir(folder)) == sorted([".keep", name.replace("-1-", "-2-")])
     assert remove_unfinished(tmp_path / "nowhere", time.time()) == 0

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from engine_harness import EngineHarness
 from holdfast.config.config import load_config
 from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract, Criterion
@@ -17,51 +18,54 @@ from holdfast.domain.states import Reason
 from holdfast.net.guard import Guard
 from holdfast.operations.explain import WHY_MAX
 from holdfast.operations.verbs import Operations
-from house import Bench
 
 
 @pytest.fixture
-async def bench(tmp_path: Path) -> Bench:
-    return await Bench(tmp_path).start()
+async def harness(tmp_path: Path) -> EngineHarness:
+    return await EngineHarness(tmp_path).start()
 
 
 @pytest.fixture
-def ops(bench: Bench) -> Operations:
+def ops(harness: EngineHarness) -> Operations:
     config = load_config(None)
-    return Operations(bench.store, bench.owner, Guard(()), config.policies, config.retention, bench.clock, bench.chance)
+    return Operations(
+        harness.store, harness.owner, Guard(()), config.policies, config.retention, harness.clock, harness.chance
+    )
 
 
-async def want(bench: Bench, id: str, **criteria: Any) -> None:
+async def want(harness: EngineHarness, id: str, **criteria: Any) -> None:
     active = criteria.pop("active", True)
     given = {f"{name}_criterion": criteria.pop(name, None) for name in ("source", "type")}
-    await bench.store.contracts.put(
+    await harness.store.contracts.put(
         Contract(id, parse_address("handler:h"), properties=criteria, active=active, **given), None
     )
-    await bench.registry.refresh()
+    await harness.registry.refresh()
 
 
-async def publish(bench: Bench, event: NewEvent) -> str:
-    appended = await bench.store.events.append([event])
-    await bench.route()
+async def publish(harness: EngineHarness, event: NewEvent) -> str:
+    appended = await harness.store.events.append([event])
+    await harness.route()
     return appended[0].id
 
 
-async def test_who_would_want_it_but_for_being_disabled_comes_first(bench: Bench, ops: Operations) -> None:
+async def test_who_would_want_it_but_for_being_disabled_comes_first(harness: EngineHarness, ops: Operations) -> None:
     for number in range(5):
-        await want(bench, f"a{number}", type=Criterion("other"))
-    await want(bench, "off", type=Criterion("order.placed"), active=False)
-    id = await publish(bench, new_event("order.placed"))
+        await want(harness, f"a{number}", type=Criterion("other"))
+    await want(harness, "off", type=Criterion("order.placed"), active=False)
+    id = await publish(harness, new_event("order.placed"))
     (nearest,) = (await ops.events.explain(id, limit=1))["missed"]
     assert nearest == {"contract_id": "off", "failed": 1, "why": ["the contract is disabled"]}
 
 
-async def test_every_miss_says_the_value_and_what_was_wanted_the_nearest_first(bench: Bench, ops: Operations) -> None:
-    await want(bench, "far", source=Criterion("github"), type=Criterion("push"), branch=Criterion(("main", "next")))
-    await want(bench, "near", type=Criterion(pattern="order.*"), country=Criterion("NZ"))
-    await want(bench, "off", type=Criterion(pattern="order.*"), active=False)
-    await want(bench, "shape", country=Criterion(pattern="A?"), total=Criterion(), labels=Criterion("vip"))
-    await want(bench, "yes", type=Criterion("order.placed"))
-    id = await publish(bench, new_event("order.placed", properties={"country": "FR", "labels": ["a", "b"]}))
+async def test_every_miss_says_the_value_and_what_was_wanted_the_nearest_first(
+    harness: EngineHarness, ops: Operations
+) -> None:
+    await want(harness, "far", source=Criterion("github"), type=Criterion("push"), branch=Criterion(("main", "next")))
+    await want(harness, "near", type=Criterion(pattern="order.*"), country=Criterion("NZ"))
+    await want(harness, "off", type=Criterion(pattern="order.*"), active=False)
+    await want(harness, "shape", country=Criterion(pattern="A?"), total=Criterion(), labels=Criterion("vip"))
+    await want(harness, "yes", type=Criterion("order.placed"))
+    id = await publish(harness, new_event("order.placed", properties={"country": "FR", "labels": ["a", "b"]}))
     told = await ops.events.explain(id)
     assert told["event"]["id"] == id
     assert told["verdict"] == "it has 1 delivery"
@@ -90,94 +94,98 @@ async def test_every_miss_says_the_value_and_what_was_wanted_the_nearest_first(b
     ]
 
 
-async def test_a_near_miss_comes_before_contracts_that_want_something_else(bench: Bench, ops: Operations) -> None:
+async def test_a_near_miss_comes_before_contracts_that_want_something_else(
+    harness: EngineHarness, ops: Operations
+) -> None:
     for number in range(21):
-        await want(bench, f"a{number:02}", type=Criterion(f"other.{number}"))
-    await want(bench, "b-country", country=Criterion("AU"))
-    await want(bench, "z-near", source=Criterion("app"), type=Criterion("order.placed"), country=Criterion("NZ"))
-    id = await publish(bench, new_event("order.placed", properties={"country": "FR"}))
+        await want(harness, f"a{number:02}", type=Criterion(f"other.{number}"))
+    await want(harness, "b-country", country=Criterion("AU"))
+    await want(harness, "z-near", source=Criterion("app"), type=Criterion("order.placed"), country=Criterion("NZ"))
+    id = await publish(harness, new_event("order.placed", properties={"country": "FR"}))
     told = await ops.events.explain(id, limit=5)
     assert told["missed"][0]["contract_id"] == "z-near"
     assert told["missed_left_off"] == 18
 
 
-async def test_the_type_weighs_more_than_a_property(bench: Bench, ops: Operations) -> None:
-    await want(bench, "a-type-wrong", type=Criterion("invoice.made"), country=Criterion("FR"), total=Criterion("5"))
-    await want(bench, "b-type-right", type=Criterion("order.placed"), country=Criterion("NZ"), total=Criterion("6"))
-    await want(bench, "c-source-right", source=Criterion("app"), type=Criterion("invoice.made"))
-    id = await publish(bench, new_event("order.placed", properties={"country": "FR", "total": 5}))
+async def test_the_type_weighs_more_than_a_property(harness: EngineHarness, ops: Operations) -> None:
+    await want(harness, "a-type-wrong", type=Criterion("invoice.made"), country=Criterion("FR"), total=Criterion("5"))
+    await want(harness, "b-type-right", type=Criterion("order.placed"), country=Criterion("NZ"), total=Criterion("6"))
+    await want(harness, "c-source-right", source=Criterion("app"), type=Criterion("invoice.made"))
+    id = await publish(harness, new_event("order.placed", properties={"country": "FR", "total": 5}))
     missed = [one["contract_id"] for one in (await ops.events.explain(id))["missed"]]
     assert missed == ["b-type-right", "c-source-right", "a-type-wrong"]
 
 
-async def test_among_wrong_types_the_most_alike_comes_first(bench: Bench, ops: Operations) -> None:
+async def test_among_wrong_types_the_most_alike_comes_first(harness: EngineHarness, ops: Operations) -> None:
     for id, type in (("a", "invoice.made"), ("b", "order.paid"), ("c", "order.place")):
-        await want(bench, id, type=Criterion(type))
-    event = await publish(bench, new_event("order.placed"))
+        await want(harness, id, type=Criterion(type))
+    event = await publish(harness, new_event("order.placed"))
     assert [one["contract_id"] for one in (await ops.events.explain(event))["missed"]] == ["c", "b", "a"]
 
 
-async def test_a_contract_that_only_forgot_to_name_its_source_is_near(bench: Bench, ops: Operations) -> None:
-    await want(bench, "a-all")
-    await want(bench, "b-type", type=Criterion("hook.agent_stop"))
-    await want(bench, "c-off", source=Criterion("hook"), type=Criterion("hook.agent_stop"), active=False)
-    id = await publish(bench, new_event("hook.agent_stop", source="hook"))
+async def test_a_contract_that_only_forgot_to_name_its_source_is_near(harness: EngineHarness, ops: Operations) -> None:
+    await want(harness, "a-all")
+    await want(harness, "b-type", type=Criterion("hook.agent_stop"))
+    await want(harness, "c-off", source=Criterion("hook"), type=Criterion("hook.agent_stop"), active=False)
+    id = await publish(harness, new_event("hook.agent_stop", source="hook"))
     missed = [one["contract_id"] for one in (await ops.events.explain(id))["missed"]]
     assert missed == ["c-off", "b-type", "a-all"]
 
 
-async def test_the_attempts_of_every_delivery_are_told(bench: Bench, ops: Operations) -> None:
-    await want(bench, "yes", type=Criterion("t"))
-    bench.script.answer = lambda claim: Retry("the receiver is away")
-    id = await publish(bench, new_event("t"))
-    await bench.drain()
+async def test_the_attempts_of_every_delivery_are_told(harness: EngineHarness, ops: Operations) -> None:
+    await want(harness, "yes", type=Criterion("t"))
+    harness.script.answer = lambda claim: Retry("the receiver is away")
+    id = await publish(harness, new_event("t"))
+    await harness.drain()
     (row,) = (await ops.events.explain(id))["deliveries"]
     assert [each["error"] for each in row["history"]] == ["the receiver is away"]
 
 
-async def test_an_event_nobody_wants_says_so(bench: Bench, ops: Operations) -> None:
-    id = await publish(bench, new_event("lonely"))
+async def test_an_event_nobody_wants_says_so(harness: EngineHarness, ops: Operations) -> None:
+    id = await publish(harness, new_event("lonely"))
     assert (await ops.events.explain(id))["verdict"] == "nobody wants it: there are no contracts"
-    await want(bench, "no", type=Criterion("crowded"))
+    await want(harness, "no", type=Criterion("crowded"))
     told = await ops.events.explain(id)
     assert told["verdict"] == "nobody wants it: 1 contract missed it"
     assert told["missed"][0]["why"] == ["type is 'lonely', not 'crowded'"]
 
 
-async def test_a_contract_that_came_too_late_is_named(bench: Bench, ops: Operations) -> None:
-    id = await publish(bench, new_event("early"))
-    await want(bench, "late", type=Criterion("early"))
+async def test_a_contract_that_came_too_late_is_named(harness: EngineHarness, ops: Operations) -> None:
+    id = await publish(harness, new_event("early"))
+    await want(harness, "late", type=Criterion("early"))
     told = await ops.events.explain(id)
     assert told["wanted_now"] == ["late"]
     assert told["verdict"].startswith("it has no delivery; 1 contract would want it now but got none")
 
 
-async def test_a_direct_address_that_is_not_routed_yet_is_told_apart_from_nobody(bench: Bench, ops: Operations) -> None:
-    (appended,) = await bench.store.events.append([new_event("hello", to="handler:h")])
+async def test_a_direct_address_that_is_not_routed_yet_is_told_apart_from_nobody(
+    harness: EngineHarness, ops: Operations
+) -> None:
+    (appended,) = await harness.store.events.append([new_event("hello", to="handler:h")])
     assert "waits for the router" in (await ops.events.explain(appended.id))["verdict"]
-    await bench.route()
+    await harness.route()
     assert (await ops.events.explain(appended.id))["verdict"] == "it has 1 delivery"
 
 
-async def test_a_hidden_source_is_explained(bench: Bench, ops: Operations) -> None:
-    await want(bench, "all")
-    id = await publish(bench, new_event("stop", source="hook"))
+async def test_a_hidden_source_is_explained(harness: EngineHarness, ops: Operations) -> None:
+    await want(harness, "all")
+    id = await publish(harness, new_event("stop", source="hook"))
     (missed,) = (await ops.events.explain(id))["missed"]
     assert missed["why"] == ["source 'hook' reaches a contract only if it names that source"]
 
 
-async def test_every_list_is_bounded_and_says_what_was_left_off(bench: Bench, ops: Operations) -> None:
+async def test_every_list_is_bounded_and_says_what_was_left_off(harness: EngineHarness, ops: Operations) -> None:
     for i in range(4):
-        await want(bench, f"yes{i}", type=Criterion("t"))
-        await want(bench, f"no{i}", **{f"p{n}": Criterion("x") for n in range(WHY_MAX + 3)})
-    id = await publish(bench, new_event("t"))
+        await want(harness, f"yes{i}", type=Criterion("t"))
+        await want(harness, f"no{i}", **{f"p{n}": Criterion("x") for n in range(WHY_MAX + 3)})
+    id = await publish(harness, new_event("t"))
     told = await ops.events.explain(id, limit=3)
     for name in ("deliveries", "wanted_now", "missed"):
         assert (len(told[name]), told[f"{name}_left_off"]) == (3, 1)
     assert (told["missed"][0]["failed"], len(told["missed"][0]["why"])) == (WHY_MAX + 3, WHY_MAX)
 
 
-async def test_the_nearest_are_found_among_many(bench: Bench, ops: Operations) -> None:
+async def test_the_nearest_are_found_among_many(harness: EngineHarness, ops: Operations) -> None:
     class Crowd:
         """Every store's contracts, and a thousand more that are further away."""
 
@@ -188,8 +196,8 @@ async def test_the_nearest_are_found_among_many(bench: Bench, ops: Operations) -
             near = Contract("near", parse_address("handler:h"), type_criterion=Criterion("y"))
             return [*further, near]
 
-    id = await publish(bench, new_event("t"))
-    ops.events._store = _With(bench.store, contracts=Crowd())  # type: ignore[assignment]
+    id = await publish(harness, new_event("t"))
+    ops.events._store = _With(harness.store, contracts=Crowd())  # type: ignore[assignment]
     told = await ops.events.explain(id, limit=2)
     assert [missed["contract_id"] for missed in told["missed"]] == ["near", "a0000"]
     assert told["missed_left_off"] == 1199
@@ -217,10 +225,10 @@ async def test_an_event_that_is_not_there_is_not_explained(ops: Operations) -> N
         await ops.events.explain("evt_none")
 
 
-async def test_trying_a_contract_groups_why_it_misses(bench: Bench, ops: Operations) -> None:
+async def test_trying_a_contract_groups_why_it_misses(harness: EngineHarness, ops: Operations) -> None:
     for country in ("NZ", "FR", "FR", "DE"):
-        await publish(bench, new_event("order.placed", properties={"country": country}))
-    id = await publish(bench, new_event("other", properties={"country": "FR"}))
+        await publish(harness, new_event("order.placed", properties={"country": country}))
+    id = await publish(harness, new_event("other", properties={"country": "FR"}))
     body = {
         "id": "try", "target": {"handler": "h"}, "active": False,
         "type_criterion": {"pattern": "order.*"}, "properties": {"country": "NZ"},
@@ -236,44 +244,48 @@ async def test_trying_a_contract_groups_why_it_misses(bench: Bench, ops: Operati
     assert tried["misses_left_off"] == 0
 
 
-async def test_groups_of_misses_are_bounded(bench: Bench, ops: Operations) -> None:
+async def test_groups_of_misses_are_bounded(harness: EngineHarness, ops: Operations) -> None:
     for i in range(WHY_MAX + 2):
-        await publish(bench, new_event(f"t{i}"))
+        await publish(harness, new_event(f"t{i}"))
     tried = await ops.contracts.test({"id": "try", "target": {"handler": "h"}, "type_criterion": "none"})
     assert (len(tried["misses"]), tried["misses_left_off"]) == (WHY_MAX, 2)
 
 
-async def test_every_delivery_shows_its_receipts_or_that_there_are_none_yet(bench: Bench, ops: Operations) -> None:
-    await want(bench, "a")
-    await want(bench, "b")
-    id = await publish(bench, new_event("order.placed"))
+async def test_every_delivery_shows_its_receipts_or_that_there_are_none_yet(
+    harness: EngineHarness, ops: Operations
+) -> None:
+    await want(harness, "a")
+    await want(harness, "b")
+    id = await publish(harness, new_event("order.placed"))
     assert [row["receipts"] for row in (await ops.events.explain(id))["deliveries"]] == [[], []]
-    bench.script.answer = lambda claim: (
+    harness.script.answer = lambda claim: (
         Retry("busy") if claim.delivery.contract_id == "b" and not claim.delivery.attempts else Delivered()
     )
-    await bench.drain()
-    bench.clock.advance(120)
-    await bench.drain()
+    await harness.drain()
+    harness.clock.advance(120)
+    await harness.drain()
     first, second = (await ops.events.explain(id))["deliveries"]
     assert [receipt["state"] for receipt in first["receipts"]] == ["delivered"]
     assert [receipt["state"] for receipt in second["receipts"]] == ["pending", "delivered"]
-    book = {(link.chain, link.seq): link.hash.hex() async for page in bench.store.receipts.every() for link in page}
+    book = {(link.chain, link.seq): link.hash.hex() async for page in harness.store.receipts.every() for link in page}
     told = [*first["receipts"], *second["receipts"]]
     assert {book[receipt["chain"], receipt["seq"]] for receipt in told} == {receipt["h_self"] for receipt in told}
     assert second["receipts"][-1]["at"] == second["settled_at"]
     assert (await ops.events.explain(id, limit=1))["deliveries"][0]["receipts"] == first["receipts"]
 
 
-async def test_a_dead_delivery_that_was_tried_again_shows_every_end_it_had(bench: Bench, ops: Operations) -> None:
-    await want(bench, "a")
-    id = await publish(bench, new_event("order.placed"))
-    bench.script.answer = lambda claim: Dead(Reason.REJECTED, "no")
-    await bench.drain()
-    (row,) = await bench.rows()
+async def test_a_dead_delivery_that_was_tried_again_shows_every_end_it_had(
+    harness: EngineHarness, ops: Operations
+) -> None:
+    await want(harness, "a")
+    id = await publish(harness, new_event("order.placed"))
+    harness.script.answer = lambda claim: Dead(Reason.REJECTED, "no")
+    await harness.drain()
+    (row,) = await harness.rows()
     await ops.dead_letters.reprocess(ids=[row.id], actor="ann")
-    bench.clock.advance(1)
-    bench.script.answer = lambda claim: Delivered()
-    await bench.drain()
+    harness.clock.advance(1)
+    harness.script.answer = lambda claim: Delivered()
+    await harness.drain()
     (told,) = (await ops.events.explain(id))["deliveries"]
     first = row.generation
     assert [(receipt["generation"], receipt["state"], receipt["actor"]) for receipt in told["receipts"]] == [

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from engine_harness import EngineHarness
 from holdfast.domain.errors import BadInput
 from holdfast.ingress.bridge import Bridge, BusEvent, EventBus, normalize
 from holdfast.store.base import EventFilter
-from house import Bench
 
 S = {"session_id": "s1"}
 
@@ -61,20 +61,20 @@ def test_what_cannot_be_understood_is_refused_to_who_said_it(event: str, context
 
 
 async def test_what_is_said_on_the_bus_survives_and_reaches_contracts(tmp_path: Path) -> None:
-    bench = await Bench(tmp_path).start()
-    await bench.contract(pattern="session.*")
+    harness = await EngineHarness(tmp_path).start()
+    await harness.contract(pattern="session.*")
     bus, heard = EventBus(), []
 
     async def listen(event: BusEvent, context: Any) -> None:
         heard.append(event)
 
-    Bridge(bench.store.events).register(bus)
+    Bridge(harness.store.events).register(bus)
     bus.subscribe(listen)
     await bus.emit(BusEvent.SESSION_STARTED, session_id="s1", cwd="/src")
     await bus.emit("SESSION_CLOSED", session_id="s1")
-    await bench.route()
-    await bench.drain()
-    assert [claim.event.type for claim in bench.script.seen] == ["session.started", "session.closed"]
-    assert bench.script.seen[0].event.payload == {"cwd": "/src"}
+    await harness.route()
+    await harness.drain()
+    assert [claim.event.type for claim in harness.script.seen] == ["session.started", "session.closed"]
+    assert harness.script.seen[0].event.payload == {"cwd": "/src"}
     assert heard == [BusEvent.SESSION_STARTED, BusEvent.SESSION_CLOSED]
-    assert len((await bench.store.events.find(EventFilter(stream="session:s1"), None, 10)).items) == 2
+    assert len((await harness.store.events.find(EventFilter(stream="session:s1"), None, 10)).items) == 2

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from engine_harness import EngineHarness
 from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract, Criterion
 from holdfast.domain.event import Event
@@ -17,18 +18,17 @@ from holdfast.domain.retry import POLICIES
 from holdfast.routing.index import Index
 from holdfast.routing.registry import Registry
 from holdfast.store.base import ContractChange, Registered
-from house import Bench
 
 MANY = 40
 
 
 @pytest.fixture
-async def bench(tmp_path: Path) -> Bench:
-    bench = await Bench(tmp_path).start()
+async def harness(tmp_path: Path) -> EngineHarness:
+    harness = await EngineHarness(tmp_path).start()
     for i in range(MANY):
-        await bench.store.contracts.put(contract(i), None)
-    await bench.registry.refresh()
-    return bench
+        await harness.store.contracts.put(contract(i), None)
+    await harness.registry.refresh()
+    return harness
 
 
 def contract(i: int, **more: Any) -> Contract:
@@ -36,33 +36,33 @@ def contract(i: int, **more: Any) -> Contract:
     return Contract(f"c{i:02}", parse_address(f"handler:h{i}"), type_criterion=wanted, created_at_ms=1, **more)
 
 
-def addresses(bench: Bench, type: str) -> list[str]:
-    event = Event(1, "e", None, 1, "app", type, "", bench.clock.now_ms(), "{}", "null")
-    return [target.address for target in bench.registry.targets(event)]
+def addresses(harness: EngineHarness, type: str) -> list[str]:
+    event = Event(1, "e", None, 1, "app", type, "", harness.clock.now_ms(), "{}", "null")
+    return [target.address for target in harness.registry.targets(event)]
 
 
-async def test_targets_stand_in_the_order_of_the_contracts_ids(bench: Bench) -> None:
+async def test_targets_stand_in_the_order_of_the_contracts_ids(harness: EngineHarness) -> None:
     for id in ("zz", "aa", "Z"):
-        await bench.store.contracts.put(Contract(id, parse_address(f"handler:{id}")), None)
-    await bench.registry.refresh()
-    assert addresses(bench, "order.7") == ["handler:Z", "handler:aa", "handler:h7", "handler:zz"]
+        await harness.store.contracts.put(Contract(id, parse_address(f"handler:{id}")), None)
+    await harness.registry.refresh()
+    assert addresses(harness, "order.7") == ["handler:Z", "handler:aa", "handler:h7", "handler:zz"]
 
 
-async def test_a_change_of_one_contract_leaves_the_others_where_they_are(bench: Bench, monkeypatch) -> None:
+async def test_a_change_of_one_contract_leaves_the_others_where_they_are(harness: EngineHarness, monkeypatch) -> None:
     changed: list[str] = []
     put = Index.put
     monkeypatch.setattr(Index, "put", lambda self, new: changed.append(new.id) or put(self, new))
-    index = bench.registry._index
-    await bench.store.contracts.put(replace(contract(7), address=parse_address("handler:moved")), None)
-    await bench.registry.refresh()
+    index = harness.registry._index
+    await harness.store.contracts.put(replace(contract(7), address=parse_address("handler:moved")), None)
+    await harness.registry.refresh()
     assert changed == ["c07"]
-    assert bench.registry._index is index
-    assert addresses(bench, "order.7") == ["handler:moved"]
-    assert addresses(bench, "order.8") == ["handler:h8"]
+    assert harness.registry._index is index
+    assert addresses(harness, "order.7") == ["handler:moved"]
+    assert addresses(harness, "order.8") == ["handler:h8"]
 
 
-async def test_a_contract_that_is_new_changed_disabled_enabled_or_removed_is_seen_at_the_next_look(bench) -> None:
-    contracts = bench.store.contracts
+async def test_a_contract_that_is_new_changed_disabled_enabled_or_removed_is_seen_at_the_next_look(harness) -> None:
+    contracts = harness.store.contracts
     for change, found in (
         (contracts.put(contract(99), None), ["handler:h99"]),
         (contracts.put(replace(contract(99), type_criterion=Criterion("other")), None), []),
@@ -72,33 +72,33 @@ async def test_a_contract_that_is_new_changed_disabled_enabled_or_removed_is_see
         (contracts.remove("c99"), []),
     ):
         await change
-        await bench.registry.refresh()
-        assert addresses(bench, "order.99") == found
-    assert addresses(bench, "order.1") == ["handler:h1"]
+        await harness.registry.refresh()
+        assert addresses(harness, "order.99") == found
+    assert addresses(harness, "order.1") == ["handler:h1"]
 
 
-async def test_terms_and_trust_follow_the_contract(bench: Bench) -> None:
-    registry = bench.registry
-    await bench.store.contracts.put(contract(3, attempts=2, source="config"), None)
+async def test_terms_and_trust_follow_the_contract(harness: EngineHarness) -> None:
+    registry = harness.registry
+    await harness.store.contracts.put(contract(3, attempts=2, source="config"), None)
     await registry.refresh()
     assert registry.terms_of("c03", "handler").policy.attempts == 2
     assert (registry.is_trusted("c03"), registry.is_trusted("c04"), registry.is_trusted("none")) == (True, False, False)
-    await bench.store.contracts.remove("c03")
+    await harness.store.contracts.remove("c03")
     await registry.refresh()
     assert registry.terms_of("c03", "handler").policy == POLICIES["hook"]
     assert not registry.is_trusted("c03")
 
 
-async def test_contracts_that_did_not_change_are_not_read_anew(bench: Bench) -> None:
-    before = {each.id: each for each in await bench.store.contracts.all()}
-    await bench.store.contracts.put(contract(5, attempts=9), None)
-    after = {each.id: each for each in await bench.store.contracts.all()}
+async def test_contracts_that_did_not_change_are_not_read_anew(harness: EngineHarness) -> None:
+    before = {each.id: each for each in await harness.store.contracts.all()}
+    await harness.store.contracts.put(contract(5, attempts=9), None)
+    after = {each.id: each for each in await harness.store.contracts.all()}
     assert [id for id in before if after[id] is not before[id]] == ["c05"]
     assert after["c05"].attempts == 9
 
 
-async def test_a_refresh_reads_only_what_changed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    contracts, told = bench.store.contracts, []
+async def test_a_refresh_reads_only_what_changed(harness: EngineHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    contracts, told = harness.store.contracts, []
     changed = contracts.changed
 
     async def telling(since: int) -> list[ContractChange]:
@@ -111,65 +111,65 @@ async def test_a_refresh_reads_only_what_changed(bench: Bench, monkeypatch: pyte
     monkeypatch.setattr(contracts, "changed", telling)
     monkeypatch.setattr(contracts, "all", never)
     monkeypatch.setattr(contracts, "queues", never)
-    kept = await bench.registry.private("c02")
+    kept = await harness.registry.private("c02")
     await contracts.rotate("c01", "whsec_bmV3", 0)
     await contracts.remove("c03")
-    await bench.registry.refresh()
+    await harness.registry.refresh()
     assert told == [["c01", "c03"]]
-    assert (await bench.registry.private("c01")).secrets == ("whsec_bmV3",)
-    assert await bench.registry.private("c02") is kept
-    assert bench.registry.contract("c03") is None
+    assert (await harness.registry.private("c01")).secrets == ("whsec_bmV3",)
+    assert await harness.registry.private("c02") is kept
+    assert harness.registry.contract("c03") is None
 
 
-async def test_a_change_between_two_looks_is_read_too(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    contracts = bench.store.contracts
+async def test_a_change_between_two_looks_is_read_too(harness: EngineHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    contracts = harness.store.contracts
     changed = contracts.changed
 
     async def disturbed(since: int) -> list[ContractChange]:
         found = await changed(since)
-        if bench.registry.contract("late") is None and await contracts.get("late") is None:
+        if harness.registry.contract("late") is None and await contracts.get("late") is None:
             await contracts.put(Contract("late", parse_address("handler:late")), None)
         return found
 
     monkeypatch.setattr(contracts, "changed", disturbed)
     await contracts.set_active("c05", False)
-    await bench.registry.refresh()
-    assert bench.registry.version == await contracts.version()
-    assert addresses(bench, "order.5") == ["handler:late"]
+    await harness.registry.refresh()
+    assert harness.registry.version == await contracts.version()
+    assert addresses(harness, "order.5") == ["handler:late"]
 
 
-async def test_a_store_that_was_put_back_is_read_anew(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    await bench.store.contracts.remove("c05")
-    bench.registry.version += 100
-    await bench.registry.refresh()
-    assert addresses(bench, "order.5") == []
-    assert bench.registry.version == await bench.store.contracts.version()
+async def test_a_store_that_was_put_back_is_read_anew(harness: EngineHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    await harness.store.contracts.remove("c05")
+    harness.registry.version += 100
+    await harness.registry.refresh()
+    assert addresses(harness, "order.5") == []
+    assert harness.registry.version == await harness.store.contracts.version()
 
 
 @pytest.mark.parametrize("seed", range(12))
 async def test_a_registry_that_was_patched_equals_one_that_is_made_anew(tmp_path: Path, seed: int) -> None:
-    bench, chance = await Bench(tmp_path).start(), Random(seed)
+    harness, chance = await EngineHarness(tmp_path).start(), Random(seed)
     for i in range(chance.choice((0, 3, 25))):
-        await bench.store.contracts.put(any_contract(f"c{i}", bench, chance), None)
+        await harness.store.contracts.put(any_contract(f"c{i}", harness, chance), None)
     for _ in range(30):
         for _ in range(chance.choice((1, 1, 1, 4))):
-            await change(bench, chance)
+            await change(harness, chance)
         if chance.random() < 0.3:
-            bench.clock.advance(60)
-            bench.registry.forget_private()  # as the sweep does: time alone changes no version
-        await bench.registry.refresh()
-        anew = Registry(bench.store.contracts, POLICIES)
+            harness.clock.advance(60)
+            harness.registry.forget_private()  # as the sweep does: time alone changes no version
+        await harness.registry.refresh()
+        anew = Registry(harness.store.contracts, POLICIES)
         await anew.refresh()
-        assert await shown(bench.registry, bench) == await shown(anew, bench)
+        assert await shown(harness.registry, harness) == await shown(anew, harness)
 
 
-async def change(bench: Bench, chance: Random) -> None:
+async def change(harness: EngineHarness, chance: Random) -> None:
     """One change of one contract, whichever."""
-    contracts, id = bench.store.contracts, f"c{chance.randrange(30)}"
+    contracts, id = harness.store.contracts, f"c{chance.randrange(30)}"
     match chance.choice(("put", "put", "again", "remove", "disable", "enable", "expire", "rotate", "adopt")):
         case "put":
             secret = chance.choice((None, "whsec_b25l"))
-            await contracts.put(any_contract(id, bench, chance), secret, headers={"X-A": id})
+            await contracts.put(any_contract(id, harness, chance), secret, headers={"X-A": id})
         case "again":
             if known := await contracts.get(id):
                 await contracts.put(known, None, keep=True)
@@ -185,11 +185,11 @@ async def change(bench: Bench, chance: Random) -> None:
             await contracts.rotate(id, f"whsec_{chance.choice(('b25l', 'dHdv'))}", chance.choice((0, 1000)))
         case "adopt":
             ids = chance.sample(range(5), chance.randrange(3))
-            wanted = [Registered(replace(any_contract(f"f{i}", bench, chance), source="config")) for i in ids]
+            wanted = [Registered(replace(any_contract(f"f{i}", harness, chance), source="config")) for i in ids]
             await contracts.adopt(str(chance.random()), wanted)
 
 
-def any_contract(id: str, bench: Bench, chance: Random) -> Contract:
+def any_contract(id: str, harness: EngineHarness, chance: Random) -> Contract:
     criteria = (None, Criterion("a.b"), Criterion(("a.b", "c.d")), Criterion(pattern="a.*"), Criterion(pattern="*.d"))
     return Contract(
         id,
@@ -197,16 +197,16 @@ def any_contract(id: str, bench: Bench, chance: Random) -> Contract:
         type_criterion=chance.choice(criteria),
         properties=chance.choice(({}, {"p": Criterion("1")}, {"p": Criterion(pattern="*2")}, {"q": Criterion()})),
         attempts=chance.choice((None, 3)),
-        expires_at_ms=chance.choice((None, bench.clock.now_ms() + 30_000)),
+        expires_at_ms=chance.choice((None, harness.clock.now_ms() + 30_000)),
         created_at_ms=1,
     )
 
 
-async def shown(registry: Registry, bench: Bench) -> dict[str, Any]:
+async def shown(registry: Registry, harness: EngineHarness) -> dict[str, Any]:
     """All that a registry can tell."""
     ids = [*(f"c{i}" for i in range(30)), *(f"f{i}" for i in range(5))]
     events = [
-        Event(1, "e", None, 1, "app", type, "", bench.clock.now_ms(), json.dumps(properties), "null")
+        Event(1, "e", None, 1, "app", type, "", harness.clock.now_ms(), json.dumps(properties), "null")
         for type in ("a.b", "a.x", "c.d", "other")
         for properties in ({}, {"p": "1"}, {"p": "12"}, {"q": True}, {"p": ["1", "2"], "q": 0})
     ]
@@ -220,10 +220,10 @@ async def shown(registry: Registry, bench: Bench) -> dict[str, Any]:
     }
 
 
-async def test_a_url_without_a_rate_of_its_own_has_the_houses(bench: Bench) -> None:
+async def test_a_url_without_a_rate_of_its_own_has_the_houses(harness: EngineHarness) -> None:
     for id, rate in (("own", "5/s"), ("none", None)):
-        await bench.store.contracts.put(Contract(id, parse_address(f"https://{id}.example/"), rate=rate), None)
-    paced = Registry(bench.store.contracts, POLICIES, interval_us=100_000)
+        await harness.store.contracts.put(Contract(id, parse_address(f"https://{id}.example/"), rate=rate), None)
+    paced = Registry(harness.store.contracts, POLICIES, interval_us=100_000)
     await paced.refresh()
     found = {id: paced.terms_of(id, kind).interval_us for id, kind in (("own", "https"), ("none", "https"))}
     assert found == {"own": 240_000, "none": 100_000}

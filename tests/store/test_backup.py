@@ -9,38 +9,38 @@ from pathlib import Path
 from holdfast.domain.delivery import Delivered
 from holdfast.domain.event import new_event
 from holdfast.store.sqlite.store import SqliteStore
-from holdfast.testing.store_suite import Bench, OpenStore
+from holdfast.testing.store_suite import Harness, OpenStore
 from store_shell import Shell
 
 TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'holdfast%' ORDER BY name;"
 
 
 async def test_a_backup_holds_everything_there_was(open_store: OpenStore, tmp_path: Path, shell: Shell) -> None:
-    bench = await Bench.start(open_store)
-    await bench.contract("c", secret="s", ordered=True)
+    harness = await Harness.start(open_store)
+    await harness.contract("c", secret="s", ordered=True)
     for _ in range(5):
-        await bench.send(stream="s", payload={"a": "é"})
-    await bench.end(Delivered())
-    await bench.store.cursors.ensure("publisher", "s")
-    await bench.store.care.backup(tmp_path / "copy.db")
+        await harness.send(stream="s", payload={"a": "é"})
+    await harness.end(Delivered())
+    await harness.store.cursors.ensure("publisher", "s")
+    await harness.store.care.backup(tmp_path / "copy.db")
     for table in [row["name"] for row in shell.rows(tmp_path / "store.db", TABLES)]:
         query = f"SELECT * FROM {table} ORDER BY 1, 2;"
         if table in ("holdfast_again", "holdfast_unmatched"):
             query = f"SELECT * FROM {table} ORDER BY 1;"
         assert shell.run(tmp_path / "copy.db", query).stdout == shell.run(tmp_path / "store.db", query).stdout, table
     assert stat.S_IMODE((tmp_path / "copy.db").stat().st_mode) == 0o600
-    await bench.close()
+    await harness.close()
 
 
 async def test_a_restored_backup_goes_on_working(open_store: OpenStore, tmp_path: Path) -> None:
-    bench = await Bench.start(open_store)
-    await bench.contract("c", ordered=True)
-    ids = [await bench.send(stream="s") for _ in range(3)]
-    assert await bench.end(Delivered()) == ids[0]
-    await bench.take()
-    await bench.store.care.backup(tmp_path / "restored.db")
-    await bench.close()
-    copy = await Bench.start(open_store, "restored")
+    harness = await Harness.start(open_store)
+    await harness.contract("c", ordered=True)
+    ids = [await harness.send(stream="s") for _ in range(3)]
+    assert await harness.end(Delivered()) == ids[0]
+    await harness.take()
+    await harness.store.care.backup(tmp_path / "restored.db")
+    await harness.close()
+    copy = await Harness.start(open_store, "restored")
     await copy.store.deliveries.reclaim()
     assert [await copy.end(Delivered()) for _ in range(2)] == ids[1:]
     assert (await copy.emit(stream="s")).seq == 4

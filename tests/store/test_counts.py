@@ -10,7 +10,7 @@ from typing import Any
 from holdfast.store.postgres.statements import sql as postgres_sql
 from holdfast.store.sqlite.statements import sql as sqlite_sql
 from holdfast.store.sqlite.store import DRIVERS, SqliteStore, inline_executor, prepare_file
-from holdfast.testing.suite.harness import Bench
+from holdfast.testing.suite.harness import Harness
 from postgres import Server, opened
 
 pytest_plugins = ("postgres",)
@@ -53,9 +53,9 @@ async def test_what_an_application_rolled_back_on_sqlite_is_not_counted(tmp_path
 
 
 async def _route(store: Any) -> None:
-    bench = Bench.__new__(Bench)
-    bench.store, bench.owner = store, await store.owners.enlist()
-    await bench.route()
+    harness = Harness.__new__(Harness)
+    harness.store, harness.owner = store, await store.owners.enlist()
+    await harness.route()
 
 
 def test_counting_on_sqlite_scans_no_table_of_events(tmp_path: Path, driver: str) -> None:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from engine_harness import EngineHarness
 from holdfast.domain.event import new_event
 from holdfast.routing.router import Router
 from holdfast.store.sqlite import routing
 from holdfast.store.sqlite.bursts import Joined
-from house import Bench
 
 
 @pytest.fixture
@@ -29,16 +29,16 @@ def thinned(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 async def test_only_lanes_of_sessions_are_searched_when_they_are_long(tmp_path: Path, thinned: list[int]) -> None:
-    bench = await Bench(tmp_path).start()
-    await bench.contract("c", pattern="order.*", ordered=True)
+    harness = await EngineHarness(tmp_path).start()
+    await harness.contract("c", pattern="order.*", ordered=True)
     for _ in range(5):
-        await bench.store.events.append([new_event("order.placed", stream="s")])
-    router = Router(bench.store.routing, bench.registry, bench.owner)
+        await harness.store.events.append([new_event("order.placed", stream="s")])
+    router = Router(harness.store.routing, harness.registry, harness.owner)
     await router.tick()
-    assert [row.state for row in await bench.rows()] == ["pending"] * 5
+    assert [row.state for row in await harness.rows()] == ["pending"] * 5
     assert thinned == []
     for _ in range(5):
-        await bench.store.events.append([new_event("hook.notification", stream="session:s", to="handler:sessions")])
+        await harness.store.events.append([new_event("hook.notification", stream="session:s", to="handler:sessions")])
     await router.tick()
     assert thinned == [3, 4, 5]
-    await bench.store.close()
+    await harness.store.close()

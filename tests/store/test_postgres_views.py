@@ -7,7 +7,7 @@ import json
 from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract
 from holdfast.domain.event import new_event
-from holdfast.testing.suite.harness import Bench
+from holdfast.testing.suite.harness import Harness
 from postgres import Server, opened
 
 pytest_plugins = ("postgres",)
@@ -23,9 +23,9 @@ async def test_of_a_url_the_views_show_only_the_host(server: Server, schema: str
         for id, url in urls.items():
             await store.contracts.put(Contract(id, parse_address(url)), None)
         await store.events.append([new_event("t")])
-        bench = Bench.__new__(Bench)
-        bench.store, bench.owner = store, await store.owners.enlist()
-        await bench.route()
+        harness = Harness.__new__(Harness)
+        harness.store, harness.owner = store, await store.owners.enlist()
+        await harness.route()
         connection = await server.connect()
         shown = dict(await connection.fetch(f"SELECT contract_id, target_url FROM {schema}.webhook_outbox"))
         stored = await connection.fetch(f"SELECT id, contract_json FROM {schema}.webhook_contracts")

@@ -73,7 +73,7 @@ class TestTokens(suite.TokensSuite):
     pass
 
 
-class TestCare(suite.CareSuite):
+class TestMaintenance(suite.MaintenanceSuite):
     pass
 
 
@@ -81,7 +81,7 @@ class TestCounts(suite.CountsSuite):
     pass
 
 
-class TestLife(suite.LifeSuite):
+class TestRandomHistories(suite.RandomHistoriesSuite):
     pass
 
 

@@ -83,7 +83,7 @@ class TestTokens(suite.TokensSuite):
     pass
 
 
-class TestCare(suite.CareSuite):
+class TestMaintenance(suite.MaintenanceSuite):
     pass
 
 
@@ -91,7 +91,7 @@ class TestCounts(suite.CountsSuite):
     pass
 
 
-class TestLife(suite.LifeSuite):
+class TestRandomHistories(suite.RandomHistoriesSuite):
     pass
 
 

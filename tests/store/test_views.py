@@ -13,7 +13,7 @@ from holdfast.domain.delivery import Dead, Delivered, Dropped, Handed, Outcome, 
 from holdfast.domain.states import Reason
 from holdfast.store.base import Feature
 from holdfast.store.sqlite.store import DRIVERS, SqliteStore, inline_executor, prepare_file
-from holdfast.testing.store_suite import Bench, OpenStore
+from holdfast.testing.store_suite import Harness, OpenStore
 from store_shell import Shell
 
 COLUMNS = {
@@ -40,39 +40,39 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def bench(open_store: OpenStore) -> AsyncIterator[Bench]:
-    bench = await Bench.start(open_store)
-    yield bench
-    await bench.close()
+async def harness(open_store: OpenStore) -> AsyncIterator[Harness]:
+    harness = await Harness.start(open_store)
+    yield harness
+    await harness.close()
 
 
-async def settled(bench: Bench, to: str, ends: dict[str, Outcome | None]) -> dict[int, str]:
+async def settled(harness: Harness, to: str, ends: dict[str, Outcome | None]) -> dict[int, str]:
     """One delivery for each name, ended so; None leaves it waiting. Delivery id to name."""
-    await bench.contract("c", to, secret="canary-secret")
+    await harness.contract("c", to, secret="canary-secret")
     names = {}
     for name, outcome in ends.items():
-        await bench.emit(name)
-        await bench.route()
+        await harness.emit(name)
+        await harness.route()
         if outcome is not None:
-            names[await bench.end(outcome)] = name
+            names[await harness.end(outcome)] = name
         else:
-            (row,) = [row for row in await bench.rows(state="pending") if row.event_type == name]
+            (row,) = [row for row in await harness.rows(state="pending") if row.event_type == name]
             names[row.id] = name
     return names
 
 
 @pytest.mark.parametrize("view", COLUMNS)
-async def test_every_column_of_the_seed_is_there(bench: Bench, file: Path, shell: Shell, view: str) -> None:
+async def test_every_column_of_the_seed_is_there(harness: Harness, file: Path, shell: Shell, view: str) -> None:
     columns = shell.columns(file, view)
     assert [name for name in COLUMNS[view].split() if name not in columns] == []
     assert shell.rows(file, f"SELECT * FROM {view};") == []
 
 
-async def test_the_views_are_a_declared_feature(bench: Bench) -> None:
-    assert Feature.SEED_VIEWS in bench.store.features
+async def test_the_views_are_a_declared_feature(harness: Harness) -> None:
+    assert Feature.SEED_VIEWS in harness.store.features
 
 
-async def test_webhook_outbox_maps_every_state(bench: Bench, file: Path, shell: Shell) -> None:
+async def test_webhook_outbox_maps_every_state(harness: Harness, file: Path, shell: Shell) -> None:
     wanted: dict[str, Outcome | None] = {
         "delivered": Delivered(),
         "rejected": Dead(Reason.REJECTED, "400 bad"),
@@ -80,7 +80,7 @@ async def test_webhook_outbox_maps_every_state(bench: Bench, file: Path, shell: 
         "dropped": Dropped(Reason.EXPIRED),
         "pending": Retry("503 busy"),
     }
-    names = await settled(bench, "https://example.com/hook", wanted)
+    names = await settled(harness, "https://example.com/hook", wanted)
     rows = shell.rows(file, "SELECT *, typeof(id) AS kind FROM webhook_outbox;")
     assert {row["id"]: row["status"] for row in rows} == names
     assert {row["kind"] for row in rows} == {"integer"}
@@ -94,32 +94,32 @@ async def test_webhook_outbox_maps_every_state(bench: Bench, file: Path, shell: 
     assert '"type":"rejected"' in by_status["rejected"]["event_json"]
 
 
-async def test_an_exhausted_webhook_is_a_dead_letter(bench: Bench, file: Path, shell: Shell) -> None:
-    await bench.contract("c", "https://example.com")
-    await bench.send()
+async def test_an_exhausted_webhook_is_a_dead_letter(harness: Harness, file: Path, shell: Shell) -> None:
+    await harness.contract("c", "https://example.com")
+    await harness.send()
     for _ in range(10):
-        bench.clock.advance(100)
-        await bench.end(Retry("503"))
+        harness.clock.advance(100)
+        await harness.end(Retry("503"))
     assert [row["status"] for row in shell.rows(file, "SELECT status FROM webhook_outbox;")] == ["dead_letter"]
 
 
-async def test_a_webhook_in_somebodys_hands_is_locked(bench: Bench, file: Path, shell: Shell) -> None:
-    await bench.contract("c", "https://example.com")
-    await bench.send()
-    await bench.take()
+async def test_a_webhook_in_somebodys_hands_is_locked(harness: Harness, file: Path, shell: Shell) -> None:
+    await harness.contract("c", "https://example.com")
+    await harness.send()
+    await harness.take()
     (row,) = shell.rows(file, "SELECT status, locked_at FROM webhook_outbox;")
     assert row["status"] == "pending"
     assert row["locked_at"] is not None
 
 
-async def test_inbound_queue_maps_every_state(bench: Bench, file: Path, shell: Shell) -> None:
+async def test_inbound_queue_maps_every_state(harness: Harness, file: Path, shell: Shell) -> None:
     wanted: dict[str, Outcome] = {
         "delivered": Delivered(),
         "expired": Dropped(Reason.EXPIRED),
         "dropped": Dropped(Reason.CANCELLED),
         "dead": Dead(Reason.REJECTED, "no such session"),
     }
-    names = await settled(bench, "session:abc", dict(wanted))
+    names = await settled(harness, "session:abc", dict(wanted))
     rows = shell.rows(file, "SELECT *, typeof(id) AS kind FROM inbound_queue;")
     assert {row["id"]: row["status"] for row in rows} == names
     assert {(row["session_id"], row["kind"]) for row in rows} == {("abc", "integer")}
@@ -129,19 +129,19 @@ async def test_inbound_queue_maps_every_state(bench: Bench, file: Path, shell: S
         query = "SELECT status FROM inbound_queue WHERE processed_at IS NULL;"
         return [row["status"] for row in shell.rows(file, query)]
 
-    await bench.send("pending")
+    await harness.send("pending")
     assert waiting() == ["pending"]
-    claim = await bench.take()
+    claim = await harness.take()
     assert waiting() == ["processing"]
-    await bench.settle(claim, Retry("no pane"))
+    await harness.settle(claim, Retry("no pane"))
     assert waiting() == ["failed"]
-    bench.clock.advance(10)
-    await bench.end(Handed(60))
+    harness.clock.advance(10)
+    await harness.end(Handed(60))
     assert waiting() == ["pending"]
 
 
-async def test_inbound_queue_shows_the_message_and_who_sent_it(bench: Bench, file: Path, shell: Shell) -> None:
-    await bench.emit(
+async def test_inbound_queue_shows_the_message_and_who_sent_it(harness: Harness, file: Path, shell: Shell) -> None:
+    await harness.emit(
         "message",
         {"content": "hello", "payload": {"file": "x.ogg"}},
         source="telegram",
@@ -151,8 +151,8 @@ async def test_inbound_queue_shows_the_message_and_who_sent_it(bench: Bench, fil
             "source_message_id": "m1", "source_channel_id": "c1",
         },
     )  # fmt: skip
-    await bench.emit("bare", to="session:abc")
-    await bench.route()
+    await harness.emit("bare", to="session:abc")
+    await harness.route()
     row, bare = shell.rows(file, "SELECT * FROM inbound_queue ORDER BY id;")
     assert (row["origin"], row["message_type"], row["content"]) == ("telegram", "voice", "hello")
     assert row["payload_json"] == '{"file":"x.ogg"}'
@@ -161,13 +161,15 @@ async def test_inbound_queue_shows_the_message_and_who_sent_it(bench: Bench, fil
     assert (bare["message_type"], bare["content"], bare["payload_json"]) == ("text", "", None)
 
 
-async def test_hook_outbox_shows_only_what_was_delivered_as_delivered(bench: Bench, file: Path, shell: Shell) -> None:
-    await bench.contract("c", "handler:sessions", source_criterion=Criterion(match="hook"))
+async def test_hook_outbox_shows_only_what_was_delivered_as_delivered(
+    harness: Harness, file: Path, shell: Shell
+) -> None:
+    await harness.contract("c", "handler:sessions", source_criterion=Criterion(match="hook"))
     outcomes: tuple[Outcome, ...] = (Delivered(), Dead(Reason.REJECTED, "bad JSON"), Dropped(Reason.COALESCED))
     for outcome in outcomes:
-        await bench.emit("hook.tool_use", {"tool": "ls"}, source="hook", stream="session:abc")
-        await bench.route()
-        await bench.end(outcome)
+        await harness.emit("hook.tool_use", {"tool": "ls"}, source="hook", stream="session:abc")
+        await harness.route()
+        await harness.end(outcome)
     delivered, dead, dropped = shell.rows(file, "SELECT *, typeof(id) AS kind FROM hook_outbox ORDER BY id;")
     assert (delivered["session_id"], delivered["event_type"], delivered["kind"]) == ("abc", "tool_use", "integer")
     assert delivered["payload"] == '{"tool":"ls"}'
@@ -176,23 +178,23 @@ async def test_hook_outbox_shows_only_what_was_delivered_as_delivered(bench: Ben
     assert (dropped["state"], dropped["delivered_at"], dropped["reason"]) == ("dropped", None, "coalesced")
 
 
-async def test_hook_outbox_holds_agent_hooks_only(bench: Bench, file: Path, shell: Shell) -> None:
-    await bench.contract("c", "handler:h")
-    await bench.send("order.placed", stream="session:abc")
+async def test_hook_outbox_holds_agent_hooks_only(harness: Harness, file: Path, shell: Shell) -> None:
+    await harness.contract("c", "handler:h")
+    await harness.send("order.placed", stream="session:abc")
     assert shell.rows(file, "SELECT * FROM hook_outbox;") == []
 
 
 async def test_run_events_are_published_when_the_publisher_has_passed_them(
-    bench: Bench, file: Path, shell: Shell
+    harness: Harness, file: Path, shell: Shell
 ) -> None:
     for _ in range(3):
-        await bench.emit("step", {"x": 1}, stream="run-1", properties={"node_name": "plan"})
-    await bench.emit("elsewhere")
-    await bench.store.cursors.ensure("publisher", "run-1")
-    await bench.store.cursors.ensure("other", "run-1")
-    await bench.store.cursors.advance("other", "run-1", 3)
-    bench.clock.advance(1)
-    await bench.store.cursors.advance("publisher", "run-1", 2)
+        await harness.emit("step", {"x": 1}, stream="run-1", properties={"node_name": "plan"})
+    await harness.emit("elsewhere")
+    await harness.store.cursors.ensure("publisher", "run-1")
+    await harness.store.cursors.ensure("other", "run-1")
+    await harness.store.cursors.advance("other", "run-1", 3)
+    harness.clock.advance(1)
+    await harness.store.cursors.advance("publisher", "run-1", 2)
     rows = shell.rows(file, "SELECT *, typeof(id) AS t FROM run_events ORDER BY seq;")
     assert [row["published_at"] for row in rows] == ["2023-11-14T22:13:21.000Z"] * 2 + [None]
     first = {name: rows[0][name] for name in ("run_id", "seq", "kind", "node_name", "payload", "t")}
@@ -203,8 +205,8 @@ async def test_run_events_are_published_when_the_publisher_has_passed_them(
     assert [(row["run_id"], row["next_seq"], row["last_published_seq"]) for row in cursors] == [("run-1", 3, 2)]
 
 
-async def test_webhook_contracts_show_no_secret(bench: Bench, file: Path, shell: Shell) -> None:
-    await bench.contract("c", "https://example.com", secret="canary-secret", source="config")
+async def test_webhook_contracts_show_no_secret(harness: Harness, file: Path, shell: Shell) -> None:
+    await harness.contract("c", "https://example.com", secret="canary-secret", source="config")
     (row,) = shell.rows(file, "SELECT * FROM webhook_contracts;")
     assert (row["id"], row["active"], row["source"]) == ("c", 1, "config")
     assert '"url": "https://example.com"' in row["contract_json"]
@@ -213,16 +215,16 @@ async def test_webhook_contracts_show_no_secret(bench: Bench, file: Path, shell:
         assert "canary-secret" not in shell.run(file, f"SELECT * FROM {view};").stdout
 
 
-async def test_of_a_url_the_views_show_only_the_host(bench: Bench, file: Path, shell: Shell) -> None:
+async def test_of_a_url_the_views_show_only_the_host(harness: Harness, file: Path, shell: Shell) -> None:
     urls = {
         "a": "https://hooks.example/services/T0/B0/canary-path?key=canary-query",
         "b": "http://hooks.example:8080?key=canary-query",
         "c": "https://hooks.example",
     }
     for id, url in urls.items():
-        await bench.contract(id, url)
-    await bench.emit()
-    await bench.route()
+        await harness.contract(id, url)
+    await harness.emit()
+    await harness.route()
     shown = {row["contract_id"]: row["target_url"] for row in shell.rows(file, "SELECT * FROM webhook_outbox;")}
     assert shown == {
         "a": "https://hooks.example/…", "b": "http://hooks.example:8080/…", "c": "https://hooks.example",
@@ -233,23 +235,23 @@ async def test_of_a_url_the_views_show_only_the_host(bench: Bench, file: Path, s
         assert "canary" not in shell.run(file, f"SELECT * FROM {view};").stdout
 
 
-async def test_a_removed_contract_stays_visible_as_inactive(bench: Bench, file: Path, shell: Shell) -> None:
-    await bench.contract("c", "https://example.com")
-    await bench.store.contracts.remove("c")
+async def test_a_removed_contract_stays_visible_as_inactive(harness: Harness, file: Path, shell: Shell) -> None:
+    await harness.contract("c", "https://example.com")
+    await harness.store.contracts.remove("c")
     assert shell.rows(file, "SELECT id, active FROM webhook_contracts;") == [{"id": "c", "active": 0}]
 
 
 async def test_mirror_pending_receipts_are_deliveries_under_the_receipt_policy(
-    bench: Bench, file: Path, shell: Shell
+    harness: Harness, file: Path, shell: Shell
 ) -> None:
-    await bench.contract("receipts", "https://example.com/r", policy="receipt", attempts=8)
-    await bench.contract("other", "https://example.com/o")
+    await harness.contract("receipts", "https://example.com/r", policy="receipt", attempts=8)
+    await harness.contract("other", "https://example.com/o")
     for _ in range(3):
-        await bench.emit()
-    await bench.route()
-    dead, flying, _ = [claim for claim in await bench.claim() if claim.delivery.contract_id == "receipts"]
-    await bench.settle(dead, Dead(Reason.REJECTED, "no"))
-    await bench.store.deliveries.release([_])
+        await harness.emit()
+    await harness.route()
+    dead, flying, _ = [claim for claim in await harness.claim() if claim.delivery.contract_id == "receipts"]
+    await harness.settle(dead, Dead(Reason.REJECTED, "no"))
+    await harness.store.deliveries.release([_])
     rows = shell.rows(file, "SELECT *, typeof(id) AS kind FROM mirror_pending_receipts ORDER BY id;")
     assert [row["state"] for row in rows] == ["dlq", "in_flight", "pending"]
     assert {(row["queue_name"], row["max_attempts"], row["kind"]) for row in rows} == {("receipts", 8, "integer")}

@@ -21,39 +21,41 @@ from holdfast.testing.suite.bursts import BurstsSuite
 from holdfast.testing.suite.claims import ClaimsSuite
 from holdfast.testing.suite.contracts import ContractsSuite
 from holdfast.testing.suite.counts import CountsSuite
-from holdfast.testing.suite.cursors_and_tokens import CursorsSuite, OwnersSuite, TokensSuite
+from holdfast.testing.suite.cursors import CursorsSuite
 from holdfast.testing.suite.events import EventsSuite
 from holdfast.testing.suite.gates import GatesSuite
-from holdfast.testing.suite.harness import Bench, OpenStore, StoreSuite
+from holdfast.testing.suite.harness import Harness, OpenStore, StoreSuite
 from holdfast.testing.suite.lanes import LanesSuite
 from holdfast.testing.suite.leases import LeasesSuite
-from holdfast.testing.suite.maintenance import CareSuite
+from holdfast.testing.suite.maintenance import MaintenanceSuite
 from holdfast.testing.suite.operator import OperatorSuite
+from holdfast.testing.suite.owners import OwnersSuite
 from holdfast.testing.suite.pauses import PausesSuite
+from holdfast.testing.suite.random_histories import RandomHistoriesSuite
 from holdfast.testing.suite.receipts import ReceiptsSuite
 from holdfast.testing.suite.routing import RoutingSuite
 from holdfast.testing.suite.sessions import SessionsSuite
 from holdfast.testing.suite.settlements import SettlementsSuite
 from holdfast.testing.suite.sweeps import SweepsSuite
-from holdfast.testing.suite.whole_life import LifeSuite
+from holdfast.testing.suite.tokens import TokensSuite
 
 __all__ = [
-    "Bench",
     "BurstsSuite",
-    "CareSuite",
     "ClaimsSuite",
     "ContractsSuite",
     "CountsSuite",
     "CursorsSuite",
     "EventsSuite",
     "GatesSuite",
+    "Harness",
     "LanesSuite",
     "LeasesSuite",
-    "LifeSuite",
+    "MaintenanceSuite",
     "OpenStore",
     "OperatorSuite",
     "OwnersSuite",
     "PausesSuite",
+    "RandomHistoriesSuite",
     "ReceiptsSuite",
     "RoutingSuite",
     "SessionsSuite",

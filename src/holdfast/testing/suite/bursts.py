@@ -6,108 +6,112 @@ import pytest
 
 from holdfast.domain import lane
 from holdfast.domain.delivery import Delivered, Retry
-from holdfast.testing.suite.harness import Bench, StoreSuite
+from holdfast.testing.suite.harness import Harness, StoreSuite
 
 SESSIONS = "handler:sessions"
 
 
-async def hooks(bench: Bench, *types: str, session: str = "s1") -> list[int]:
+async def hooks(harness: Harness, *types: str, session: str = "s1") -> list[int]:
     """Append hook events of one session and route each on its own. The ids of their deliveries."""
     ids = []
     for type in types:
-        event = await bench.emit(f"hook.{type}", stream=f"session:{session}", source="hook", to=SESSIONS)
-        await bench.route()
-        ids.append((await bench.rows(event=event.id))[0].id)
+        event = await harness.emit(f"hook.{type}", stream=f"session:{session}", source="hook", to=SESSIONS)
+        await harness.route()
+        ids.append((await harness.rows(event=event.id))[0].id)
     return ids
 
 
-async def seen(bench: Bench) -> list[str]:
+async def seen(harness: Harness) -> list[str]:
     """Deliver all there is, one after another; what came, in order."""
     types = []
-    while claims := await bench.claim():
+    while claims := await harness.claim():
         for claim in claims:
             types.append(claim.event.type.removeprefix("hook."))
-            assert await bench.settle(claim, Delivered())
+            assert await harness.settle(claim, Delivered())
     return types
 
 
 class BurstsSuite(StoreSuite):
-    async def test_a_sessions_hooks_are_delivered_one_after_another(self, bench: Bench) -> None:
-        await hooks(bench, "session_start", "user_prompt_submit", "agent_stop")
-        assert len(await bench.claim()) == 1
+    async def test_a_sessions_hooks_are_delivered_one_after_another(self, harness: Harness) -> None:
+        await hooks(harness, "session_start", "user_prompt_submit", "agent_stop")
+        assert len(await harness.claim()) == 1
 
-    async def test_of_what_waits_together_the_latest_is_enough(self, bench: Bench) -> None:
-        ids = await hooks(bench, "session_start", "tool_use", "tool_done", "tool_use", "tool_done", "agent_stop")
-        assert await seen(bench) == ["session_start", "tool_use", "tool_done", "agent_stop"]
-        rows = [await bench.row(id) for id in ids]
+    async def test_of_what_waits_together_the_latest_is_enough(self, harness: Harness) -> None:
+        ids = await hooks(harness, "session_start", "tool_use", "tool_done", "tool_use", "tool_done", "agent_stop")
+        assert await seen(harness) == ["session_start", "tool_use", "tool_done", "agent_stop"]
+        rows = [await harness.row(id) for id in ids]
         assert [(row.state, row.reason, row.survivor) for row in rows[1:3]] == [
             ("dropped", "coalesced", ids[3]),
             ("dropped", "coalesced", ids[4]),
         ]
-        assert await bench.faults() == []
+        assert await harness.faults() == []
 
-    async def test_only_the_same_tool_in_the_same_hands_is_replaced(self, bench: Bench) -> None:
+    async def test_only_the_same_tool_in_the_same_hands_is_replaced(self, harness: Harness) -> None:
         for facts in ({"tool_name": "Bash"}, {"tool_name": "Read"}, {"tool_name": "Bash", "subagent_id": "a1"}) * 2:
-            await bench.emit("hook.tool_use", facts, stream="session:s1", source="hook", to=SESSIONS, properties=facts)
-            await bench.route()
+            await harness.emit(
+                "hook.tool_use", facts, stream="session:s1", source="hook", to=SESSIONS, properties=facts
+            )
+            await harness.route()
         claims = []
-        while found := await bench.claim():
+        while found := await harness.claim():
             claims += found
-            assert await bench.settle(found[0], Delivered())
+            assert await harness.settle(found[0], Delivered())
         assert [claim.event.seq for claim in claims] == [4, 5, 6]
 
-    async def test_nothing_is_replaced_across_a_critical_event(self, bench: Bench) -> None:
-        await hooks(bench, "session_start", "tool_use", "notification", "tool_use")
-        assert await seen(bench) == ["session_start", "tool_use", "notification", "tool_use"]
+    async def test_nothing_is_replaced_across_a_critical_event(self, harness: Harness) -> None:
+        await hooks(harness, "session_start", "tool_use", "notification", "tool_use")
+        assert await seen(harness) == ["session_start", "tool_use", "notification", "tool_use"]
 
-    async def test_critical_events_are_never_replaced(self, bench: Bench) -> None:
-        await hooks(bench, "notification", "notification", "error", "error", "session_end")
-        assert len(await seen(bench)) == 5
+    async def test_critical_events_are_never_replaced(self, harness: Harness) -> None:
+        await hooks(harness, "notification", "notification", "error", "error", "session_end")
+        assert len(await seen(harness)) == 5
 
-    async def test_what_is_being_delivered_is_not_replaced(self, bench: Bench) -> None:
-        first, second = await hooks(bench, "tool_use", "tool_done")
-        claim = await bench.take()
+    async def test_what_is_being_delivered_is_not_replaced(self, harness: Harness) -> None:
+        first, second = await hooks(harness, "tool_use", "tool_done")
+        claim = await harness.take()
         assert claim.delivery.id == first
-        (third,) = await hooks(bench, "tool_use")
-        assert (await bench.row(first)).state == "pending"
-        assert await bench.settle(claim, Delivered())
-        assert await seen(bench) == ["tool_done", "tool_use"]
-        assert [(await bench.row(id)).state for id in (second, third)] == ["delivered", "delivered"]
+        (third,) = await hooks(harness, "tool_use")
+        assert (await harness.row(first)).state == "pending"
+        assert await harness.settle(claim, Delivered())
+        assert await seen(harness) == ["tool_done", "tool_use"]
+        assert [(await harness.row(id)).state for id in (second, third)] == ["delivered", "delivered"]
 
-    async def test_a_waiting_head_gives_way_and_its_lane_goes_on(self, bench: Bench) -> None:
-        await hooks(bench, "tool_use")
-        await bench.settle(await bench.take(), Retry("not now"))
-        await hooks(bench, "tool_use")
-        assert await seen(bench) == ["tool_use"]
+    async def test_a_waiting_head_gives_way_and_its_lane_goes_on(self, harness: Harness) -> None:
+        await hooks(harness, "tool_use")
+        await harness.settle(await harness.take(), Retry("not now"))
+        await hooks(harness, "tool_use")
+        assert await seen(harness) == ["tool_use"]
 
-    async def test_several_in_one_batch_leave_one(self, bench: Bench) -> None:
+    async def test_several_in_one_batch_leave_one(self, harness: Harness) -> None:
         for _ in range(5):
-            await bench.emit("hook.tool_use", stream="session:s1", source="hook", to=SESSIONS)
-        await bench.route()
-        assert await seen(bench) == ["tool_use"]
-        assert sorted(row.reason or "" for row in await bench.rows()) == ["", *["coalesced"] * 4]
+            await harness.emit("hook.tool_use", stream="session:s1", source="hook", to=SESSIONS)
+        await harness.route()
+        assert await seen(harness) == ["tool_use"]
+        assert sorted(row.reason or "" for row in await harness.rows()) == ["", *["coalesced"] * 4]
 
-    async def test_sessions_do_not_touch_each_other(self, bench: Bench) -> None:
-        await hooks(bench, "tool_use", session="a")
-        await hooks(bench, "tool_use", session="b")
-        assert await seen(bench) == ["tool_use", "tool_use"]
+    async def test_sessions_do_not_touch_each_other(self, harness: Harness) -> None:
+        await hooks(harness, "tool_use", session="a")
+        await hooks(harness, "tool_use", session="b")
+        assert await seen(harness) == ["tool_use", "tool_use"]
 
-    async def test_other_addresses_do_not_coalesce(self, bench: Bench) -> None:
-        await bench.contract(ordered=True)
+    async def test_other_addresses_do_not_coalesce(self, harness: Harness) -> None:
+        await harness.contract(ordered=True)
         for _ in range(3):
-            await bench.emit("hook.tool_use", stream="session:s1", source="app")
-        await bench.route()
-        assert len(await seen(bench)) == 3
+            await harness.emit("hook.tool_use", stream="session:s1", source="app")
+        await harness.route()
+        assert len(await seen(harness)) == 3
 
     async def test_a_full_lane_evicts_the_oldest_that_may_go(
-        self, bench: Bench, monkeypatch: pytest.MonkeyPatch
+        self, harness: Harness, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for module in lane_bounds():
             monkeypatch.setattr(f"{module}.LANE_MAX", 4)
-        ids = await hooks(bench, "session_start", "tool_use", "notification", "tool_use", "notification", "agent_stop")
-        rows = [await bench.row(id) for id in ids]
+        ids = await hooks(
+            harness, "session_start", "tool_use", "notification", "tool_use", "notification", "agent_stop"
+        )
+        rows = [await harness.row(id) for id in ids]
         assert [row.reason for row in rows] == [None, "evicted", None, "evicted", None, None]
-        assert await seen(bench) == ["session_start", "notification", "notification", "agent_stop"]
+        assert await seen(harness) == ["session_start", "notification", "notification", "agent_stop"]
 
 
 def lane_bounds() -> list[str]:

@@ -6,11 +6,11 @@ from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract, Criterion
 from holdfast.domain.delivery import Delivered
 from holdfast.store.base import Registered
-from holdfast.testing.suite.harness import Bench, StoreSuite
+from holdfast.testing.suite.harness import Harness, StoreSuite
 
 
 class ContractsSuite(StoreSuite):
-    async def test_a_contract_is_kept_as_it_was_put(self, bench: Bench) -> None:
+    async def test_a_contract_is_kept_as_it_was_put(self, harness: Harness) -> None:
         contract = Contract(
             id="orders",
             address=parse_address("https://example.com/hook"),
@@ -27,116 +27,116 @@ class ContractsSuite(StoreSuite):
             timeout_s=2.5,
             concurrency=4,
         )
-        await bench.store.contracts.put(contract, None)
-        assert await bench.store.contracts.get("orders") == contract
-        assert await bench.store.contracts.all() == [contract]
+        await harness.store.contracts.put(contract, None)
+        assert await harness.store.contracts.get("orders") == contract
+        assert await harness.store.contracts.all() == [contract]
 
-    async def test_every_kind_of_address_survives(self, bench: Bench) -> None:
+    async def test_every_kind_of_address_survives(self, harness: Harness) -> None:
         for index, to in enumerate(("https://example.com/x?y=1", "http://localhost:1", "handler:m.f", "session:a@b")):
-            await bench.contract(f"c{index}", to)
-            kept = await bench.store.contracts.get(f"c{index}")
+            await harness.contract(f"c{index}", to)
+            kept = await harness.store.contracts.get(f"c{index}")
             assert kept is not None
             assert kept.address == parse_address(to)
 
-    async def test_putting_again_changes_the_contract_and_keeps_when_it_was_made(self, bench: Bench) -> None:
-        await bench.contract("c", "handler:a")
-        made = bench.clock.now_ms()
-        bench.clock.advance(60)
-        await bench.contract("c", "handler:b")
-        kept = await bench.store.contracts.get("c")
+    async def test_putting_again_changes_the_contract_and_keeps_when_it_was_made(self, harness: Harness) -> None:
+        await harness.contract("c", "handler:a")
+        made = harness.clock.now_ms()
+        harness.clock.advance(60)
+        await harness.contract("c", "handler:b")
+        kept = await harness.store.contracts.get("c")
         assert kept is not None
         assert (kept.address.text, kept.created_at_ms) == ("handler:b", made)
-        assert [queue.address for queue in await bench.store.contracts.queues()] == ["handler:b"]
+        assert [queue.address for queue in await harness.store.contracts.queues()] == ["handler:b"]
 
-    async def test_each_change_raises_the_version(self, bench: Bench) -> None:
-        versions = [await bench.store.contracts.version()]
-        await bench.contract("c")
-        versions.append(await bench.store.contracts.version())
-        await bench.contract("c", active=False)
-        versions.append(await bench.store.contracts.version())
-        await bench.store.contracts.remove("c")
-        versions.append(await bench.store.contracts.version())
+    async def test_each_change_raises_the_version(self, harness: Harness) -> None:
+        versions = [await harness.store.contracts.version()]
+        await harness.contract("c")
+        versions.append(await harness.store.contracts.version())
+        await harness.contract("c", active=False)
+        versions.append(await harness.store.contracts.version())
+        await harness.store.contracts.remove("c")
+        versions.append(await harness.store.contracts.version())
         assert versions == sorted(set(versions))
 
-    async def test_removing_what_is_not_there_is_false_and_changes_nothing(self, bench: Bench) -> None:
-        before = await bench.store.contracts.version()
-        assert await bench.store.contracts.remove("none") is False
-        assert await bench.store.contracts.version() == before
+    async def test_removing_what_is_not_there_is_false_and_changes_nothing(self, harness: Harness) -> None:
+        before = await harness.store.contracts.version()
+        assert await harness.store.contracts.remove("none") is False
+        assert await harness.store.contracts.version() == before
 
-    async def test_a_removed_contract_is_gone_and_can_be_put_again(self, bench: Bench) -> None:
-        await bench.contract("c", secret="s")
-        assert await bench.store.contracts.remove("c") is True
-        assert await bench.store.contracts.remove("c") is False
-        assert await bench.store.contracts.get("c") is None
-        assert await bench.store.contracts.all(inactive=True) == []
-        assert (await bench.store.contracts.private("c")).secrets == ()
-        await bench.contract("c")
-        await bench.send()
-        assert len(await bench.claim()) == 1
+    async def test_a_removed_contract_is_gone_and_can_be_put_again(self, harness: Harness) -> None:
+        await harness.contract("c", secret="s")
+        assert await harness.store.contracts.remove("c") is True
+        assert await harness.store.contracts.remove("c") is False
+        assert await harness.store.contracts.get("c") is None
+        assert await harness.store.contracts.all(inactive=True) == []
+        assert (await harness.store.contracts.private("c")).secrets == ()
+        await harness.contract("c")
+        await harness.send()
+        assert len(await harness.claim()) == 1
 
-    async def test_an_inactive_contract_is_listed_only_on_request(self, bench: Bench) -> None:
-        await bench.contract("on")
-        await bench.contract("off", active=False)
-        assert [contract.id for contract in await bench.store.contracts.all()] == ["on"]
-        assert [contract.id for contract in await bench.store.contracts.all(inactive=True)] == ["off", "on"]
+    async def test_an_inactive_contract_is_listed_only_on_request(self, harness: Harness) -> None:
+        await harness.contract("on")
+        await harness.contract("off", active=False)
+        assert [contract.id for contract in await harness.store.contracts.all()] == ["on"]
+        assert [contract.id for contract in await harness.store.contracts.all(inactive=True)] == ["off", "on"]
 
-    async def test_which_contracts_have_a_secret_is_known_without_the_secret(self, bench: Bench) -> None:
+    async def test_which_contracts_have_a_secret_is_known_without_the_secret(self, harness: Harness) -> None:
         for id, secret in (("a", "s"), ("b", None), ("c", "s"), ("d", "s")):
-            await bench.contract(id, secret=secret)
-        assert await bench.store.contracts.signing() == {"a", "c", "d"}
-        await bench.store.contracts.rotate("b", "new", 0)
-        await bench.store.contracts.rotate("c", "new", 1000)
-        await bench.store.contracts.remove("d")
-        await bench.contract("a", secret=None)
-        assert await bench.store.contracts.signing() == {"b", "c"}
+            await harness.contract(id, secret=secret)
+        assert await harness.store.contracts.signing() == {"a", "c", "d"}
+        await harness.store.contracts.rotate("b", "new", 0)
+        await harness.store.contracts.rotate("c", "new", 1000)
+        await harness.store.contracts.remove("d")
+        await harness.contract("a", secret=None)
+        assert await harness.store.contracts.signing() == {"b", "c"}
 
-    async def test_a_secret_is_given_only_to_who_asks_for_it(self, bench: Bench) -> None:
-        await bench.contract("c", secret="canary-secret")
-        assert (await bench.store.contracts.private("c")).secrets == ("canary-secret",)
-        assert "canary-secret" not in repr(await bench.store.contracts.all())
-        await bench.contract("c", secret=None)
-        assert (await bench.store.contracts.private("c")).secrets == ()
+    async def test_a_secret_is_given_only_to_who_asks_for_it(self, harness: Harness) -> None:
+        await harness.contract("c", secret="canary-secret")
+        assert (await harness.store.contracts.private("c")).secrets == ("canary-secret",)
+        assert "canary-secret" not in repr(await harness.store.contracts.all())
+        await harness.contract("c", secret=None)
+        assert (await harness.store.contracts.private("c")).secrets == ()
 
-    async def test_a_contract_has_one_queue_for_ever(self, bench: Bench) -> None:
-        await bench.contract("c")
-        first = await bench.store.contracts.queues()
-        await bench.contract("c", active=False)
-        await bench.contract("c")
-        assert [(queue.id, queue.contract_id, queue.kind) for queue in await bench.store.contracts.queues()] == [
+    async def test_a_contract_has_one_queue_for_ever(self, harness: Harness) -> None:
+        await harness.contract("c")
+        first = await harness.store.contracts.queues()
+        await harness.contract("c", active=False)
+        await harness.contract("c")
+        assert [(queue.id, queue.contract_id, queue.kind) for queue in await harness.store.contracts.queues()] == [
             (first[0].id, "c", "handler")
         ]
 
-    async def test_headers_are_kept_apart_and_given_to_who_sends(self, bench: Bench) -> None:
+    async def test_headers_are_kept_apart_and_given_to_who_sends(self, harness: Harness) -> None:
         contract = Contract("c", parse_address("https://example.com"), headers=("X-Key",))
-        await bench.store.contracts.put(contract, "canary", headers={"X-Key": "canary-value"})
-        private = await bench.store.contracts.private("c")
+        await harness.store.contracts.put(contract, "canary", headers={"X-Key": "canary-value"})
+        private = await harness.store.contracts.private("c")
         assert (private.secrets, private.headers) == (("canary",), {"X-Key": "canary-value"})
-        await bench.store.contracts.put(contract, None, keep=True)
-        assert await bench.store.contracts.private("c") == private
-        await bench.store.contracts.put(contract, None)
-        assert (await bench.store.contracts.private("c")).headers == {}
+        await harness.store.contracts.put(contract, None, keep=True)
+        assert await harness.store.contracts.private("c") == private
+        await harness.store.contracts.put(contract, None)
+        assert (await harness.store.contracts.private("c")).headers == {}
 
-    async def test_a_rotated_secret_signs_beside_the_new_one_for_a_while(self, bench: Bench) -> None:
-        await bench.contract(secret="one")
-        version = await bench.store.contracts.version()
-        assert await bench.store.contracts.rotate("c", "two", 60_000)
-        assert await bench.store.contracts.version() > version
-        assert (await bench.store.contracts.private("c")).secrets == ("two", "one")
-        bench.clock.advance(60)
-        assert (await bench.store.contracts.private("c")).secrets == ("two",)
-        assert await bench.store.contracts.rotate("c", "one", 60_000)
-        assert (await bench.store.contracts.private("c")).secrets == ("one", "two")
-        assert not await bench.store.contracts.rotate("nobody", "x", 1)
+    async def test_a_rotated_secret_signs_beside_the_new_one_for_a_while(self, harness: Harness) -> None:
+        await harness.contract(secret="one")
+        version = await harness.store.contracts.version()
+        assert await harness.store.contracts.rotate("c", "two", 60_000)
+        assert await harness.store.contracts.version() > version
+        assert (await harness.store.contracts.private("c")).secrets == ("two", "one")
+        harness.clock.advance(60)
+        assert (await harness.store.contracts.private("c")).secrets == ("two",)
+        assert await harness.store.contracts.rotate("c", "one", 60_000)
+        assert (await harness.store.contracts.private("c")).secrets == ("one", "two")
+        assert not await harness.store.contracts.rotate("nobody", "x", 1)
 
-    async def test_only_what_changed_since_a_version_is_told_and_each_once(self, bench: Bench) -> None:
-        contracts = bench.store.contracts
+    async def test_only_what_changed_since_a_version_is_told_and_each_once(self, harness: Harness) -> None:
+        contracts = harness.store.contracts
         for id in ("a", "b", "c", "d", "e"):
-            await bench.contract(id, f"handler:{id}")
+            await harness.contract(id, f"handler:{id}")
         queues = {row.contract_id: row.id for row in await contracts.queues()}
         since = await contracts.version()
         assert await contracts.changed(since) == []
         assert len(await contracts.changed(0)) == 5
-        await bench.contract("a", "handler:moved")
+        await harness.contract("a", "handler:moved")
         await contracts.set_active("b", False)
         await contracts.set_active("b", True)
         await contracts.rotate("c", "whsec_b25l", 0)
@@ -155,31 +155,31 @@ class ContractsSuite(StoreSuite):
         await contracts.adopt("digest", [Registered(Contract("f", parse_address("handler:f"), source="config"))])
         assert {change.id for change in await contracts.changed(since)} == {"e", "f"}
 
-    async def test_the_configuration_is_the_truth_about_its_own_contracts(self, bench: Bench) -> None:
-        await bench.contract("theirs")
+    async def test_the_configuration_is_the_truth_about_its_own_contracts(self, harness: Harness) -> None:
+        await harness.contract("theirs")
         first = [Registered(Contract(id, parse_address("handler:h"), source="config"), "s") for id in ("a", "b")]
-        assert await bench.store.contracts.digest() is None
-        assert await bench.store.contracts.adopt("d1", first)
-        assert not await bench.store.contracts.adopt("d1", first)
-        assert [one.id for one in await bench.store.contracts.all()] == ["a", "b", "theirs"]
-        assert await bench.store.contracts.adopt("d2", first[1:])
-        assert [one.id for one in await bench.store.contracts.all()] == ["b", "theirs"]
-        assert await bench.store.contracts.digest() == "d2"
+        assert await harness.store.contracts.digest() is None
+        assert await harness.store.contracts.adopt("d1", first)
+        assert not await harness.store.contracts.adopt("d1", first)
+        assert [one.id for one in await harness.store.contracts.all()] == ["a", "b", "theirs"]
+        assert await harness.store.contracts.adopt("d2", first[1:])
+        assert [one.id for one in await harness.store.contracts.all()] == ["b", "theirs"]
+        assert await harness.store.contracts.digest() == "d2"
 
-    async def test_a_new_configuration_leaves_alone_what_it_does_not_change(self, bench: Bench) -> None:
+    async def test_a_new_configuration_leaves_alone_what_it_does_not_change(self, harness: Harness) -> None:
         one = Registered(Contract("a", parse_address("handler:h"), source="config"), "s", {"X": "y"})
-        await bench.store.contracts.adopt("d1", [one])
-        await bench.store.contracts.set_active("a", False)
-        await bench.store.contracts.adopt("d2", [one])
-        assert [contract.active for contract in await bench.store.contracts.all(inactive=True)] == [False]
-        await bench.store.contracts.adopt("d3", [one._replace(secret="other")])
-        assert [contract.active for contract in await bench.store.contracts.all(inactive=True)] == [True]
-        assert (await bench.store.contracts.private("a")).secrets == ("other",)
+        await harness.store.contracts.adopt("d1", [one])
+        await harness.store.contracts.set_active("a", False)
+        await harness.store.contracts.adopt("d2", [one])
+        assert [contract.active for contract in await harness.store.contracts.all(inactive=True)] == [False]
+        await harness.store.contracts.adopt("d3", [one._replace(secret="other")])
+        assert [contract.active for contract in await harness.store.contracts.all(inactive=True)] == [True]
+        assert (await harness.store.contracts.private("a")).secrets == ("other",)
 
-    async def test_a_contract_whose_time_is_over_still_gets_what_waits_for_it(self, bench: Bench) -> None:
-        await bench.contract()
-        await bench.send()
-        assert await bench.store.contracts.retire("c")
-        assert not await bench.store.contracts.retire("c")
-        assert await bench.store.contracts.all() == []
-        await bench.end(Delivered())
+    async def test_a_contract_whose_time_is_over_still_gets_what_waits_for_it(self, harness: Harness) -> None:
+        await harness.contract()
+        await harness.send()
+        assert await harness.store.contracts.retire("c")
+        assert not await harness.store.contracts.retire("c")
+        assert await harness.store.contracts.all() == []
+        await harness.end(Delivered())

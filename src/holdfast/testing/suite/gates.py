@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.store.base import Store
-from holdfast.testing.suite.harness import Bench, StoreSuite
+from holdfast.testing.suite.harness import Harness, StoreSuite
 
 URL = "https://example.com/hook"
 AHEAD_US = 2_000_000
@@ -17,97 +17,97 @@ async def wait_us(store: Store, interval_us: int, address: str = URL) -> int:
 
 
 class GatesSuite(StoreSuite):
-    async def test_moments_are_given_out_one_interval_apart(self, bench: Bench) -> None:
-        waits = [await wait_us(bench.store, 100_000) for _ in range(4)]
+    async def test_moments_are_given_out_one_interval_apart(self, harness: Harness) -> None:
+        waits = [await wait_us(harness.store, 100_000) for _ in range(4)]
         assert waits == [0, 100_000, 200_000, 300_000]
 
-    async def test_what_was_not_used_is_not_saved_up(self, bench: Bench) -> None:
-        await wait_us(bench.store, 100_000)
-        bench.clock.advance(60)
-        assert [await wait_us(bench.store, 100_000) for _ in range(2)] == [0, 100_000]
+    async def test_what_was_not_used_is_not_saved_up(self, harness: Harness) -> None:
+        await wait_us(harness.store, 100_000)
+        harness.clock.advance(60)
+        assert [await wait_us(harness.store, 100_000) for _ in range(2)] == [0, 100_000]
 
-    async def test_a_moment_far_ahead_is_announced_and_not_reserved(self, bench: Bench) -> None:
-        assert await wait_us(bench.store, 60_000_000) == 0
+    async def test_a_moment_far_ahead_is_announced_and_not_reserved(self, harness: Harness) -> None:
+        assert await wait_us(harness.store, 60_000_000) == 0
         for _ in range(2):
-            moment = await bench.store.gates.reserve(URL, 60_000_000, AHEAD_US)
+            moment = await harness.store.gates.reserve(URL, 60_000_000, AHEAD_US)
             assert moment == (60_000_000, False)
-        bench.clock.advance(58)
-        assert await wait_us(bench.store, 60_000_000) == AHEAD_US
+        harness.clock.advance(58)
+        assert await wait_us(harness.store, 60_000_000) == AHEAD_US
 
-    async def test_each_address_has_its_own_rate(self, bench: Bench) -> None:
-        await wait_us(bench.store, 100_000)
-        assert await wait_us(bench.store, 100_000, "https://example.org") == 0
+    async def test_each_address_has_its_own_rate(self, harness: Harness) -> None:
+        await wait_us(harness.store, 100_000)
+        assert await wait_us(harness.store, 100_000, "https://example.org") == 0
 
-    async def test_processes_share_a_rate(self, bench: Bench) -> None:
-        other = await bench.another()
-        waits = [await wait_us(store, 50_000) for store in (bench.store, other, bench.store, other)]
+    async def test_processes_share_a_rate(self, harness: Harness) -> None:
+        other = await harness.another()
+        waits = [await wait_us(store, 50_000) for store in (harness.store, other, harness.store, other)]
         assert waits == [0, 50_000, 100_000, 150_000]
 
-    async def test_no_breaker_is_open_at_first(self, bench: Bench) -> None:
-        await wait_us(bench.store, 100_000)
-        assert await bench.store.gates.open() == []
-        assert await bench.store.gates.close(URL) is False
+    async def test_no_breaker_is_open_at_first(self, harness: Harness) -> None:
+        await wait_us(harness.store, 100_000)
+        assert await harness.store.gates.open() == []
+        assert await harness.store.gates.close(URL) is False
 
-    async def test_an_open_breaker_is_seen_by_all_and_remembers_since_when(self, bench: Bench) -> None:
-        began = bench.clock.now_ms()
-        await bench.store.gates.trip(URL, 10_000)
-        bench.clock.advance(20)
-        again = await bench.store.gates.trip(URL, 30_000)
-        assert await (await bench.another()).gates.open() == [again]
-        assert again == (URL, began, bench.clock.now_ms() + 30_000, 2)
+    async def test_an_open_breaker_is_seen_by_all_and_remembers_since_when(self, harness: Harness) -> None:
+        began = harness.clock.now_ms()
+        await harness.store.gates.trip(URL, 10_000)
+        harness.clock.advance(20)
+        again = await harness.store.gates.trip(URL, 30_000)
+        assert await (await harness.another()).gates.open() == [again]
+        assert again == (URL, began, harness.clock.now_ms() + 30_000, 2)
 
-    async def test_open_breakers_are_listed_by_address_behind_one_that_is_named(self, bench: Bench) -> None:
+    async def test_open_breakers_are_listed_by_address_behind_one_that_is_named(self, harness: Harness) -> None:
         addresses = [f"https://{name}.example/" for name in "bac"]
         for address in addresses:
-            await bench.store.gates.trip(address, 10_000)
-        assert [gate.address for gate in await bench.store.gates.open()] == sorted(addresses)
-        assert [gate.address for gate in await bench.store.gates.open("https://a.example/")] == sorted(addresses)[1:]
+            await harness.store.gates.trip(address, 10_000)
+        assert [gate.address for gate in await harness.store.gates.open()] == sorted(addresses)
+        assert [gate.address for gate in await harness.store.gates.open("https://a.example/")] == sorted(addresses)[1:]
 
-    async def test_what_waits_for_an_open_breaker_says_so(self, bench: Bench) -> None:
-        await bench.contract("c", URL)
-        id = await bench.send()
-        assert (await bench.row(id)).waits_for is None
-        await bench.store.gates.trip(URL, 10_000)
-        assert (await bench.row(id)).waits_for == "breaker open"
-        await bench.store.gates.close(URL)
-        assert (await bench.row(id)).waits_for is None
+    async def test_what_waits_for_an_open_breaker_says_so(self, harness: Harness) -> None:
+        await harness.contract("c", URL)
+        id = await harness.send()
+        assert (await harness.row(id)).waits_for is None
+        await harness.store.gates.trip(URL, 10_000)
+        assert (await harness.row(id)).waits_for == "breaker open"
+        await harness.store.gates.close(URL)
+        assert (await harness.row(id)).waits_for is None
 
-    async def test_one_alone_may_probe_and_only_when_the_time_has_come(self, bench: Bench) -> None:
-        other = await bench.another()
+    async def test_one_alone_may_probe_and_only_when_the_time_has_come(self, harness: Harness) -> None:
+        other = await harness.another()
         second = await other.owners.enlist()
-        await bench.store.gates.trip(URL, 10_000)
-        assert await bench.store.gates.probe(bench.owner, URL, 5_000) is False
-        bench.clock.advance(10)
-        assert await bench.store.gates.probe(bench.owner, URL, 5_000) is True
+        await harness.store.gates.trip(URL, 10_000)
+        assert await harness.store.gates.probe(harness.owner, URL, 5_000) is False
+        harness.clock.advance(10)
+        assert await harness.store.gates.probe(harness.owner, URL, 5_000) is True
         assert await other.gates.probe(second, URL, 5_000) is False
-        bench.clock.advance(5)  # the first took too long
+        harness.clock.advance(5)  # the first took too long
         assert await other.gates.probe(second, URL, 5_000) is True
 
-    async def test_a_probe_ends_with_its_owner(self, bench: Bench) -> None:
-        await bench.store.gates.trip(URL, 10_000)
-        bench.clock.advance(10)
-        assert await bench.store.gates.probe(bench.owner, URL, 60_000) is True
-        await bench.crash()
-        assert await bench.store.gates.probe(bench.owner, URL, 60_000) is True
-        await bench.store.owners.retire(bench.owner)
-        await bench.store.close()
-        await bench.reopen()
-        assert await bench.store.gates.probe(bench.owner, URL, 60_000) is True
-        assert await bench.store.gates.probe(bench.owner, URL, 60_000) is False
+    async def test_a_probe_ends_with_its_owner(self, harness: Harness) -> None:
+        await harness.store.gates.trip(URL, 10_000)
+        harness.clock.advance(10)
+        assert await harness.store.gates.probe(harness.owner, URL, 60_000) is True
+        await harness.crash()
+        assert await harness.store.gates.probe(harness.owner, URL, 60_000) is True
+        await harness.store.owners.retire(harness.owner)
+        await harness.store.close()
+        await harness.reopen()
+        assert await harness.store.gates.probe(harness.owner, URL, 60_000) is True
+        assert await harness.store.gates.probe(harness.owner, URL, 60_000) is False
 
-    async def test_a_probe_that_fails_closes_the_way_for_the_next(self, bench: Bench) -> None:
-        await bench.store.gates.trip(URL, 10_000)
-        bench.clock.advance(10)
-        await bench.store.gates.probe(bench.owner, URL, 60_000)
-        await bench.store.gates.trip(URL, 20_000)
-        assert await bench.store.gates.probe(bench.owner, URL, 5_000) is False
-        bench.clock.advance(20)
-        assert await bench.store.gates.probe(bench.owner, URL, 5_000) is True
+    async def test_a_probe_that_fails_closes_the_way_for_the_next(self, harness: Harness) -> None:
+        await harness.store.gates.trip(URL, 10_000)
+        harness.clock.advance(10)
+        await harness.store.gates.probe(harness.owner, URL, 60_000)
+        await harness.store.gates.trip(URL, 20_000)
+        assert await harness.store.gates.probe(harness.owner, URL, 5_000) is False
+        harness.clock.advance(20)
+        assert await harness.store.gates.probe(harness.owner, URL, 5_000) is True
 
-    async def test_a_closed_breaker_is_forgotten_and_its_rate_is_not(self, bench: Bench) -> None:
-        await wait_us(bench.store, 100_000)
-        await bench.store.gates.trip(URL, 10_000)
-        assert await bench.store.gates.close(URL) is True
-        assert await bench.store.gates.open() == []
-        assert await wait_us(bench.store, 100_000) == 100_000
-        assert (await bench.store.gates.trip(URL, 1)).trips == 1
+    async def test_a_closed_breaker_is_forgotten_and_its_rate_is_not(self, harness: Harness) -> None:
+        await wait_us(harness.store, 100_000)
+        await harness.store.gates.trip(URL, 10_000)
+        assert await harness.store.gates.close(URL) is True
+        assert await harness.store.gates.open() == []
+        assert await wait_us(harness.store, 100_000) == 100_000
+        assert (await harness.store.gates.trip(URL, 1)).trips == 1

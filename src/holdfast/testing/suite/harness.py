@@ -1,4 +1,4 @@
-"""The bench a store is tested on: a store, its owner, a clock that a test moves, and one word for each usual step."""
+"""The harness a store is tested on: a store, its owner, a clock that a test moves, and one word for each usual step."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class OpenStore(Protocol):
     async def __call__(self, name: str, clock: Clock, chance: Chance, keep: bool) -> Store: ...
 
 
-class Bench:
+class Harness:
     """One store under test. `crash` ends a process as kill -9 would: nothing is retired, released or settled."""
 
     def __init__(self, open_store: OpenStore, name: str = "store") -> None:
@@ -51,10 +51,10 @@ class Bench:
         self.owner: Owner
 
     @classmethod
-    async def start(cls, open_store: OpenStore, name: str = "store") -> Bench:
-        bench = cls(open_store, name)
-        await bench.reopen()
-        return bench
+    async def start(cls, open_store: OpenStore, name: str = "store") -> Harness:
+        harness = cls(open_store, name)
+        await harness.reopen()
+        return harness
 
     async def another(self, keep: bool = False) -> Store:
         """The same data opened once more, as another process would."""
@@ -223,10 +223,10 @@ class Bench:
 
 
 class StoreSuite:
-    """What the suites have in common: a fresh bench for each test."""
+    """What the suites have in common: a fresh harness for each test."""
 
     @pytest.fixture
-    async def bench(self, open_store: OpenStore) -> AsyncIterator[Bench]:
-        bench = await Bench.start(open_store)
-        yield bench
-        await bench.close()
+    async def harness(self, open_store: OpenStore) -> AsyncIterator[Harness]:
+        harness = await Harness.start(open_store)
+        yield harness
+        await harness.close()

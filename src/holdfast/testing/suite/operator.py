@@ -6,215 +6,217 @@ from holdfast.domain.contract import Criterion
 from holdfast.domain.delivery import Dead, Delivered, Dropped, Handed, Retry
 from holdfast.domain.states import Reason
 from holdfast.store.base import DeliveryFilter
-from holdfast.testing.suite.harness import Bench, StoreSuite
+from holdfast.testing.suite.harness import Harness, StoreSuite
 
 DEAD = frozenset({"dead"})
 ENDED = frozenset({"dead", "delivered", "dropped"})
 
 
 class OperatorSuite(StoreSuite):
-    async def test_deliveries_are_listed_newest_first_and_page_to_the_end(self, bench: Bench) -> None:
-        await bench.contract()
-        ids = [await bench.send() for _ in range(7)]
+    async def test_deliveries_are_listed_newest_first_and_page_to_the_end(self, harness: Harness) -> None:
+        await harness.contract()
+        ids = [await harness.send() for _ in range(7)]
         seen, after = list[int](), None
         while True:
-            page = await bench.store.operator.deliveries(DeliveryFilter(), after, 3)
+            page = await harness.store.operator.deliveries(DeliveryFilter(), after, 3)
             seen += [row.id for row in page.items]
             if page.next is None:
                 break
             after = page.next
         assert seen == ids[::-1]
 
-    async def test_deliveries_are_filtered_by_every_column_at_once(self, bench: Bench) -> None:
-        await bench.contract("a", "handler:a")
-        await bench.contract("b", "https://example.com")
-        events = [(await bench.emit(stream=f"s{i % 2}")).id for i in range(4)]
-        await bench.route()
-        for claim in await bench.claim(kinds=["handler"]):
+    async def test_deliveries_are_filtered_by_every_column_at_once(self, harness: Harness) -> None:
+        await harness.contract("a", "handler:a")
+        await harness.contract("b", "https://example.com")
+        events = [(await harness.emit(stream=f"s{i % 2}")).id for i in range(4)]
+        await harness.route()
+        for claim in await harness.claim(kinds=["handler"]):
             odd = claim.event.stream == "s1"
-            await bench.settle(claim, Dead(Reason.REJECTED, "no") if odd else Delivered())
-        assert len(await bench.rows(state="pending")) == 4
-        assert len(await bench.rows(contract="a")) == 4
-        assert len(await bench.rows(address="https://example.com", stream="s0")) == 2
-        assert [row.event_id for row in await bench.rows(state="dead", reason="rejected")] == events[1::2]
-        assert [row.contract_id for row in await bench.rows(event=events[0])] == ["a", "b"]
-        assert await bench.rows(state="dead", contract="b") == []
+            await harness.settle(claim, Dead(Reason.REJECTED, "no") if odd else Delivered())
+        assert len(await harness.rows(state="pending")) == 4
+        assert len(await harness.rows(contract="a")) == 4
+        assert len(await harness.rows(address="https://example.com", stream="s0")) == 2
+        assert [row.event_id for row in await harness.rows(state="dead", reason="rejected")] == events[1::2]
+        assert [row.contract_id for row in await harness.rows(event=events[0])] == ["a", "b"]
+        assert await harness.rows(state="dead", contract="b") == []
 
-    async def test_a_row_names_the_event_and_where_it_goes(self, bench: Bench) -> None:
-        await bench.contract()
-        event = await bench.emit("order.placed")
-        await bench.route()
-        (row,) = await bench.rows()
+    async def test_a_row_names_the_event_and_where_it_goes(self, harness: Harness) -> None:
+        await harness.contract()
+        event = await harness.emit("order.placed")
+        await harness.route()
+        (row,) = await harness.rows()
         assert (row.event_id, row.event_type, row.stream, row.seq) == (event.id, "order.placed", event.id, 1)
         assert (row.address, row.contract_id, row.state, row.generation) == ("handler:h", "c", "pending", 1)
-        assert row.created_at_ms == row.due_at_ms == bench.clock.now_ms()
+        assert row.created_at_ms == row.due_at_ms == harness.clock.now_ms()
 
-    async def test_a_delivery_that_is_not_there_is_none(self, bench: Bench) -> None:
-        assert await bench.store.operator.delivery(404) is None
-        assert await bench.store.operator.attempts(404) == []
+    async def test_a_delivery_that_is_not_there_is_none(self, harness: Harness) -> None:
+        assert await harness.store.operator.delivery(404) is None
+        assert await harness.store.operator.attempts(404) == []
 
-    async def test_dead_letters_are_counted_by_queue(self, bench: Bench) -> None:
-        assert await bench.store.operator.count_dead(DeliveryFilter()) == {}
-        await bench.contract("a", "handler:a")
+    async def test_dead_letters_are_counted_by_queue(self, harness: Harness) -> None:
+        assert await harness.store.operator.count_dead(DeliveryFilter()) == {}
+        await harness.contract("a", "handler:a")
         for index in range(3):
-            await bench.emit(to="session:x" if index == 0 else None, stream=f"s{index}")
-        await bench.route()
-        for claim in await bench.claim():
-            await bench.settle(claim, Dead(Reason.REJECTED, "no"))
-        count = bench.store.operator.count_dead
+            await harness.emit(to="session:x" if index == 0 else None, stream=f"s{index}")
+        await harness.route()
+        for claim in await harness.claim():
+            await harness.settle(claim, Dead(Reason.REJECTED, "no"))
+        count = harness.store.operator.count_dead
         assert await count(DeliveryFilter()) == {"a": 3, "session:x": 1}
         assert await count(DeliveryFilter(contract="a", stream="s1")) == {"a": 1}
         assert await count(DeliveryFilter(reason="exhausted")) == {}
-        assert (await bench.store.operator.figures())["dead"] == 4
+        assert (await harness.store.operator.figures())["dead"] == 4
 
-    async def test_dead_letters_are_chosen_the_oldest_first(self, bench: Bench) -> None:
-        await bench.contract("a", "handler:a")
-        await bench.contract("b", "handler:b")
+    async def test_dead_letters_are_chosen_the_oldest_first(self, harness: Harness) -> None:
+        await harness.contract("a", "handler:a")
+        await harness.contract("b", "handler:b")
         for index in range(4):
-            await bench.emit(stream=f"s{index % 2}")
-        await bench.route()
-        for claim in reversed(await bench.claim()):
-            await bench.settle(claim, Dead(Reason.REJECTED, "no"))
-        dead = [row.id for row in await bench.rows(state="dead", contract="a")]
-        chosen = bench.store.operator.dead_ids
+            await harness.emit(stream=f"s{index % 2}")
+        await harness.route()
+        for claim in reversed(await harness.claim()):
+            await harness.settle(claim, Dead(Reason.REJECTED, "no"))
+        dead = [row.id for row in await harness.rows(state="dead", contract="a")]
+        chosen = harness.store.operator.dead_ids
         assert await chosen(DeliveryFilter(contract="a"), 100) == sorted(dead)
         assert await chosen(DeliveryFilter(contract="a"), 2) == sorted(dead)[:2]
         assert len(await chosen(DeliveryFilter(), 100)) == 8
         assert len(await chosen(DeliveryFilter(stream="s1", address="handler:b"), 100)) == 2
         assert await chosen(DeliveryFilter(reason="exhausted"), 100) == []
 
-    async def test_what_waits_for_an_address_and_what_is_in_hand_are_counted(self, bench: Bench) -> None:
-        count = bench.store.operator.count_ready
+    async def test_what_waits_for_an_address_and_what_is_in_hand_are_counted(self, harness: Harness) -> None:
+        count = harness.store.operator.count_ready
         assert await count("handler:a") == (0, 0)
-        await bench.contract("a", "handler:a")
-        await bench.contract("b", "handler:b")
+        await harness.contract("a", "handler:a")
+        await harness.contract("b", "handler:b")
         for _ in range(3):
-            await bench.emit()
-        await bench.route()
-        claims = await bench.claim(limit=4)
+            await harness.emit()
+        await harness.route()
+        claims = await harness.claim(limit=4)
         assert sum(claim.delivery.address == "handler:a" for claim in claims) == 2
         assert await count("handler:a") == (1, 2)
         for claim in claims:
-            await bench.settle(claim, Retry("later") if claim.delivery.address == "handler:a" else Delivered())
+            await harness.settle(claim, Retry("later") if claim.delivery.address == "handler:a" else Delivered())
         assert (await count("handler:a"), await count("handler:b")) == ((3, 0), (1, 0))
 
-    async def test_reprocess_starts_the_next_generation_with_no_attempts(self, bench: Bench) -> None:
-        id = await self._dead(bench)
-        assert await bench.store.operator.reprocess(bench.owner, [id, 404], DEAD, "me") == [id]
-        row = await bench.row(id)
+    async def test_reprocess_starts_the_next_generation_with_no_attempts(self, harness: Harness) -> None:
+        id = await self._dead(harness)
+        assert await harness.store.operator.reprocess(harness.owner, [id, 404], DEAD, "me") == [id]
+        row = await harness.row(id)
         assert (row.state, row.reason, row.generation, row.attempts) == ("pending", None, 2, 0)
-        claim = await bench.take()
+        claim = await harness.take()
         assert (claim.delivery.id, claim.delivery.generation, claim.delivery.attempts) == (id, 2, 0)
-        assert [attempt.generation for attempt in await bench.store.operator.attempts(id)] == [1]
+        assert [attempt.generation for attempt in await harness.store.operator.attempts(id)] == [1]
 
-    async def test_reprocess_touches_only_the_states_it_was_given(self, bench: Bench) -> None:
-        dead = await self._dead(bench)
-        pending = await bench.send()
-        assert await bench.store.operator.reprocess(bench.owner, [dead, pending], frozenset({"delivered"}), "me") == []
-        assert await bench.store.operator.reprocess(bench.owner, [dead, pending, dead], DEAD, "me") == [dead]
+    async def test_reprocess_touches_only_the_states_it_was_given(self, harness: Harness) -> None:
+        dead = await self._dead(harness)
+        pending = await harness.send()
+        assert (
+            await harness.store.operator.reprocess(harness.owner, [dead, pending], frozenset({"delivered"}), "me") == []
+        )
+        assert await harness.store.operator.reprocess(harness.owner, [dead, pending, dead], DEAD, "me") == [dead]
 
-    async def test_every_end_can_be_begun_again(self, bench: Bench) -> None:
-        await bench.contract()
+    async def test_every_end_can_be_begun_again(self, harness: Harness) -> None:
+        await harness.contract()
         for outcome in (Delivered(), Dead(Reason.REJECTED, "no"), Dropped(Reason.EXPIRED)):
-            id = await bench.send()
-            await bench.end(outcome)
-            assert await bench.store.operator.reprocess(bench.owner, [id], ENDED, "me") == [id]
-            assert await bench.end(Delivered()) == id
+            id = await harness.send()
+            await harness.end(outcome)
+            assert await harness.store.operator.reprocess(harness.owner, [id], ENDED, "me") == [id]
+            assert await harness.end(Delivered()) == id
 
-    async def test_reprocess_goes_to_the_tail_of_its_lane(self, bench: Bench) -> None:
-        await bench.contract(ordered=True)
-        first, second, third = [await bench.send(stream="s") for _ in range(3)]
-        assert await bench.end(Dead(Reason.REJECTED, "no")) == first
-        await bench.store.operator.reprocess(bench.owner, [first], DEAD, "me")
-        assert [await bench.end(Delivered()) for _ in range(3)] == [second, third, first]
+    async def test_reprocess_goes_to_the_tail_of_its_lane(self, harness: Harness) -> None:
+        await harness.contract(ordered=True)
+        first, second, third = [await harness.send(stream="s") for _ in range(3)]
+        assert await harness.end(Dead(Reason.REJECTED, "no")) == first
+        await harness.store.operator.reprocess(harness.owner, [first], DEAD, "me")
+        assert [await harness.end(Delivered()) for _ in range(3)] == [second, third, first]
 
-    async def test_reprocess_into_an_empty_and_pruned_lane_is_claimable(self, bench: Bench) -> None:
-        await bench.contract(ordered=True)
-        id = await bench.send(stream="s")
-        await bench.end(Dead(Reason.REJECTED, "no"))
-        await bench.prune()
-        other = await bench.send(stream="other")
-        await bench.store.operator.reprocess(bench.owner, [id], DEAD, "me")
-        after = await bench.send(stream="s")
-        assert {claim.delivery.id for claim in await bench.claim()} == {other, id}
-        assert (await bench.row(after)).waits_for == "head of lane"
+    async def test_reprocess_into_an_empty_and_pruned_lane_is_claimable(self, harness: Harness) -> None:
+        await harness.contract(ordered=True)
+        id = await harness.send(stream="s")
+        await harness.end(Dead(Reason.REJECTED, "no"))
+        await harness.prune()
+        other = await harness.send(stream="other")
+        await harness.store.operator.reprocess(harness.owner, [id], DEAD, "me")
+        after = await harness.send(stream="s")
+        assert {claim.delivery.id for claim in await harness.claim()} == {other, id}
+        assert (await harness.row(after)).waits_for == "head of lane"
 
-    async def test_discard_takes_only_what_is_dead(self, bench: Bench) -> None:
-        dead = await self._dead(bench)
-        pending = await bench.send()
-        assert await bench.store.operator.discard(bench.owner, [dead, dead, pending], "me") == [dead]
-        row = await bench.row(dead)
+    async def test_discard_takes_only_what_is_dead(self, harness: Harness) -> None:
+        dead = await self._dead(harness)
+        pending = await harness.send()
+        assert await harness.store.operator.discard(harness.owner, [dead, dead, pending], "me") == [dead]
+        row = await harness.row(dead)
         assert (row.state, row.reason, row.attempts) == ("dropped", "discarded", 1)
-        assert (await bench.row(pending)).state == "pending"
+        assert (await harness.row(pending)).state == "pending"
 
-    async def test_cancel_ends_what_waits(self, bench: Bench) -> None:
-        await bench.contract()
-        id = await bench.send()
-        assert await bench.store.operator.cancel(bench.owner, [id, id, 404], "me") == [id]
-        row = await bench.row(id)
+    async def test_cancel_ends_what_waits(self, harness: Harness) -> None:
+        await harness.contract()
+        id = await harness.send()
+        assert await harness.store.operator.cancel(harness.owner, [id, id, 404], "me") == [id]
+        row = await harness.row(id)
         assert (row.state, row.reason) == ("dropped", "cancelled")
-        assert await bench.claim() == []
-        assert await bench.store.operator.cancel(bench.owner, [id], "me") == []
+        assert await harness.claim() == []
+        assert await harness.store.operator.cancel(harness.owner, [id], "me") == []
 
-    async def test_cancel_of_the_same_head_twice_in_one_call_advances_its_lane_once(self, bench: Bench) -> None:
-        await bench.contract(ordered=True)
-        first, second = await bench.send(stream="s"), await bench.send(stream="s")
-        assert await bench.store.operator.cancel(bench.owner, [first, first], "me") == [first]
-        third = await bench.send(stream="s")
-        assert [await bench.end(Delivered()) for _ in range(2)] == [second, third]
+    async def test_cancel_of_the_same_head_twice_in_one_call_advances_its_lane_once(self, harness: Harness) -> None:
+        await harness.contract(ordered=True)
+        first, second = await harness.send(stream="s"), await harness.send(stream="s")
+        assert await harness.store.operator.cancel(harness.owner, [first, first], "me") == [first]
+        third = await harness.send(stream="s")
+        assert [await harness.end(Delivered()) for _ in range(2)] == [second, third]
 
-    async def test_cancel_of_what_somebody_holds_loses_the_holders_settlement(self, bench: Bench) -> None:
-        await bench.contract(ordered=True)
-        first, second = await bench.send(stream="s"), await bench.send(stream="s")
-        claim = await bench.take()
-        assert await bench.store.operator.cancel(bench.owner, [first], "me") == [first]
-        assert await bench.settle(claim, Delivered()) is False
-        assert (await bench.row(first)).reason == "cancelled"
-        assert (await bench.take()).delivery.id == second
+    async def test_cancel_of_what_somebody_holds_loses_the_holders_settlement(self, harness: Harness) -> None:
+        await harness.contract(ordered=True)
+        first, second = await harness.send(stream="s"), await harness.send(stream="s")
+        claim = await harness.take()
+        assert await harness.store.operator.cancel(harness.owner, [first], "me") == [first]
+        assert await harness.settle(claim, Delivered()) is False
+        assert (await harness.row(first)).reason == "cancelled"
+        assert (await harness.take()).delivery.id == second
 
-    async def test_hasten_makes_what_waits_due_now(self, bench: Bench) -> None:
-        await bench.contract()
-        id = await bench.send()
-        await bench.end(Retry("503", after_s=600))
-        assert await bench.claim() == []
-        assert await bench.store.operator.hasten([id, 404]) == [id]
-        assert await bench.store.operator.hasten([id]) == []
-        assert (await bench.take()).delivery.attempts == 1
+    async def test_hasten_makes_what_waits_due_now(self, harness: Harness) -> None:
+        await harness.contract()
+        id = await harness.send()
+        await harness.end(Retry("503", after_s=600))
+        assert await harness.claim() == []
+        assert await harness.store.operator.hasten([id, 404]) == [id]
+        assert await harness.store.operator.hasten([id]) == []
+        assert (await harness.take()).delivery.attempts == 1
 
-    async def test_hasten_cannot_take_a_delivery_out_of_somebodys_hands(self, bench: Bench) -> None:
-        await bench.contract()
-        id = await bench.send()
-        claim = await bench.take()
-        assert await bench.store.operator.hasten([id]) == []
-        assert await bench.settle(claim, Delivered())
+    async def test_hasten_cannot_take_a_delivery_out_of_somebodys_hands(self, harness: Harness) -> None:
+        await harness.contract()
+        id = await harness.send()
+        claim = await harness.take()
+        assert await harness.store.operator.hasten([id]) == []
+        assert await harness.settle(claim, Delivered())
 
-    async def test_figures_add_up(self, bench: Bench) -> None:
-        await bench.contract("a", "handler:a", ordered=True, type_criterion=Criterion(match="ordered"))
-        await bench.contract("b", "handler:b", type_criterion=Criterion(match="plain"))
+    async def test_figures_add_up(self, harness: Harness) -> None:
+        await harness.contract("a", "handler:a", ordered=True, type_criterion=Criterion(match="ordered"))
+        await harness.contract("b", "handler:b", type_criterion=Criterion(match="plain"))
         for _ in range(3):
-            await bench.emit("ordered", stream="s")
+            await harness.emit("ordered", stream="s")
         for _ in range(4):
-            await bench.emit("plain")
-        await bench.emit("nobody")
-        await bench.route()
-        await bench.emit("plain")
-        claims = await bench.claim(kinds=[], addresses=["handler:b"])
-        await bench.settle(claims[0], Dead(Reason.REJECTED, "no"))
-        await bench.settle(claims[1], Delivered())
-        await bench.settle(claims[2], Handed(5))
-        figures = await bench.store.operator.figures()
-        assert figures["pending"] == len(await bench.rows(state="pending")) == 5
+            await harness.emit("plain")
+        await harness.emit("nobody")
+        await harness.route()
+        await harness.emit("plain")
+        claims = await harness.claim(kinds=[], addresses=["handler:b"])
+        await harness.settle(claims[0], Dead(Reason.REJECTED, "no"))
+        await harness.settle(claims[1], Delivered())
+        await harness.settle(claims[2], Handed(5))
+        figures = await harness.store.operator.figures()
+        assert figures["pending"] == len(await harness.rows(state="pending")) == 5
         assert (figures["in_flight"], figures["dead"], figures["lanes"]) == (1, 1, 1)
         assert (figures["unmatched"], figures["unrouted"], figures["streams"], figures["events"]) == (1, 1, 1, 9)
-        assert figures["oldest_pending_ms"] == figures["next_due_ms"] == bench.clock.now_ms()
+        assert figures["oldest_pending_ms"] == figures["next_due_ms"] == harness.clock.now_ms()
 
-    async def test_figures_of_an_empty_store_are_zero_and_not_unknown(self, bench: Bench) -> None:
-        figures = await bench.store.operator.figures()
+    async def test_figures_of_an_empty_store_are_zero_and_not_unknown(self, harness: Harness) -> None:
+        figures = await harness.store.operator.figures()
         assert (figures.pop("next_due_ms"), figures.pop("oldest_pending_ms")) == (None, None)
         assert set(figures.values()) == {0}
 
-    async def _dead(self, bench: Bench) -> int:
-        await bench.contract()
-        id = await bench.send()
-        await bench.end(Dead(Reason.REJECTED, "no"))
+    async def _dead(self, harness: Harness) -> int:
+        await harness.contract()
+        id = await harness.send()
+        await harness.end(Dead(Reason.REJECTED, "no"))
         return id

@@ -48,14 +48,14 @@ class Script:
         return [claim.event.seq for claim in self.seen]
 
 
-class Bench:
+class EngineHarness:
     """Everything between an appended event and its settled delivery, one step at a time."""
 
     def __init__(self, folder: Path) -> None:
         self.clock = ManualClock()
         self.chance = SeededChance(1)
         self.store: Store = open_store(
-            f"sqlite:///{folder}/bench.db",
+            f"sqlite:///{folder}/store.db",
             keep=True,
             clock=self.clock,
             chance=self.chance,
@@ -66,7 +66,7 @@ class Bench:
         self.router = Router(self.store.routing, self.registry)
         self.engine: Engine
 
-    async def start(self, **options: Any) -> Bench:
+    async def start(self, **options: Any) -> EngineHarness:
         self.owner = await self.store.owners.enlist()
         self.engine = self.new_engine(**options)
         return self

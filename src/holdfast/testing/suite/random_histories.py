@@ -14,7 +14,7 @@ from holdfast.domain.contract import Criterion
 from holdfast.domain.delivery import Claim, Dead, Delivered, Dropped, Handed, Outcome, Retry
 from holdfast.domain.states import Reason
 from holdfast.store.base import DeliveryRow
-from holdfast.testing.suite.harness import Bench, OpenStore
+from holdfast.testing.suite.harness import Harness, OpenStore
 
 STREAMS = (None, "a", "b")
 OUTCOMES: tuple[Outcome, ...] = (
@@ -50,8 +50,8 @@ _steps = st.one_of(
 class Life:
     """A run of steps on one store, with everything that was seen of it."""
 
-    def __init__(self, bench: Bench) -> None:
-        self.bench = bench
+    def __init__(self, harness: Harness) -> None:
+        self.harness = harness
         self.held: list[Claim] = []
         self.order: dict[int, int] = {}
         self.ended: dict[int, tuple[str, int]] = {}
@@ -59,10 +59,10 @@ class Life:
         self.routed = 0
 
     async def begin(self) -> None:
-        await self.bench.contract("ordered", "handler:o", ordered=True)
-        await self.bench.contract("plain", "https://example.com")
-        await self.bench.contract("talk", "session:x")
-        await self.bench.contract("other", "session:x", type_criterion=Criterion(match="even"))
+        await self.harness.contract("ordered", "handler:o", ordered=True)
+        await self.harness.contract("plain", "https://example.com")
+        await self.harness.contract("talk", "session:x")
+        await self.harness.contract("other", "session:x", type_criterion=Criterion(match="even"))
 
     async def step(self, name: str, *args: Any) -> None:
         do: Callable[..., Any] = getattr(self, f"_{name}")
@@ -71,66 +71,66 @@ class Life:
 
     async def _emit(self, stream: int) -> None:
         self.emitted += 1
-        await self.bench.emit("even" if self.emitted % 2 == 0 else "odd", self.emitted, stream=STREAMS[stream])
+        await self.harness.emit("even" if self.emitted % 2 == 0 else "odd", self.emitted, stream=STREAMS[stream])
 
     async def _route(self) -> None:
-        await self.bench.route()
+        await self.harness.route()
         self.routed = self.emitted
 
     async def _claim(self, limit: int) -> None:
-        for claim in await self.bench.claim(limit):
+        for claim in await self.harness.claim(limit):
             assert claim.delivery.id not in self.ended, "what has ended was claimed"
             self.order.setdefault(claim.delivery.id, len(self.order))
             self.held.append(claim)
 
     async def _settle(self, index: int, outcome: int) -> None:
         if self.held:
-            await self.bench.settle(self.held.pop(index % len(self.held)), OUTCOMES[outcome])
+            await self.harness.settle(self.held.pop(index % len(self.held)), OUTCOMES[outcome])
 
     async def _release(self, index: int) -> None:
         if self.held:
-            await self.bench.store.deliveries.release([self.held.pop(index % len(self.held))])
+            await self.harness.store.deliveries.release([self.held.pop(index % len(self.held))])
 
     async def _crash(self) -> None:
-        await self.bench.crash()
+        await self.harness.crash()
 
     async def _advance(self, seconds: float) -> None:
-        self.bench.clock.advance(seconds)
+        self.harness.clock.advance(seconds)
 
     async def _step_wall(self, seconds: float) -> None:
-        self.bench.clock.step_wall(seconds)
+        self.harness.clock.step_wall(seconds)
 
     async def _sweep(self) -> None:
-        await self.bench.store.deliveries.reclaim()
-        await self.bench.store.deliveries.resume_handed()
+        await self.harness.store.deliveries.reclaim()
+        await self.harness.store.deliveries.resume_handed()
 
     async def _cancel(self, index: int) -> None:
-        if pending := await self.bench.rows(state="pending"):
-            await self.bench.store.operator.cancel(self.bench.owner, [pending[index % len(pending)].id], "me")
+        if pending := await self.harness.rows(state="pending"):
+            await self.harness.store.operator.cancel(self.harness.owner, [pending[index % len(pending)].id], "me")
 
     async def _reprocess(self, index: int) -> None:
-        if ended := [row for row in await self.bench.rows() if row.state in ENDED]:
+        if ended := [row for row in await self.harness.rows() if row.state in ENDED]:
             id = ended[index % len(ended)].id
-            assert await self.bench.store.operator.reprocess(self.bench.owner, [id], ENDED, "me") == [id]
+            assert await self.harness.store.operator.reprocess(self.harness.owner, [id], ENDED, "me") == [id]
             del self.ended[id]
             self.order[id] = -1  # its second life has another place
 
     async def _pause(self, lane: int) -> None:
-        await self.bench.store.operator.pause("lane", LANES[lane])
+        await self.harness.store.operator.pause("lane", LANES[lane])
 
     async def _resume(self, lane: int) -> None:
-        await self.bench.store.operator.resume("lane", LANES[lane])
+        await self.harness.store.operator.resume("lane", LANES[lane])
 
     async def _prune(self) -> None:
         """Only lanes and keys: the checks below want to see every delivery."""
-        await self.bench.prune(dedup_s=0)
+        await self.harness.prune(dedup_s=0)
 
     async def check(self) -> None:
-        rows = await self.bench.rows()
+        rows = await self.harness.rows()
         self._check_conservation(rows)
         self._check_ends(rows)
         self._check_order(rows)
-        figures = await self.bench.store.operator.figures()
+        figures = await self.harness.store.operator.figures()
         assert figures["pending"] == sum(row.state == "pending" for row in rows)
         assert figures["unrouted"] == self.emitted - self.routed
 
@@ -161,23 +161,23 @@ class Life:
 
     async def drain(self) -> None:
         """Resume everything, let every lease end: then all that waits must be within reach."""
-        bench = self.bench
+        harness = self.harness
         for lane in LANES:
-            await bench.store.operator.resume("lane", lane)
+            await harness.store.operator.resume("lane", lane)
         await self._route()
         for _ in range(1000):
-            bench.clock.advance(400)
+            harness.clock.advance(400)
             await self._sweep()
-            claims = await bench.claim(1000)
+            claims = await harness.claim(1000)
             if not claims:
                 break
-            assert not await bench.settle_all([(claim, Delivered()) for claim in claims])
+            assert not await harness.settle_all([(claim, Delivered()) for claim in claims])
         await self.check()
-        assert [row for row in await bench.rows() if row.state == "pending"] == []
-        assert await bench.faults() == []
+        assert [row for row in await harness.rows() if row.state == "pending"] == []
+        assert await harness.faults() == []
 
 
-class LifeSuite:
+class RandomHistoriesSuite:
     @settings(
         max_examples=40,
         stateful_step_count=40,
@@ -195,12 +195,12 @@ class LifeSuite:
         asyncio.run(self._live(open_store, steps))
 
     async def _live(self, open_store: OpenStore, steps: list[tuple[Any, ...]]) -> None:
-        bench = await Bench.start(open_store, f"life{next(_numbers)}")
+        harness = await Harness.start(open_store, f"life{next(_numbers)}")
         try:
-            life = Life(bench)
+            life = Life(harness)
             await life.begin()
             for step in steps:
                 await life.step(*step)
             await life.drain()
         finally:
-            await bench.close()
+            await harness.close()

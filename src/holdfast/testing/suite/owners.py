@@ -1,0 +1,63 @@
+"""Owners: one per running process, with a receipt chain of its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.domain.delivery import Delivered
+from holdfast.domain.errors import KeeperHeld
+from holdfast.domain.event import new_event
+from holdfast.store.base import Feature
+from holdfast.testing.suite.harness import Harness, StoreSuite
+
+
+class OwnersSuite(StoreSuite):
+    async def test_a_chain_is_used_again_after_its_owner_retired(self, harness: Harness) -> None:
+        await harness.store.owners.retire(harness.owner)
+        successor = await harness.store.owners.enlist()
+        assert successor.chain == harness.owner.chain
+        assert successor.id != harness.owner.id
+
+    async def test_a_chain_is_used_again_after_its_owner_died(self, harness: Harness) -> None:
+        before = harness.owner
+        for _ in range(5):
+            await harness.crash()
+        assert harness.owner.chain == before.chain
+        assert len(await harness.store.receipts.heads()) == 1
+
+    async def test_a_chain_is_never_shared_by_two_live_owners(self, harness: Harness) -> None:
+        other = await harness.another()
+        owners = [harness.owner, *[await other.owners.enlist() for _ in range(3)]]
+        assert len({owner.chain for owner in owners}) == len({owner.id for owner in owners}) == 4
+        await other.owners.retire(owners[2])
+        assert (await other.owners.enlist()).chain == owners[2].chain
+
+    async def test_retiring_twice_is_harmless(self, harness: Harness) -> None:
+        await harness.store.owners.retire(harness.owner)
+        await harness.store.owners.retire(harness.owner)
+
+    async def test_an_owner_id_is_never_given_twice_even_after_long_times(self, harness: Harness) -> None:
+        seen = [harness.owner.id]
+        for _ in range(4):
+            harness.clock.advance(86_400 * 2)
+            await harness.crash()
+            seen.append(harness.owner.id)
+        assert len(set(seen)) == len(seen)
+
+    async def test_a_second_keeper_is_refused_until_the_first_is_gone(self, harness: Harness) -> None:
+        harness.needs(Feature.ONE_KEEPER)
+        with pytest.raises(KeeperHeld):
+            await harness.another(keep=True)
+        await harness.store.close()
+        await harness.reopen()
+
+    async def test_a_store_that_is_not_the_keeper_may_still_append(self, harness: Harness) -> None:
+        other = await harness.another()
+        await harness.contract()
+        await other.events.append([new_event("t")])
+        await harness.route()
+        await harness.end(Delivered())
+
+    async def test_closing_twice_is_harmless(self, harness: Harness) -> None:
+        await harness.store.close()
+        await harness.store.close()
