@@ -26,7 +26,7 @@ from benchmarks.measure import Book, percentile
 from benchmarks.server import Server
 from benchmarks.sizes import Sizes
 from holdfast.config.config import load_config
-from holdfast.daemon.wiring import House
+from holdfast.daemon.runtime import Runtime
 from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract
 from holdfast.domain.event import NewEvent, new_event
@@ -117,21 +117,21 @@ def _signed(number: int) -> tuple[bytes, dict[str, str]]:
 
 
 async def _drain(url: str, count: int) -> float:
-    """Accepted and durable: from the start of the house until the last of them is settled."""
+    """Accepted and durable: from the start of the daemon until the last of them is settled."""
     contract = Contract("bench", parse_address(f"{url}/hook"), source="programmatic", concurrency=IN_FLIGHT)
     with tempfile.TemporaryDirectory(prefix="hf-bench-") as folder:
         place = f"sqlite:///{folder}/bench.db"
         await _fill(place, [contract], count)
-        house = House(open_store(place, keep=True), load_config(None), None)
+        runtime = Runtime(open_store(place, keep=True), load_config(None), None)
         began = time.perf_counter()
-        await house.start()
+        await runtime.start()
         try:
-            while house.engine.delivered < count:
-                assert house.engine.failed == 0, "the receiver did not take everything"
+            while runtime.engine.delivered < count:
+                assert runtime.engine.failed == 0, "the receiver did not take everything"
                 await asyncio.sleep(0.002)
             return count / (time.perf_counter() - began)
         finally:
-            await house.stop()
+            await runtime.stop()
 
 
 async def _spread(url: str, count: int, hangs: bool) -> float:
@@ -145,18 +145,18 @@ async def _spread(url: str, count: int, hangs: bool) -> float:
             place = f"sqlite:///{folder}/bench.db"
             await _fill(place, contracts, 0)
             config = replace(load_config(None), grace_s=0.1)
-            house = House(open_store(place, keep=True), config, None)
-            await house.start()
+            runtime = Runtime(open_store(place, keep=True), config, None)
+            await runtime.start()
             try:
                 for _ in range(count):
-                    await house.store.events.append(_events(1))
+                    await runtime.store.events.append(_events(1))
                     await asyncio.sleep(EVERY_S)
                 wanted = count * (RECEIVERS - 1)
-                while house.engine.delivered < wanted:
+                while runtime.engine.delivered < wanted:
                     await asyncio.sleep(0.01)
-                return percentile(await _latencies(house, RECEIVERS - 1), 0.99)
+                return percentile(await _latencies(runtime, RECEIVERS - 1), 0.99)
             finally:
-                await house.stop()
+                await runtime.stop()
 
 
 async def _fill(place: str, contracts: list[Contract], count: int) -> None:
@@ -176,10 +176,10 @@ async def _fill(place: str, contracts: list[Contract], count: int) -> None:
         await store.close()
 
 
-async def _latencies(house: House, receivers: int) -> list[float]:
+async def _latencies(runtime: Runtime, receivers: int) -> list[float]:
     found: list[float] = []
     for number in range(receivers):
-        page = await house.store.operator.deliveries(DeliveryFilter(contract=f"c{number}"), None, PAGE)
+        page = await runtime.store.operator.deliveries(DeliveryFilter(contract=f"c{number}"), None, PAGE)
         found += [float(row.settled_at_ms - row.created_at_ms) for row in page.items if row.settled_at_ms is not None]
     return found
 

@@ -10,7 +10,7 @@ from typing import Any
 from protocol import PAYLOAD, WORKS, Peer, Tally, answer, cost
 
 from holdfast.config.config import load_config
-from holdfast.daemon.wiring import House
+from holdfast.daemon.runtime import Runtime
 from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract, Criterion
 from holdfast.domain.delivery import Claim, Delivered, Settlement, settle
@@ -38,7 +38,7 @@ class Holdfast(Peer):
             source="programmatic",
             ordered=bool(self.order.get("streams")),
         )
-        self._house: House | None = None
+        self._runtime: Runtime | None = None
         self._stopped = False
 
     async def close(self) -> None:
@@ -66,12 +66,12 @@ class Holdfast(Peer):
             handle()
 
         handlers, contracts = {"bench": noop}, [self._contract]
-        self._house = House(self.store, load_config(None), None, handlers=handlers, contracts=contracts)
-        await self._house.start()
+        self._runtime = Runtime(self.store, load_config(None), None, handlers=handlers, contracts=contracts)
+        await self._runtime.start()
 
     async def stop(self) -> None:
-        if self._house is not None:
-            await self._house.stop()
+        if self._runtime is not None:
+            await self._runtime.stop()
             self._stopped = True
 
     async def left(self) -> int:
@@ -90,8 +90,8 @@ class Holdfast(Peer):
             pass
 
     def delivered(self) -> int:
-        assert self._house is not None
-        return self._house.engine.delivered
+        assert self._runtime is not None
+        return self._runtime.engine.delivered
 
 
 async def callers(peer: Peer, count: int) -> dict[str, Any]:

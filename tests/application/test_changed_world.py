@@ -16,7 +16,7 @@ import pytest
 
 from holdfast import BadInput, Outbox
 from holdfast.config.config import load_config
-from holdfast.daemon.wiring import House
+from holdfast.daemon.runtime import Runtime
 from holdfast.domain import ed25519
 from holdfast.domain.event import new_event
 from holdfast.ingress.accept import parse_event
@@ -35,19 +35,19 @@ class World:
         self.folder, self.url = folder, url
 
     @asynccontextmanager
-    async def working(self, config: str = "", app: Outbox | None = None, **handlers: Any) -> AsyncIterator[House]:
+    async def working(self, config: str = "", app: Outbox | None = None, **handlers: Any) -> AsyncIterator[Runtime]:
         path = self.folder / "holdfast.yml"
         path.write_text(config)
         store = open_store(self.url, driver="sqlite3", keep=True, own=False)
         parts: dict[str, Any] = {"handlers": handlers}
         if app is not None:
             parts = {"handlers": app.handlers, "contracts": app.contracts.all(), "modules": app.modules}
-        house = House(store, load_config(path), None, **parts)
-        await house.start()
+        runtime = Runtime(store, load_config(path), None, **parts)
+        await runtime.start()
         try:
-            yield house
+            yield runtime
         finally:
-            await house.stop(1.0)
+            await runtime.stop(1.0)
 
     async def change(self, old: str, new: str) -> None:
         """Another version wrote the contracts: change their stored text."""
@@ -90,23 +90,25 @@ async def until(done: Callable[[], Any]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def add(house: House, id: str, type: str, handler: str = "seen", **options: Any) -> None:
-    await house.operations.contracts.add({"id": id, "target": {"handler": handler}, "type_criterion": type, **options})
+async def add(runtime: Runtime, id: str, type: str, handler: str = "seen", **options: Any) -> None:
+    await runtime.operations.contracts.add(
+        {"id": id, "target": {"handler": handler}, "type_criterion": type, **options}
+    )
 
 
-async def emit(house: House, *types: str) -> None:
-    await house.store.events.append([new_event(type) for type in types])
+async def emit(runtime: Runtime, *types: str) -> None:
+    await runtime.store.events.append([new_event(type) for type in types])
 
 
-async def pending(house: House, address: str | None = None) -> list[dict[str, Any]]:
-    found = await house.operations.deliveries.find(state="pending", address=address)
+async def pending(runtime: Runtime, address: str | None = None) -> list[dict[str, Any]]:
+    found = await runtime.operations.deliveries.find(state="pending", address=address)
     return list(found["items"])
 
 
-async def misconfigured(house: House) -> dict[str, str]:
+async def misconfigured(runtime: Runtime) -> dict[str, str]:
     """As the contracts show it, and as the status shows it: the same."""
-    status = await house.operations.care.status()
-    shown = {one["id"]: one["misconfigured"] for one in await house.operations.contracts.find(inactive=True)}
+    status = await runtime.operations.care.status()
+    shown = {one["id"]: one["misconfigured"] for one in await runtime.operations.contracts.find(inactive=True)}
     for entry in status["misconfigured"]:
         assert shown.get(entry["contract_id"], entry["why"]) == entry["why"]
     return {id: why for id, why in shown.items() if why is not None}
@@ -116,60 +118,60 @@ async def test_a_policy_that_is_gone_keeps_its_deliveries_and_nothing_else_waits
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     seen = Seen()
-    async with world.working(SLOW, seen=seen.take) as house:
-        await add(house, "slow", "a", policy="slow")
-        await add(house, "plain", "b")
-        await add(house, "off", "c", policy="slow", active=False)
-        await house.operations.care.pause("contract", "slow")
-        await emit(house, "a")
-        await until(lambda: pending(house))
-        await house.operations.care.resume("contract", "slow")
+    async with world.working(SLOW, seen=seen.take) as runtime:
+        await add(runtime, "slow", "a", policy="slow")
+        await add(runtime, "plain", "b")
+        await add(runtime, "off", "c", policy="slow", active=False)
+        await runtime.operations.care.pause("contract", "slow")
+        await emit(runtime, "a")
+        await until(lambda: pending(runtime))
+        await runtime.operations.care.resume("contract", "slow")
         await until(lambda: seen == ["a"])
     seen.clear()
-    async with world.working("", seen=seen.take) as house:
+    async with world.working("", seen=seen.take) as runtime:
         assert "contract slow is misconfigured: policy 'slow' is not defined here" in caplog.text
-        await emit(house, "a", "b")
+        await emit(runtime, "a", "b")
         await until(lambda: seen == ["b"])
-        assert await misconfigured(house) == {
+        assert await misconfigured(runtime) == {
             "slow": "policy 'slow' is not defined here", "off": "policy 'slow' is not defined here"
         }  # fmt: skip
-        await until(lambda: _has_pending(house, 1))
-        (waiting,) = await pending(house)
+        await until(lambda: _has_pending(runtime, 1))
+        (waiting,) = await pending(runtime)
         assert waiting["waits_for"] == "its contract is misconfigured: policy 'slow' is not defined here"
         assert waiting["attempts"] == 0
-        shown = await house.operations.events.show(waiting["event_id"])
+        shown = await runtime.operations.events.show(waiting["event_id"])
         assert "policy 'slow'" in shown["deliveries"][0]["waits_for"]
-    async with world.working(SLOW, seen=seen.take) as house:
+    async with world.working(SLOW, seen=seen.take) as runtime:
         await until(lambda: seen == ["b", "a"])
-        assert await misconfigured(house) == {}
+        assert await misconfigured(runtime) == {}
 
 
 async def test_a_misconfigured_contract_is_repaired_by_replacing_it(world: World) -> None:
     seen = Seen()
-    async with world.working(SLOW, seen=seen.take) as house:
-        await add(house, "slow", "a", policy="slow")
-    async with world.working("", seen=seen.take) as house:
-        await emit(house, "a")
-        await until(lambda: pending(house))
-        await add(house, "slow", "a", policy="webhook")
+    async with world.working(SLOW, seen=seen.take) as runtime:
+        await add(runtime, "slow", "a", policy="slow")
+    async with world.working("", seen=seen.take) as runtime:
+        await emit(runtime, "a")
+        await until(lambda: pending(runtime))
+        await add(runtime, "slow", "a", policy="webhook")
         await until(lambda: seen == ["a"])
-        assert await misconfigured(house) == {}
+        assert await misconfigured(runtime) == {}
 
 
 async def test_a_misconfigured_contract_can_be_removed(world: World) -> None:
-    async with world.working(SLOW, seen=Seen().take) as house:
-        await add(house, "slow", "a", policy="slow")
-    async with world.working("", seen=Seen().take) as house:
-        await emit(house, "a")
-        await until(lambda: pending(house))
-        await house.operations.contracts.remove("slow")
-        await until(lambda: _is_empty(house))
-        (row,) = (await house.operations.deliveries.find())["items"]
+    async with world.working(SLOW, seen=Seen().take) as runtime:
+        await add(runtime, "slow", "a", policy="slow")
+    async with world.working("", seen=Seen().take) as runtime:
+        await emit(runtime, "a")
+        await until(lambda: pending(runtime))
+        await runtime.operations.contracts.remove("slow")
+        await until(lambda: _is_empty(runtime))
+        (row,) = (await runtime.operations.deliveries.find())["items"]
         assert (row["state"], row["reason"]) == ("dropped", "contract_removed")
 
 
-async def _is_empty(house: House) -> bool:
-    return not await pending(house)
+async def _is_empty(runtime: Runtime) -> bool:
+    return not await pending(runtime)
 
 
 @pytest.mark.parametrize(
@@ -185,44 +187,46 @@ async def test_what_another_version_stored_is_named_and_stops_nothing(
     world: World, old: str, new: str, why: str
 ) -> None:
     seen = Seen()
-    async with world.working("", seen=seen.take) as house:
-        await house.operations.contracts.add(
+    async with world.working("", seen=seen.take) as runtime:
+        await runtime.operations.contracts.add(
             {
                 "id": "newer", "target": {"url": "https://93.184.215.14/x"}, "type_criterion": "a",
                 "format": "raw", "rate": "10/s",
             }
         )  # fmt: skip
-        await house.operations.care.pause("contract", "newer")
+        await runtime.operations.care.pause("contract", "newer")
     if "required" in old:
-        async with world.working("", seen=seen.take) as house:
-            await house.operations.contracts.remove("newer")
-            await house.operations.contracts.add({"id": "newer", "target": {"handler": "gone"}, "type_criterion": "a"})
+        async with world.working("", seen=seen.take) as runtime:
+            await runtime.operations.contracts.remove("newer")
+            await runtime.operations.contracts.add(
+                {"id": "newer", "target": {"handler": "gone"}, "type_criterion": "a"}
+            )
     await world.change(old, new)
-    async with world.working("", seen=seen.take) as house:
-        await add(house, "plain", "b")
-        await emit(house, "a", "b")
+    async with world.working("", seen=seen.take) as runtime:
+        await add(runtime, "plain", "b")
+        await emit(runtime, "a", "b")
         await until(lambda: seen == ["b"])
-        faults = await misconfigured(house)
+        faults = await misconfigured(runtime)
         assert list(faults) == ["newer"]
         assert faults["newer"].startswith(why)
-        await house.operations.contracts.remove("newer")
-        assert await misconfigured(house) == {}
+        await runtime.operations.contracts.remove("newer")
+        assert await misconfigured(runtime) == {}
 
 
 async def test_a_private_key_without_the_library_that_signs_with_it(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = "whsk_" + "A" * 43 + "="
-    async with world.working("") as house:
-        await house.operations.contracts.add(
+    async with world.working("") as runtime:
+        await runtime.operations.contracts.add(
             {"id": "signed", "target": {"url": "https://93.184.215.14/x", "secret": key}, "type_criterion": "a"}
         )
-        await house.operations.care.pause("contract", "signed")
+        await runtime.operations.care.pause("contract", "signed")
     monkeypatch.setattr("holdfast.routing.registry.can_sign_by_key", lambda: False)
-    async with world.working("") as house:
-        assert "holdfast[ed25519]" in house._registry.faults()["signed"]
-        assert (await house.operations.care.status())["misconfigured"] == [
-            {"contract_id": "signed", "why": house._registry.faults()["signed"]}
+    async with world.working("") as runtime:
+        assert "holdfast[ed25519]" in runtime._registry.faults()["signed"]
+        assert (await runtime.operations.care.status())["misconfigured"] == [
+            {"contract_id": "signed", "why": runtime._registry.faults()["signed"]}
         ]
     assert ed25519.is_available()
 
@@ -239,50 +243,50 @@ async def test_a_renamed_handler_leaves_no_contract_that_nobody_serves(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     before, _ = app(world, "order.placed")
-    async with world.working(app=before) as house:
-        await house.operations.care.pause("contract", "order.placed")
-        await emit(house, "order.placed")
-        await until(lambda: pending(house))
-        await _long_ago(house)
+    async with world.working(app=before) as runtime:
+        await runtime.operations.care.pause("contract", "order.placed")
+        await emit(runtime, "order.placed")
+        await until(lambda: pending(runtime))
+        await _long_ago(runtime)
     after, seen = app(world, "order.shipped")
-    async with world.working(app=after) as house:
+    async with world.working(app=after) as runtime:
         await until(lambda: "contract order.placed is retired" in caplog.text)
-        old = await house.operations.contracts.show("order.placed")
+        old = await runtime.operations.contracts.show("order.placed")
         assert (old["active"], old["retired"]) == (False, True)
-        await emit(house, "order.placed", "order.shipped")
+        await emit(runtime, "order.placed", "order.shipped")
         await until(lambda: seen == ["order.shipped"])
-        await until(lambda: _has_pending(house, 1))  # what waited before is parked, and nothing is added to it
-        await house.operations.care.resume("contract", "order.placed")
-        assert len(await pending(house)) == 1
+        await until(lambda: _has_pending(runtime, 1))  # what waited before is parked, and nothing is added to it
+        await runtime.operations.care.resume("contract", "order.placed")
+        assert len(await pending(runtime)) == 1
     again, seen = app(world, "order.placed", "order.shipped")
-    async with world.working(app=again) as house:
+    async with world.working(app=again) as runtime:
         await until(lambda: seen == ["order.placed"])
-        old = await house.operations.contracts.show("order.placed")
+        old = await runtime.operations.contracts.show("order.placed")
         assert (old["active"], old["retired"]) == (True, False)
 
 
-async def _long_ago(house: House) -> None:
+async def _long_ago(runtime: Runtime) -> None:
     """On PostgreSQL a contract that was served a moment ago may still be served by another process."""
-    if house.store.url.startswith("postgres"):
+    if runtime.store.url.startswith("postgres"):
         statement = "UPDATE holdfast.queues SET served_at = 0"
-        await house.store._pool.run(lambda session: session.run(statement))  # type: ignore[attr-defined]
+        await runtime.store._pool.run(lambda session: session.run(statement))  # type: ignore[attr-defined]
 
 
 async def test_a_contract_that_an_older_process_still_serves_is_not_retired(world: World) -> None:
     before, _ = app(world, "order.placed")
-    async with world.working(app=before) as house:
-        retired = await house.store.contracts.register(before.modules(), [], alone=False)
+    async with world.working(app=before) as runtime:
+        retired = await runtime.store.contracts.register(before.modules(), [], alone=False)
         assert retired == []
-        await _forget_who_serves(house)
-        assert await house.store.contracts.register(before.modules(), [], alone=False) == ["order.placed"]
+        await _forget_who_serves(runtime)
+        assert await runtime.store.contracts.register(before.modules(), [], alone=False) == ["order.placed"]
 
 
-async def _forget_who_serves(house: House) -> None:
-    if house.store.url.startswith("postgres"):
-        await _long_ago(house)
+async def _forget_who_serves(runtime: Runtime) -> None:
+    if runtime.store.url.startswith("postgres"):
+        await _long_ago(runtime)
     else:
         statement = "UPDATE holdfast_queues SET served_at = 0"
-        await house.store._writer.run(lambda connection: connection.run(statement))  # type: ignore[attr-defined]
+        await runtime.store._writer.run(lambda connection: connection.run(statement))  # type: ignore[attr-defined]
 
 
 async def test_the_contracts_of_another_application_are_left_alone(world: World) -> None:
@@ -291,8 +295,8 @@ async def test_the_contracts_of_another_application_are_left_alone(world: World)
         pass
     other = Outbox(world.url, application="billing")
     other.on("invoice", name="invoice")(Seen().take)
-    async with world.working(app=other) as house:
-        assert (await house.operations.contracts.show("order.placed"))["active"]
+    async with world.working(app=other) as runtime:
+        assert (await runtime.operations.contracts.show("order.placed"))["active"]
 
 
 async def test_contracts_of_a_module_that_is_not_loaded_are_left_alone(world: World) -> None:
@@ -304,39 +308,39 @@ async def test_contracts_of_a_module_that_is_not_loaded_are_left_alone(world: Wo
 
     ship.__module__ = "shop.worker"  # of a process that has this module
     worker.on("order.placed", name="ship")(ship)
-    async with world.working(app=worker) as house:
-        await _long_ago(house)
+    async with world.working(app=worker) as runtime:
+        await _long_ago(runtime)
     mailer, _ = app(world, "mail")
-    async with world.working(app=mailer) as house:
-        assert (await house.operations.contracts.show("ship"))["active"]
-        await emit(house, "order.placed")
-        await until(lambda: _has_pending(house, 1))
+    async with world.working(app=mailer) as runtime:
+        assert (await runtime.operations.contracts.show("ship"))["active"]
+        await emit(runtime, "order.placed")
+        await until(lambda: _has_pending(runtime, 1))
     async with world.working(app=worker):
         await until(lambda: seen == ["order.placed"])
 
 
 async def test_an_operators_choice_outlives_a_restart_of_the_application(world: World) -> None:
     before, _ = app(world, "order.placed")
-    async with world.working(app=before) as house:
-        await house.operations.contracts.enable("order.placed", active=False)
-    async with world.working(app=before) as house:
-        shown = await house.operations.contracts.show("order.placed")
+    async with world.working(app=before) as runtime:
+        await runtime.operations.contracts.enable("order.placed", active=False)
+    async with world.working(app=before) as runtime:
+        shown = await runtime.operations.contracts.show("order.placed")
         assert (shown["active"], shown["retired"]) == (False, False)
 
 
 async def test_code_may_name_a_policy_of_the_configuration(world: World) -> None:
     outbox, seen = app(world, "a", policy="slow")
-    async with world.working(SLOW, app=outbox) as house:
-        await emit(house, "a")
+    async with world.working(SLOW, app=outbox) as runtime:
+        await emit(runtime, "a")
         await until(lambda: seen == ["a"])
-    async with world.working("", app=outbox) as house:
-        assert await misconfigured(house) == {"a": "policy 'slow' is not defined here"}
+    async with world.working("", app=outbox) as runtime:
+        assert await misconfigured(runtime) == {"a": "policy 'slow' is not defined here"}
 
 
 async def test_a_handler_that_is_gone_is_named(world: World) -> None:
-    async with world.working("", seen=Seen().take) as house:
-        await add(house, "c", "a", handler="elsewhere")
-        assert (await house.operations.contracts.show("c"))["misconfigured"] == (
+    async with world.working("", seen=Seen().take) as runtime:
+        await add(runtime, "c", "a", handler="elsewhere")
+        assert (await runtime.operations.contracts.show("c"))["misconfigured"] == (
             "handler 'elsewhere' is served by no process"
         )
 
@@ -349,38 +353,38 @@ async def test_fewer_attempts_than_were_made_already_end_with_the_next_failure(w
         raise ValueError("no")
 
     quick = "policies: {p: {schedule: [0.01, 0.01, 60], attempts: 9, jitter: 0}}\n"
-    async with world.working(quick, seen=fail) as house:
-        await add(house, "c", "a", policy="p")
-        await emit(house, "a")
+    async with world.working(quick, seen=fail) as runtime:
+        await add(runtime, "c", "a", policy="p")
+        await emit(runtime, "a")
         await until(lambda: len(calls) == 3)
-        await until(lambda: _has_attempts(house, 3))
-    async with world.working("policies: {p: {schedule: [60], attempts: 2}}\n", seen=fail) as house:
-        (row,) = await pending(house)
-        await house.operations.deliveries.retry(row["id"], "test")
-        await until(lambda: _is_empty(house))
-        dead = await house.operations.deliveries.show(row["id"])
+        await until(lambda: _has_attempts(runtime, 3))
+    async with world.working("policies: {p: {schedule: [60], attempts: 2}}\n", seen=fail) as runtime:
+        (row,) = await pending(runtime)
+        await runtime.operations.deliveries.retry(row["id"], "test")
+        await until(lambda: _is_empty(runtime))
+        dead = await runtime.operations.deliveries.show(row["id"])
         assert (dead["state"], dead["reason"], dead["attempts"]) == ("dead", "exhausted", 4)
 
 
-async def _has_attempts(house: House, count: int) -> bool:
-    return [row["attempts"] for row in await pending(house)] == [count]
+async def _has_attempts(runtime: Runtime, count: int) -> bool:
+    return [row["attempts"] for row in await pending(runtime)] == [count]
 
 
 async def test_a_contract_that_stops_being_ordered_delivers_what_waits(world: World) -> None:
     seen = Seen()
-    async with world.working("", seen=seen.take) as house:
-        await add(house, "c", "a", ordered=True)
-        await house.operations.care.pause("contract", "c")
-        await house.store.events.append([new_event("a", stream="s") for _ in range(3)])
-        await until(lambda: _has_pending(house, 3))
-    async with world.working("", seen=seen.take) as house:
-        await add(house, "c", "a", ordered=False)
-        await house.operations.care.resume("contract", "c")
+    async with world.working("", seen=seen.take) as runtime:
+        await add(runtime, "c", "a", ordered=True)
+        await runtime.operations.care.pause("contract", "c")
+        await runtime.store.events.append([new_event("a", stream="s") for _ in range(3)])
+        await until(lambda: _has_pending(runtime, 3))
+    async with world.working("", seen=seen.take) as runtime:
+        await add(runtime, "c", "a", ordered=False)
+        await runtime.operations.care.resume("contract", "c")
         await until(lambda: len(seen) == 3)
 
 
-async def _has_pending(house: House, count: int) -> bool:
-    return len(await pending(house)) == count
+async def _has_pending(runtime: Runtime, count: int) -> bool:
+    return len(await pending(runtime)) == count
 
 
 async def test_two_daemons_of_which_only_one_knows_a_policy(tmp_path: Path) -> None:
@@ -404,11 +408,11 @@ def test_a_direct_address_into_a_session_is_refused_while_nothing_delivers_there
 
 async def test_a_direct_address_into_a_session_by_plain_sql_is_unmatched_and_stops_nothing(world: World) -> None:
     seen = Seen()
-    async with world.working("", seen=seen.take) as house:
-        await add(house, "c", "b")
-        await house.store.events.append([new_event("a", to="session:abc"), new_event("b")])
+    async with world.working("", seen=seen.take) as runtime:
+        await add(runtime, "c", "b")
+        await runtime.store.events.append([new_event("a", to="session:abc"), new_event("b")])
         await until(lambda: seen == ["b"])
-        await until(lambda: _is_empty(house))
-        found = await house.operations.events.find(unmatched=True)
+        await until(lambda: _is_empty(runtime))
+        found = await runtime.operations.events.find(unmatched=True)
         assert [event["type"] for event in found["items"]] == ["a"]
     assert json.dumps(found)

@@ -9,7 +9,7 @@ from aiohttp import web
 
 from daemon import Daemon
 from holdfast.config.config import load_config
-from holdfast.daemon.wiring import House
+from holdfast.daemon.runtime import Runtime
 from holdfast.store.open import open_store
 from sink import Sink
 
@@ -57,9 +57,9 @@ async def test_waiting_for_a_turn_at_a_host_is_nobodys_failure(tmp_path: Path) -
 
 
 async def test_silence_ends_an_attempt_before_the_whole_time_does(tmp_path: Path) -> None:
-    store = open_store(f"sqlite:///{tmp_path}/house.db", keep=True)
-    house = House(store, load_config(None), None)
-    webhooks = house._webhooks
+    store = open_store(f"sqlite:///{tmp_path}/runtime.db", keep=True)
+    runtime = Runtime(store, load_config(None), None)
+    webhooks = runtime._webhooks
     assert webhooks._timeout(None) <= webhooks._total_s, "else the limit of silence would never be in force"
     assert webhooks._first_byte_s < webhooks._timeout(None)
     await store.close()

@@ -86,9 +86,9 @@ def test_where_webhooks_are_to_be_sent_certificates_are_read_before_anybody_is_b
     )
     watch = """
 import ssl
-import holdfast.daemon.wiring as wiring
+import holdfast.daemon.runtime as runtime
 
-class Loop(wiring.Loop):
+class Loop(runtime.Loop):
     def __init__(self, chance):
         super().__init__(chance)
         seen.append("duties")
@@ -97,7 +97,7 @@ def read(create=ssl.create_default_context):
     seen.append("certificates")
     return create()
 
-seen, wiring.Loop, ssl.create_default_context = [], Loop, read
+seen, runtime.Loop, ssl.create_default_context = [], Loop, read
 """
     assert told(watch + DAEMON.replace("sorted(sys.modules)", "seen"), tmp_path) == '["certificates", "duties"]'
 

@@ -9,7 +9,7 @@ import pytest
 
 from daemon import Daemon, wait_until
 from holdfast.config.config import load_config
-from holdfast.daemon.wiring import House
+from holdfast.daemon.runtime import Runtime
 from holdfast.domain.errors import StoreFailed, StoreFull
 from holdfast.domain.event import new_event
 from holdfast.store.open import open_store
@@ -22,18 +22,18 @@ PAGE = 4096
 
 async def test_a_read_that_meets_damage_ends_all_work(tmp_path: Path) -> None:
     store = open_store(f"sqlite:///{tmp_path}/x.db", keep=True)
-    house = House(store, load_config(None), None)
-    await house.start()
+    runtime = Runtime(store, load_config(None), None)
+    await runtime.start()
 
     def damaged(connection: object) -> None:
         raise StoreFailed("the database file is damaged (simulated)")
 
     with pytest.raises(StoreFailed):
         await store._reader.run(damaged)  # type: ignore[attr-defined]
-    assert house.loop.fatal.done()
+    assert runtime.loop.fatal.done()
     with pytest.raises(StoreFailed):
         await store.owners.enlist()
-    await house.abandon()
+    await runtime.abandon()
 
 
 def test_a_daemon_whose_file_is_damaged_while_it_runs_stops_at_the_first_read_that_shows_it(tmp_path: Path) -> None:
@@ -66,16 +66,16 @@ def test_a_daemon_whose_file_is_damaged_while_it_runs_stops_at_the_first_read_th
 async def test_below_the_low_water_mark_status_and_readiness_say_so(tmp_path: Path) -> None:
     room = Room(1 << 20, 0, lambda folder: 1 << 10)
     store = SqliteStore.open(tmp_path / "x.db", keep=True, room=room)
-    house = House(store, load_config(None), None)
+    runtime = Runtime(store, load_config(None), None)
     try:
-        await house.start()
-        status = await house.operations.care.status()
+        await runtime.start()
+        status = await runtime.operations.care.status()
         assert status["healthy"] is False
         assert "nothing new is accepted" in status["not_accepting"]
         with pytest.raises(StoreFull):
-            await house.operations.events.append(new_event("a"))
+            await runtime.operations.events.append(new_event("a"))
     finally:
-        await house.stop(0.0)
+        await runtime.stop(0.0)
 
 
 def test_readiness_is_refused_while_nothing_is_accepted(tmp_path: Path) -> None:

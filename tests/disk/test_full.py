@@ -16,8 +16,8 @@ import apsw
 import pytest
 
 from holdfast.config.config import load_config
+from holdfast.daemon.runtime import Runtime
 from holdfast.daemon.serve import Server, bind
-from holdfast.daemon.wiring import House
 from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract
 from holdfast.domain.delivery import Delivered
@@ -205,11 +205,11 @@ async def test_over_http_a_full_disk_is_503_with_retry_after_and_opens_again_by_
     store = open_store(
         f"sqlite:///{tmp_path}/h.db", keep=True, room=Room(3 * MIB, MIB, free=lambda folder: room["free"])
     )
-    house = House(store, load_config(None), None)
-    await house.start()
+    runtime = Runtime(store, load_config(None), None)
+    await runtime.start()
     listener = bind("127.0.0.1", 0)
-    server = Server(build_app(house.operations, Tokens("t", house.operations.tokens.scope_of), {"127.0.0.1"}, 10_000),
-                    listener)  # fmt: skip
+    tokens = Tokens("t", runtime.operations.tokens.scope_of)
+    server = Server(build_app(runtime.operations, tokens, {"127.0.0.1"}, 10_000), listener)
     await server.start()
     url = f"http://127.0.0.1:{listener.getsockname()[1]}/api/events"
     async with aiohttp.ClientSession(headers={"Authorization": "Bearer t"}) as session:
@@ -225,7 +225,7 @@ async def test_over_http_a_full_disk_is_503_with_retry_after_and_opens_again_by_
             while not (tmp_path / "h.db.ballast").exists():
                 await asyncio.sleep(0.05)
     await server.stop()
-    await house.stop()
+    await runtime.stop()
 
 
 async def status_of(request: AbstractAsyncContextManager[aiohttp.ClientResponse]) -> int:

@@ -12,7 +12,7 @@ from nacl.exceptions import BadSignatureError
 from nacl.signing import SigningKey, VerifyKey
 
 from holdfast.config.config import load_config
-from holdfast.daemon.wiring import House
+from holdfast.daemon.runtime import Runtime
 from holdfast.domain import ed25519
 from holdfast.domain.errors import BadInput
 from holdfast.domain.event import new_event
@@ -98,10 +98,10 @@ def test_without_the_extra_one_sentence_says_what_to_install(monkeypatch):
 
 async def test_a_contract_shows_the_public_key_and_its_receiver_verifies_with_it(tmp_path: Path):
     (tmp_path / "holdfast.yml").write_text("egress: {allow: [127.0.0.0/8]}")
-    house = House(open_store(f"sqlite:///{tmp_path}/x.db", keep=True), load_config(tmp_path / "holdfast.yml"), None)
-    await house.start()
+    runtime = Runtime(open_store(f"sqlite:///{tmp_path}/x.db", keep=True), load_config(tmp_path / "holdfast.yml"), None)
+    await runtime.start()
     try:
-        contracts = house.operations.contracts
+        contracts = runtime.operations.contracts
         async with Sink() as sink:
             wish = {"id": "c", "target": {"url": sink.url, "secret": SHARED}, "type_criterion": {"match": "a.b"}}
             assert "public_keys" not in await contracts.add(wish)
@@ -109,9 +109,9 @@ async def test_a_contract_shows_the_public_key_and_its_receiver_verifies_with_it
             assert made["public_keys"] == [PUBLIC]
             assert made == await contracts.show("c")
             assert SECRET.removeprefix("whsk_") not in json.dumps(made)
-            await house.store.events.append([new_event("a.b", {"n": 1})])
+            await runtime.store.events.append([new_event("a.b", {"n": 1})])
             (got,) = await sink.wait_for(1)
         assert set(tokens(got.headers)) == {"v1a", "v1"}
         assert is_by(made["public_keys"][0], got.headers, got.body)
     finally:
-        await house.stop()
+        await runtime.stop()

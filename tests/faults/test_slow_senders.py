@@ -11,8 +11,8 @@ import pytest
 
 from holdfast.config.config import load_config
 from holdfast.daemon import serve as serve_module
+from holdfast.daemon.runtime import Runtime
 from holdfast.daemon.serve import Server, bind
-from holdfast.daemon.wiring import House
 from holdfast.store.open import open_store
 from holdfast.surfaces.rest.app import build_app
 from holdfast.surfaces.rest.gate import Tokens
@@ -24,20 +24,22 @@ WAIT_S = 60.0
 
 @pytest.fixture
 async def port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[int]:
-    """A served house whose patience is short."""
+    """A served daemon with short timeouts."""
     monkeypatch.setattr(LimitedConnection, "head_s", 1.0)
     monkeypatch.setattr(LimitedConnection, "body_s", 1.0)
     monkeypatch.setattr(serve_module, "CONNECTIONS_MAX", 20)
-    house = House(open_store(f"sqlite:///{tmp_path}/h.db", keep=True), load_config(None), None)
-    await house.start()
+    runtime = Runtime(open_store(f"sqlite:///{tmp_path}/h.db", keep=True), load_config(None), None)
+    await runtime.start()
     listener = bind("127.0.0.1", 0)
-    tokens = Tokens("t", house.operations.tokens.scope_of)
-    server = Server(build_app(house.operations, tokens, {"127.0.0.1"}, 10_000), listener)
+    tokens = Tokens("t", runtime.operations.tokens.scope_of)
+    server = Server(build_app(runtime.operations, tokens, {"127.0.0.1"}, 10_000), listener)
     await server.start()
     yield listener.getsockname()[1]
-    assert [item["type"] for item in (await house.operations.events.find())["items"] if item["type"] == "slow.x"] == []
+    assert [
+        item["type"] for item in (await runtime.operations.events.find())["items"] if item["type"] == "slow.x"
+    ] == []
     await server.stop()
-    await house.stop()
+    await runtime.stop()
 
 
 async def answer_to(port: int, sent: bytes) -> bytes:

@@ -15,7 +15,7 @@ from holdfast.agents.hooks.hook import EVENT_TYPES
 from holdfast.agents.sessions.consumer import SessionConsumer
 from holdfast.agents.sessions.lifecycle import Last
 from holdfast.config.config import load_config
-from holdfast.daemon.wiring import House as DaemonHouse
+from holdfast.daemon.runtime import Runtime
 from holdfast.domain.delivery import Claim, Outcome
 from holdfast.domain.errors import BadConfig, StoreFull
 from holdfast.domain.event import new_event
@@ -315,5 +315,5 @@ async def test_only_so_many_streams_are_remembered(house: House, monkeypatch: py
 
 def test_an_applications_handler_cannot_take_the_place_of_ours(tmp_path: Path) -> None:
     store = open_store(f"sqlite:///{tmp_path}/any.db")
-    with pytest.raises(BadConfig, match="'sessions' is the house's own"):
-        DaemonHouse(store, load_config(None), None, handlers={"sessions": lambda event: None})
+    with pytest.raises(BadConfig, match="'sessions' is reserved"):
+        Runtime(store, load_config(None), None, handlers={"sessions": lambda event: None})

@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from holdfast.config.config import load_config
-from holdfast.daemon.wiring import House
+from holdfast.daemon.runtime import Runtime
 from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract
 from holdfast.domain.errors import StoreBusy
@@ -71,8 +71,8 @@ async def test_a_settle_whose_answer_is_lost_counts_once_and_the_handler_runs_on
 
     store = PostgresStore.open(server.url(schema))
     contract = Contract("h", parse_address("handler:h"), source="programmatic")
-    house = House(store, load_config(None), None, handlers={"h": handler}, contracts=[contract])
-    await house.start()
+    runtime = Runtime(store, load_config(None), None, handlers={"h": handler}, contracts=[contract])
+    await runtime.start()
     try:
         await store.events.append([new_event("t", 0)])  # the first settle of a process always takes the long way
         await until_delivered(store, 1)
@@ -90,9 +90,9 @@ async def test_a_settle_whose_answer_is_lost_counts_once_and_the_handler_runs_on
         assert [tuple(row) for row in rows] == [("delivered", 1), ("delivered", 1)]
         assert await store._pool.value("SELECT count(*) FROM holdfast.ready") == 0
         assert await store._pool.value("SELECT count(*) FROM holdfast.receipts") == 2
-        assert house.engine.in_flight == 0
+        assert runtime.engine.in_flight == 0
     finally:
-        await house.stop()
+        await runtime.stop()
 
 
 async def until_delivered(store: PostgresStore, count: int) -> None:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from holdfast.config.config import load_config
-from holdfast.daemon.wiring import House
+from holdfast.daemon.runtime import Runtime
 from holdfast.domain.address import KINDS, parse_address
 from holdfast.domain.contract import Contract
 from holdfast.domain.event import new_event
@@ -92,7 +92,7 @@ async def test_a_delayed_event_is_neither_early_nor_late(server: Server, schema:
 async def test_a_failed_delivery_comes_again_in_its_time_though_the_clock_jumps(
     server: Server, schema: str, skew_s: float
 ) -> None:
-    """A whole house on such a machine; while the delivery waits for its second try, somebody sets the clock right."""
+    """A whole runtime on such a machine; while the delivery waits for its second try, somebody sets the clock right."""
     clock, tries = WrongClock(skew_s), list[float]()
     failed, done = asyncio.Event(), asyncio.Event()
 
@@ -105,15 +105,15 @@ async def test_a_failed_delivery_comes_again_in_its_time_though_the_clock_jumps(
 
     async with opened_by(clock, server, schema) as store:
         contract = Contract("h", parse_address("handler:h"), source="programmatic")
-        house = House(store, load_config(None), None, handlers={"h": handler}, contracts=[contract], clock=clock)
-        await house.start()
+        runtime = Runtime(store, load_config(None), None, handlers={"h": handler}, contracts=[contract], clock=clock)
+        await runtime.start()
         await store.events.append([new_event("t")])
         async with asyncio.timeout(60):
             await failed.wait()
             clock.skew_s = -skew_s
             await done.wait()
         assert tries[1] - tries[0] > 0.9  # the schedule's first delay is one second, and jitter only adds
-        await house.stop()
+        await runtime.stop()
 
 
 async def test_a_clock_far_ahead_removes_nothing_before_its_time(server: Server, schema: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from daemon import Daemon, wait_until
 from holdfast.config.config import load_config
-from holdfast.daemon.wiring import House
+from holdfast.daemon.runtime import Runtime
 from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract
 from holdfast.domain.errors import StoreBusy
@@ -45,8 +45,8 @@ async def test_a_house_outlives_its_server(mortal: Server, caplog: pytest.LogCap
 
     store = PostgresStore.open(mortal.url("holdfast"))
     contract = Contract("h", parse_address("handler:h"), source="programmatic")
-    house = House(store, load_config(None), None, handlers={"h": handler}, contracts=[contract])
-    await house.start()
+    runtime = Runtime(store, load_config(None), None, handlers={"h": handler}, contracts=[contract])
+    await runtime.start()
     await store.events.append([new_event("t", i, dedup_key=f"k{i}") for i in range(50)])
     await until(50)
     with caplog.at_level(logging.INFO, "holdfast"):
@@ -54,7 +54,7 @@ async def test_a_house_outlives_its_server(mortal: Server, caplog: pytest.LogCap
         with pytest.raises(StoreBusy, match=r"the database cannot be reached .* nothing is lost"):
             await store.events.append([new_event("t", 50, dedup_key="k50")])
         await asyncio.sleep(OUT_S)
-        failing = {name: told for name, told in house.loop.health().items() if told != "ok"}
+        failing = {name: told for name, told in runtime.loop.health().items() if told != "ok"}
         assert "engine" in failing
         assert all("StoreBusy: the database cannot be reached" in told for told in failing.values()), failing
         await asyncio.to_thread(mortal.start)
@@ -66,13 +66,13 @@ async def test_a_house_outlives_its_server(mortal: Server, caplog: pytest.LogCap
                 await asyncio.sleep(0.1)
         await until(51)
         async with asyncio.timeout(60):
-            while set(house.loop.health().values()) != {"ok"} or not store._wire.listens:
+            while set(runtime.loop.health().values()) != {"ok"} or not store._wire.listens:
                 await asyncio.sleep(0.05)
     told = [record.message for record in caplog.records]
     assert any("the wire to the database is down" in line for line in told)
     assert any(line.startswith("engine recovered after") for line in told)
     assert len(told) < 200, "an outage must not flood the log"
-    await house.stop()
+    await runtime.stop()
     assert sorted(set(seen)) == list(range(51))
 
 

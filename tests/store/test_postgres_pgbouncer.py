@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.config.config import load_config
-from holdfast.daemon.wiring import House
+from holdfast.daemon.runtime import Runtime
 from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract
 from holdfast.domain.errors import BadConfig
@@ -55,22 +55,22 @@ async def test_a_house_behind_it_delivers_and_reports_every_event(
 ) -> None:
     """Many statements at once, on server processes that change under them: nothing prepared is missed or met twice."""
     seen: list[int] = []
-    house = House(
+    runtime = Runtime(
         pooled,
         load_config(None),
         None,
         handlers={"h": lambda event: seen.append(event.payload)},
         contracts=[Contract("h", parse_address("handler:h"), source="programmatic", ordered=True)],
     )
-    await house.start()
+    await runtime.start()
     events = [new_event("t", i, stream=f"s{i % 7}", dedup_key=f"k{i}") for i in range(300)]
     await asyncio.gather(*(pooled.events.append([event]) for event in events))
     async with asyncio.timeout(60):
         while len(seen) < 300:
             await asyncio.sleep(0.02)
-    status = await house.operations.care.status()
+    status = await runtime.operations.care.status()
     assert (status["healthy"], status["notes"]) == (True, [SILENT])
-    await house.stop()
+    await runtime.stop()
     assert sorted(seen) == list(range(300))
 
 

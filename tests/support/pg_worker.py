@@ -1,4 +1,4 @@
-"""A working process of its own: a house on a PostgreSQL store, with short leases and a handler that takes its time.
+"""A working process of its own: a runtime on a PostgreSQL store, with short leases and a handler that takes its time.
 
     python pg_worker.py URL NOTES LEASE_SECONDS blocks|waits|stays|returns SECONDS
 
@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from holdfast.config.config import load_config
-from holdfast.daemon.wiring import House
+from holdfast.daemon.runtime import Runtime
 from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract
 from holdfast.egress import engine
@@ -41,13 +41,13 @@ async def main(url: str, notes: Path, lease_s: float, manner: str, seconds: floa
         note("ends")
 
     contract = Contract("h", parse_address("handler:h"), source="programmatic", timeout_s=60)
-    house = House(open_store(url), load_config(None), None, handlers={"h": handler}, contracts=[contract])
-    await house.start()
+    runtime = Runtime(open_store(url), load_config(None), None, handlers={"h": handler}, contracts=[contract])
+    await runtime.start()
     note("works")
     try:
         await asyncio.Event().wait()
     finally:
-        note(f"lost {house.engine.leases_lost}")
+        note(f"lost {runtime.engine.leases_lost}")
 
 
 if __name__ == "__main__":

@@ -15,8 +15,8 @@ import pytest
 
 from daemon import shop
 from holdfast.config.config import load_config
+from holdfast.daemon.runtime import Runtime
 from holdfast.daemon.serve import Server, bind
-from holdfast.daemon.wiring import House
 from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract
 from holdfast.domain.errors import Reject
@@ -33,8 +33,8 @@ ROOM = 1024 * 1024
 
 
 class Api:
-    def __init__(self, house: House, session: aiohttp.ClientSession, url: str) -> None:
-        self.house, self._session, self._url = house, session, url
+    def __init__(self, runtime: Runtime, session: aiohttp.ClientSession, url: str) -> None:
+        self.runtime, self._session, self._url = runtime, session, url
 
     async def get(self, path: str) -> tuple[Any, int, str | None]:
         """The answer, its bytes, and where its header says that it goes on."""
@@ -63,16 +63,16 @@ async def refuse(event: object) -> None:
 @asynccontextmanager
 async def serve(folder: Path) -> AsyncIterator[Api]:
     store = open_store(f"sqlite:///{folder}/pages.db", keep=True)
-    house = House(store, load_config(None), None, handlers={"refuse": refuse})
-    await house.start()
+    runtime = Runtime(store, load_config(None), None, handlers={"refuse": refuse})
+    await runtime.start()
     listener = bind("127.0.0.1", 0)
-    tokens = Tokens("admin", house.operations.tokens.scope_of)
-    server = Server(build_app(house.operations, tokens, {"127.0.0.1"}, 2_000_000), listener)
+    tokens = Tokens("admin", runtime.operations.tokens.scope_of)
+    server = Server(build_app(runtime.operations, tokens, {"127.0.0.1"}, 2_000_000), listener)
     await server.start()
     async with aiohttp.ClientSession() as session:
-        yield Api(house, session, f"http://127.0.0.1:{listener.getsockname()[1]}")
+        yield Api(runtime, session, f"http://127.0.0.1:{listener.getsockname()[1]}")
     await server.stop()
-    await house.stop()
+    await runtime.stop()
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ async def api(tmp_path: Path) -> AsyncIterator[Api]:
 
 async def fill(api: Api) -> None:
     for number in range(COUNT):
-        await api.house.store.events.append([new_event("heavy", {"n": number, "text": HEAVY}, stream="s")])
+        await api.runtime.store.events.append([new_event("heavy", {"n": number, "text": HEAVY}, stream="s")])
 
 
 async def test_events_and_a_stream(api: Api) -> None:
@@ -98,7 +98,7 @@ async def test_events_and_a_stream(api: Api) -> None:
 
 async def test_a_stream_ends_with_its_head_and_not_with_an_empty_page(api: Api) -> None:
     for number in range(4):
-        await api.house.store.events.append([new_event("t", number, stream="s")])
+        await api.runtime.store.events.append([new_event("t", number, stream="s")])
     pages = await api.pages("/api/streams/s/events?limit=2")
     assert [[event["payload"] for event in page] for page in pages] == [[0, 1], [2, 3]]
 
@@ -106,12 +106,12 @@ async def test_a_stream_ends_with_its_head_and_not_with_an_empty_page(api: Api) 
 async def test_a_contract_is_tried_on_as_many_events_as_asked_for(api: Api) -> None:
     await fill(api)
     wish = {"id": "c", "target": {"handler": "refuse"}, "type_criterion": "heavy"}
-    tried = await api.house.operations.contracts.test(wish, 15)
+    tried = await api.runtime.operations.contracts.test(wish, 15)
     assert (tried["tested"], tried["matched"]) == (15, 15)
 
 
 async def test_dead_letters(api: Api) -> None:
-    await api.house.store.contracts.put(Contract("c", parse_address("handler:refuse")), None)
+    await api.runtime.store.contracts.put(Contract("c", parse_address("handler:refuse")), None)
     await fill(api)
     while (await api.get("/api/dlq/count"))[0]["count"] < COUNT:
         await asyncio.sleep(0.02)
@@ -126,7 +126,7 @@ async def test_sessions(api: Api) -> None:
     answer = "é" * 8000
     for number in range(700):
         change = SessionChange(f"s{number:03}", "claude", f"n{number}", SessionState.IDLE, last_answer=answer)
-        await api.house.store.sessions.change(change)
+        await api.runtime.store.sessions.change(change)
     pages = await api.pages("/api/sessions?limit=1000")
     assert len(pages) == 2
     assert sorted(item["id"] for page in pages for item in page) == [f"s{number:03}" for number in range(700)]
@@ -135,8 +135,8 @@ async def test_sessions(api: Api) -> None:
 async def put_contracts(api: Api, count: int, **wish: Any) -> None:
     for number in range(count):
         body = {"id": f"c{number:04}", "target": {"handler": "refuse"}, "type_criterion": "t", **wish}
-        parsed = api.house.operations.contracts.parse(body)
-        await api.house.store.contracts.put(parsed.contract, None)
+        parsed = api.runtime.operations.contracts.parse(body)
+        await api.runtime.store.contracts.put(parsed.contract, None)
 
 
 async def linked(api: Api, path: str | None) -> list[Any]:
@@ -168,7 +168,7 @@ async def test_heavy_contracts(api: Api) -> None:
 async def test_properties_by_name(api: Api) -> None:
     for number in range(5):
         wish = {"id": f"c{number}", "target": {"handler": "refuse"}, "properties": {f"p {number}&": "v"}}
-        await api.house.store.contracts.put(api.house.operations.contracts.parse(wish).contract, None)
+        await api.runtime.store.contracts.put(api.runtime.operations.contracts.parse(wish).contract, None)
     pages = await linked(api, "/hooks/properties?limit=2")
     assert pages == [{"p 0&": ["v"], "p 1&": ["v"]}, {"p 2&": ["v"], "p 3&": ["v"]}, {"p 4&": ["v"]}]
 

@@ -25,8 +25,8 @@ from standardwebhooks import Webhook
 
 from holdfast.config.config import load_config
 from holdfast.config.inbound_config import RESERVED
+from holdfast.daemon.runtime import Runtime
 from holdfast.daemon.serve import Server, bind
-from holdfast.daemon.wiring import House
 from holdfast.domain.errors import BadConfig, StoreBusy, StoreFull
 from holdfast.domain.inbound_event import HookEvent
 from holdfast.home import Home
@@ -70,10 +70,10 @@ Answer = tuple[int, Any, Mapping[str, str]]
 
 
 class Place:
-    """One served house, and requests to it as a platform would send them: without a token, under any Host."""
+    """One served runtime, and requests to it as a platform would send them: without a token, under any Host."""
 
-    def __init__(self, house: House, session: aiohttp.ClientSession, url: str) -> None:
-        self.house, self.session, self.url = house, session, url
+    def __init__(self, runtime: Runtime, session: aiohttp.ClientSession, url: str) -> None:
+        self.runtime, self.session, self.url = runtime, session, url
 
     async def send(
         self, path: str, body: Any = b"", method: str = "POST", **headers: str
@@ -95,7 +95,7 @@ class Place:
         return await self.send("/hooks/github", raw, **headers, **({"X-GitHub-Delivery": id} if id else {}))
 
     async def events(self, **wanted: str) -> list[dict[str, Any]]:
-        return (await self.house.operations.events.find(**wanted))["items"]
+        return (await self.runtime.operations.events.find(**wanted))["items"]
 
     async def settled(self, type: str, count: int = 1) -> list[dict[str, Any]]:
         """The events of a type, once there are so many."""
@@ -113,22 +113,22 @@ def hub(secret: str, body: bytes) -> str:
 async def serve(folder: Path, store: str | None = None) -> AsyncIterator[Place]:
     (folder / "holdfast.yml").write_text(CONFIG, encoding="utf-8")
     config = load_config(folder / "holdfast.yml")
-    house = House(
+    runtime = Runtime(
         open_store(store or f"sqlite:///{folder}/inbound.db", keep=True),
         config,
         None,
         normalizers={"broken": broken, "slow_first": slow_first},
     )
-    await house.start()
+    await runtime.start()
     listener = bind("127.0.0.1", 0)
-    tokens = Tokens("admin-token", house.operations.tokens.scope_of)
-    app = build_app(house.operations, tokens, {"127.0.0.1"}, 100_000, config.inbound)
+    tokens = Tokens("admin-token", runtime.operations.tokens.scope_of)
+    app = build_app(runtime.operations, tokens, {"127.0.0.1"}, 100_000, config.inbound)
     server = Server(app, listener)
     await server.start()
     async with aiohttp.ClientSession() as session:
-        yield Place(house, session, f"http://127.0.0.1:{listener.getsockname()[1]}")
+        yield Place(runtime, session, f"http://127.0.0.1:{listener.getsockname()[1]}")
     await server.stop()
-    await house.stop()
+    await runtime.stop()
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ async def test_a_signed_push_is_kept_and_becomes_an_event(place: Place) -> None:
     (raw,) = await place.events(source="inbound")
     assert (raw["type"], raw["stream"]) == ("inbound.github", "inbound:github")
     assert json.loads(raw["payload"]["body"]) == PUSH
-    shown = await place.house.operations.events.show(raw["id"])
+    shown = await place.runtime.operations.events.show(raw["id"])
     assert [(one["address"], one["state"]) for one in shown["deliveries"]] == [("handler:inbound.github", "delivered")]
     assert "canary" not in json.dumps(shown)
     assert hub("new-canary", json.dumps(PUSH).encode()) not in json.dumps(shown)
@@ -181,18 +181,18 @@ async def test_the_same_holds_on_postgres(tmp_path: Path) -> None:
         body = json.dumps({"entry": [{"changes": [{"value": {"messages": twice}}]}]}).encode()
         assert (await place.send("/hooks/whatsapp", body, **{"X-Hub-Signature-256": hub("wa-canary", body)}))[0] == 200
         await place.settled("whatsapp.message.text", 1)
-        assert (await place.house.operations.dead_letters.count())["count"] == 0
+        assert (await place.runtime.operations.dead_letters.count())["count"] == 0
 
 
 async def test_an_application_that_takes_no_requests_may_lack_a_normalizer(tmp_path: Path) -> None:
     (tmp_path / "holdfast.yml").write_text(CONFIG, encoding="utf-8")
     config = load_config(tmp_path / "holdfast.yml")
     store = open_store(f"sqlite:///{tmp_path}/app.db", keep=True)
-    served = House(store, config, None).handlers.serves() or frozenset()
+    served = Runtime(store, config, None).handlers.serves() or frozenset()
     assert "handler:inbound.github" in served
     assert "handler:inbound.odd" not in served
     with pytest.raises(BadConfig, match="no normalizer 'broken'"):
-        House(store, config, Home(tmp_path))
+        Runtime(store, config, Home(tmp_path))
     await store.close()
 
 
@@ -245,7 +245,7 @@ async def test_what_can_be_read_at_all_becomes_an_event(place: Place, body, text
     assert event["payload"]["text"] == event["properties"]["text"] == text
     (raw,) = await place.events(source="inbound")
     assert restored(raw["payload"])[1] == body
-    assert (await place.house.operations.dead_letters.count())["count"] == 0
+    assert (await place.runtime.operations.dead_letters.count())["count"] == 0
 
 
 async def test_half_a_character_in_a_signed_message_does_not_kill_it(place: Place) -> None:
@@ -279,16 +279,16 @@ async def test_any_signed_bytes_are_stored_or_refused_by_the_rule_and_none_is_be
         kept += [body] if status == 200 else []
     assert len(kept) > 15
     async with asyncio.timeout(60):
-        while (await place.house.operations.deliveries.find(state="pending"))["items"]:
+        while (await place.runtime.operations.deliveries.find(state="pending"))["items"]:
             await asyncio.sleep(0.01)
-    page = await place.house.operations.events.find(type="inbound.github", limit=len(kept) + 1)
+    page = await place.runtime.operations.events.find(type="inbound.github", limit=len(kept) + 1)
     assert sorted(restored(event["payload"])[1] for event in page["items"]) == sorted(kept)
-    dead = (await place.house.operations.dead_letters.inspect())["items"]
+    dead = (await place.runtime.operations.dead_letters.inspect())["items"]
     assert all("a GitHub payload is a JSON object" in letter["last_error"] for letter in dead)
-    place.house.handlers.add("inbound.github", inbound_handler("github"))
-    await place.house.operations.dead_letters.reprocess(ids=[letter["id"] for letter in dead], actor="test")
+    place.runtime.handlers.add("inbound.github", inbound_handler("github"))
+    await place.runtime.operations.dead_letters.reprocess(ids=[letter["id"] for letter in dead], actor="test")
     await place.settled("github.received", len(dead))
-    assert (await place.house.operations.dead_letters.count())["count"] == 0
+    assert (await place.runtime.operations.dead_letters.count())["count"] == 0
 
 
 async def test_a_signature_in_upper_case_hex_passes(place: Place) -> None:
@@ -348,7 +348,7 @@ async def test_what_cannot_be_stored_is_503_and_may_come_again(place: Place, mon
         raise error
 
     with monkeypatch.context() as patch:
-        patch.setattr(place.house.operations.events, "append", fail)
+        patch.setattr(place.runtime.operations.events, "append", fail)
         status, answer, headers = await place.github(PUSH, id="d-1")
     assert (status, headers["Retry-After"]) == (503, "5")
     assert "no room" not in answer["detail"]
@@ -372,7 +372,7 @@ async def test_another_body_under_a_known_id_is_accepted_kept_apart_and_not_acte
     assert json.loads(apart["payload"]["body"])["forced"] is True
     assert apart["properties"]["delivery_id"] == "d-1"
     assert len(await place.settled("github.push")) == 1
-    assert (await place.house.operations.events.show(apart["id"]))["deliveries"] == []
+    assert (await place.runtime.operations.events.show(apart["id"]))["deliveries"] == []
 
 
 async def test_a_challenge_is_answered_only_to_who_knows_the_token(place: Place) -> None:
@@ -412,7 +412,7 @@ async def test_one_whatsapp_request_may_hold_several_messages(place: Place) -> N
     assert [event["properties"]["text"] for event in found[::-1]] == ["0", "1", "2"]
     again = json.dumps({"entry": [{"changes": [{"value": {"messages": messages[1:]}}]}]}).encode()
     assert (await place.send("/hooks/whatsapp", again, **{"X-Hub-Signature-256": hub("wa-canary", again)}))[0] == 200
-    deliveries = place.house.operations.deliveries
+    deliveries = place.runtime.operations.deliveries
     async with asyncio.timeout(60):
         while len((await deliveries.find(state="delivered"))["items"]) < 2:
             await asyncio.sleep(0.01)
@@ -495,12 +495,12 @@ async def test_standard_webhooks_by_their_own_library(place: Place) -> None:
 async def test_a_normalizer_that_fails_leaves_a_dead_letter_that_can_be_tried_again(place: Place) -> None:
     assert (await place.send("/hooks/inbound/odd", b'{"kept": true}'))[0] == 200
     async with asyncio.timeout(60):
-        while not (dead := (await place.house.operations.dead_letters.inspect())["items"]):
+        while not (dead := (await place.runtime.operations.dead_letters.inspect())["items"]):
             await asyncio.sleep(0.01)
     assert (dead[0]["address"], dead[0]["reason"]) == ("handler:inbound.odd", "rejected")
     assert "the normalizer of odd failed: KeyError: 'the field I wanted'" in dead[0]["last_error"]
-    place.house.handlers.add("inbound.odd", inbound_handler("odd"))
-    await place.house.operations.dead_letters.reprocess(ids=[dead[0]["id"]], actor="test")
+    place.runtime.handlers.add("inbound.odd", inbound_handler("odd"))
+    await place.runtime.operations.dead_letters.reprocess(ids=[dead[0]["id"]], actor="test")
     (event,) = await place.settled("odd.received")
     assert event["payload"] == {"kept": True}
 
@@ -531,8 +531,8 @@ async def test_the_openapi_document_names_the_paths(place: Place) -> None:
 
 
 async def test_no_path_of_our_own_can_be_taken(place: Place, tmp_path: Path) -> None:
-    tokens = Tokens(None, place.house.operations.tokens.scope_of)
-    own = build_app(place.house.operations, tokens, [], 1).openapi()["paths"]
+    tokens = Tokens(None, place.runtime.operations.tokens.scope_of)
+    own = build_app(place.runtime.operations, tokens, [], 1).openapi()["paths"]
     assert len(own) > 20
     for path in {*own, *RESERVED}:
         config = tmp_path / "bad.yml"

@@ -20,8 +20,8 @@ import aiohttp
 import pytest
 
 from holdfast.config.config import load_config
+from holdfast.daemon.runtime import Runtime
 from holdfast.daemon.serve import Server, bind
-from holdfast.daemon.wiring import House
 from holdfast.store.open import open_store
 from holdfast.surfaces.rest.app import build_app
 from holdfast.surfaces.rest.gate import Tokens
@@ -220,8 +220,8 @@ SIGN_NO_ID = ("calendly",)
 
 
 class Place:
-    def __init__(self, house: House, session: aiohttp.ClientSession, url: str) -> None:
-        self.house, self.session, self.url = house, session, url
+    def __init__(self, runtime: Runtime, session: aiohttp.ClientSession, url: str) -> None:
+        self.runtime, self.session, self.url = runtime, session, url
 
     async def send(self, sent: Sent) -> tuple[int, str]:
         headers = {"Content-Type": "application/json", **sent.headers, "Host": "hooks.example.com"}
@@ -232,12 +232,12 @@ class Place:
             return response.status, text
 
     async def events(self, **wanted: str) -> list[dict[str, Any]]:
-        return (await self.house.operations.events.find(**wanted))["items"]
+        return (await self.runtime.operations.events.find(**wanted))["items"]
 
     async def settled(self, count: int) -> None:
         """Wait until so many stored requests were normalized."""
-        while len((await self.house.operations.deliveries.find(state="delivered"))["items"]) < count:
-            dead = (await self.house.operations.dead_letters.inspect())["items"]
+        while len((await self.runtime.operations.deliveries.find(state="delivered"))["items"]) < count:
+            dead = (await self.runtime.operations.dead_letters.inspect())["items"]
             assert not dead, dead[0]["last_error"]
             await asyncio.sleep(0.01)
 
@@ -246,16 +246,16 @@ class Place:
 async def serve(folder: Path, recipe: str) -> AsyncIterator[Place]:
     (folder / "holdfast.yml").write_text(recipe, encoding="utf-8")
     config = load_config(folder / "holdfast.yml")
-    house = House(open_store(f"sqlite:///{folder}/inbound.db", keep=True), config, None)
-    await house.start()
+    runtime = Runtime(open_store(f"sqlite:///{folder}/inbound.db", keep=True), config, None)
+    await runtime.start()
     listener = bind("127.0.0.1", 0)
-    tokens = Tokens("admin-token", house.operations.tokens.scope_of)
-    server = Server(build_app(house.operations, tokens, {"127.0.0.1"}, 100_000, config.inbound), listener)
+    tokens = Tokens("admin-token", runtime.operations.tokens.scope_of)
+    server = Server(build_app(runtime.operations, tokens, {"127.0.0.1"}, 100_000, config.inbound), listener)
     await server.start()
     async with aiohttp.ClientSession() as session:
-        yield Place(house, session, f"http://127.0.0.1:{listener.getsockname()[1]}")
+        yield Place(runtime, session, f"http://127.0.0.1:{listener.getsockname()[1]}")
     await server.stop()
-    await house.stop()
+    await runtime.stop()
 
 
 def recipe_of(name: str) -> str:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from holdfast.config.config import load_config
+from holdfast.daemon.runtime import Runtime
 from holdfast.daemon.serve import Server, bind
-from holdfast.daemon.wiring import House
 from holdfast.store.open import open_store
 from holdfast.surfaces.rest.app import build_app
 from holdfast.surfaces.rest.gate import Tokens
@@ -24,15 +24,15 @@ WAIT_S = 60.0
 
 @pytest.fixture
 async def listener(tmp_path: Path) -> AsyncIterator[socket.socket]:
-    house = House(open_store(f"sqlite:///{tmp_path}/h.db", keep=True), load_config(None), None)
-    await house.start()
+    runtime = Runtime(open_store(f"sqlite:///{tmp_path}/h.db", keep=True), load_config(None), None)
+    await runtime.start()
     listener = bind("127.0.0.1", 0)
-    tokens = Tokens("t", house.operations.tokens.scope_of)
-    server = Server(build_app(house.operations, tokens, {"127.0.0.1"}, 10_000), listener)
+    tokens = Tokens("t", runtime.operations.tokens.scope_of)
+    server = Server(build_app(runtime.operations, tokens, {"127.0.0.1"}, 10_000), listener)
     await server.start()
     yield listener
     await server.stop()
-    await house.stop()
+    await runtime.stop()
 
 
 def append(body: bytes) -> bytes:

@@ -14,18 +14,18 @@ import aiohttp
 import pytest
 
 from holdfast.config.config import load_config
+from holdfast.daemon.runtime import Runtime
 from holdfast.daemon.serve import Server, bind
-from holdfast.daemon.wiring import House
 from holdfast.store.open import open_store
 from holdfast.surfaces.rest.app import build_app
 from holdfast.surfaces.rest.gate import Tokens
 
 
 class Api:
-    """A client of one served house."""
+    """A client of one served runtime."""
 
-    def __init__(self, house: House, session: aiohttp.ClientSession, url: str) -> None:
-        self.house, self.session, self.url = house, session, url
+    def __init__(self, runtime: Runtime, session: aiohttp.ClientSession, url: str) -> None:
+        self.runtime, self.session, self.url = runtime, session, url
 
     async def call(self, method: str, path: str, body: Any = None, token: str = "admin-token", **headers: str):
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
@@ -44,16 +44,16 @@ class Api:
 @asynccontextmanager
 async def serve(folder: Path) -> AsyncIterator[Api]:
     store = open_store(f"sqlite:///{folder}/rest.db", keep=True)
-    house = House(store, load_config(None), None, handlers={"seen": _handler})
-    await house.start()
+    runtime = Runtime(store, load_config(None), None, handlers={"seen": _handler})
+    await runtime.start()
     listener = bind("127.0.0.1", 0)
-    tokens = Tokens("admin-token", house.operations.tokens.scope_of)
-    server = Server(build_app(house.operations, tokens, {"127.0.0.1", "localhost"}, 100_000), listener)
+    tokens = Tokens("admin-token", runtime.operations.tokens.scope_of)
+    server = Server(build_app(runtime.operations, tokens, {"127.0.0.1", "localhost"}, 100_000), listener)
     await server.start()
     async with aiohttp.ClientSession() as session:
-        yield Api(house, session, f"http://127.0.0.1:{listener.getsockname()[1]}")
+        yield Api(runtime, session, f"http://127.0.0.1:{listener.getsockname()[1]}")
     await server.stop()
-    await house.stop()
+    await runtime.stop()
 
 
 async def _handler(event) -> None: ...
@@ -221,7 +221,7 @@ async def test_what_has_expired_is_not_active_even_before_it_is_swept(api: Api) 
 
 
 async def test_scopes_decide_who_may_do_what(api: Api) -> None:
-    made = {scope: (await api.house.operations.tokens.create(scope, scope))["token"] for scope in ("read", "operate")}
+    made = {scope: (await api.runtime.operations.tokens.create(scope, scope))["token"] for scope in ("read", "operate")}
     contract = {"id": "c", "target": {"handler": "seen"}}
     assert (await api.call("GET", "/api/events", token=made["read"]))[0] == 200
     assert (await api.call("POST", "/api/events", {"type": "a"}, token=made["read"]))[0] == 403
@@ -233,8 +233,8 @@ async def test_scopes_decide_who_may_do_what(api: Api) -> None:
 
 
 async def test_a_revoked_token_stops_working(api: Api) -> None:
-    made = await api.house.operations.tokens.create("t", "read")
-    await api.house.operations.tokens.revoke(made["id"])
+    made = await api.runtime.operations.tokens.create("t", "read")
+    await api.runtime.operations.tokens.revoke(made["id"])
     assert (await api.call("GET", "/api/events", token=made["token"]))[0] == 401
 
 
@@ -279,7 +279,7 @@ async def test_dead_letters_are_counted_inspected_and_repaired(api: Api) -> None
     async def refuse(event) -> None:
         raise Reject("no such product")
 
-    api.house.handlers.add("picky", refuse)
+    api.runtime.handlers.add("picky", refuse)
     await api.call("POST", "/hooks/contracts", {"id": "picky", "target": {"handler": "picky"}})
     for number in range(3):
         await api.call("POST", "/api/events", {"type": "x", "payload": {"n": number}})
@@ -292,7 +292,7 @@ async def test_dead_letters_are_counted_inspected_and_repaired(api: Api) -> None
     dry = (await api.call("POST", "/api/dlq/reprocess", {"filter": {"contract": "picky"}, "dry_run": True}))[1]
     assert dry["reprocessed"] == 3
     assert (await api.call("POST", "/api/dlq/discard", {"ids": ids}))[1]["discarded"] == 2
-    api.house.handlers.add("picky", _handler)
+    api.runtime.handlers.add("picky", _handler)
     again = (await api.call("POST", "/api/dlq/reprocess", {"filter": {"contract": "picky"}}))[1]
     assert again["reprocessed"] == 1
     path = f"/api/deliveries/{again['ids'][0]}"
@@ -365,7 +365,7 @@ async def _dead_letters(api: Api, count: int) -> None:
     async def refuse(event) -> None:
         raise Reject("no such product")
 
-    api.house.handlers.add("picky", refuse)
+    api.runtime.handlers.add("picky", refuse)
     await api.call("POST", "/hooks/contracts", {"id": "picky", "target": {"handler": "picky"}})
     for _ in range(count):
         await api.call("POST", "/api/events", {"type": "x"})

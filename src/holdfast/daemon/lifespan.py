@@ -1,4 +1,4 @@
-"""The house inside an application: workers that live as long as the application does.
+"""The runtime inside an application: workers that live as long as the application does.
 
 On SQLite one process keeps a file. If that is another one (a daemon, or a sibling worker of the same application),
 this one publishes all the same, says so in its log, and takes over when the keeper goes.
@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from holdfast.config.config import Config, load_config
-from holdfast.daemon.wiring import House
+from holdfast.daemon.runtime import Runtime
 from holdfast.domain.errors import KeeperHeld, StoreFailed
 from holdfast.home import find_home
 from holdfast.operations.registration import register
@@ -45,12 +45,12 @@ class Workers:
         self._outbox, self._config, self._chance = outbox, config, chance or SystemChance()
         self._stopping = asyncio.Event()
         self._waiting: asyncio.Task[None] | None = None
-        self._house: House | None = None
+        self._runtime: Runtime | None = None
 
     @property
     def at_work(self) -> bool:
         """Whether this process delivers, rather than waits for another to go."""
-        return self._house is not None
+        return self._runtime is not None
 
     async def start(self) -> None:
         try:
@@ -67,20 +67,20 @@ class Workers:
         self._stopping.set()
         if self._waiting is not None:
             await self._waiting
-        house, self._house = self._house, None
-        if house is None:
+        runtime, self._runtime = self._runtime, None
+        if runtime is None:
             return
-        if house.loop.fatal.done():
-            await house.abandon()
-        elif await house.stop():
-            log.error("the application stops while handlers still run. %s", house.left())
+        if runtime.loop.fatal.done():
+            await runtime.abandon()
+        elif await runtime.stop():
+            log.error("the application stops while handlers still run. %s", runtime.left())
 
     async def _begin(self) -> None:
         """Be the keeper and begin to work, or say who the keeper is."""
         outbox = self._outbox
         store = await self._open(keep=True)
         try:
-            house = House(
+            runtime = Runtime(
                 store,
                 self._config,
                 None,
@@ -89,12 +89,12 @@ class Workers:
                 contracts=outbox.contracts.all(),
                 modules=outbox.modules,
             )
-            await house.start()
+            await runtime.start()
         except BaseException:
             await store.close()
             raise
-        house.loop.fatal.add_done_callback(_log_fatal)
-        self._house = house
+        runtime.loop.fatal.add_done_callback(_log_fatal)
+        self._runtime = runtime
 
     async def _register(self) -> None:
         """Put this application's contracts beside the keeper's, so that no event of theirs goes unmatched."""

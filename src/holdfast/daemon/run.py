@@ -19,9 +19,9 @@ from holdfast.config.application import import_from_here
 from holdfast.config.config import Config, load_config
 from holdfast.config.secret_file import SecretFile
 from holdfast.daemon import event_loop
+from holdfast.daemon.runtime import Runtime
 from holdfast.daemon.serve import Server, bind
 from holdfast.daemon.stop_signals import StopSignals
-from holdfast.daemon.wiring import House
 from holdfast.domain.errors import HoldfastError, StoreBusy, StoreFailed
 from holdfast.home import Home, Presence, shown_url, store_url, write_secret
 from holdfast.ports import Application, Probe, SystemChance, in_thread, no_probe
@@ -53,22 +53,22 @@ async def run_daemon(
     os.umask(0o077)
     url = app.url if app is not None else (os.environ.get("HOLDFAST_STORE") or config.store or store_url(home))
     listener = bind(host or config.host, config.port if port is None else port)
-    house = _open_house(url, config, home, app, probe)
+    runtime = _open_runtime(url, config, home, app, probe)
     stopping = asyncio.Event()
-    signals = StopSignals(stopping.set, config.grace_s + STOP_S, house.left)
-    with signals.installed(), _poke_socket(home, lambda: _wake_spool(house)):
-        if not await _start(house, stopping, say):
+    signals = StopSignals(stopping.set, config.grace_s + STOP_S, runtime.left)
+    with signals.installed(), _poke_socket(home, lambda: _wake_spool(runtime)):
+        if not await _start(runtime, stopping, say):
             return 0
         with _short_turns():
             await in_thread("files", _load_surfaces)
-        surfaces = _surfaces(house, home, config, listener)
+        surfaces = _surfaces(runtime, home, config, listener)
         server = Server(surfaces, listener)
         await server.start()
         address = _address(listener)
         presence = Presence(home.address_file, address)
         say(_greeting(address, shown_url(url), home))
         warming = asyncio.get_running_loop().create_task(_warm_later(surfaces))
-        failed = await _until(stopping, house)
+        failed = await _until(stopping, runtime)
         deadline_s = time.monotonic() + config.grace_s
         say(f"Stopping: no new work is taken; deliveries under way have {config.grace_s:g} s to finish.")
         warming.cancel()
@@ -76,24 +76,24 @@ async def run_daemon(
         presence.end()
         if failed is not None:
             say(f"Stopped because the store failed: {failed}")
-            if house.engine.running():
+            if runtime.engine.running():
                 os._exit(1)  # a handler may not let itself be stopped
             return 1
-        if await house.stop(max(0.0, deadline_s - time.monotonic())):
-            say(f"Stopped. {house.left()}")
+        if await runtime.stop(max(0.0, deadline_s - time.monotonic())):
+            say(f"Stopped. {runtime.left()}")
             os._exit(0)  # what still runs cannot be stopped in any other way
     say("Stopped. Nothing was lost.")
     return 0
 
 
-def _open_house(url: str, config: Config, home: Home, app: Application | None, probe: Probe) -> House:
+def _open_runtime(url: str, config: Config, home: Home, app: Application | None, probe: Probe) -> Runtime:
     if any(":" in (source.normalizer or "") for source in config.inbound):
         import_from_here()
     driver = "sqlite3" if app is not None else "apsw"
     store = open_store(url, driver=driver, keep=True, own=app is None, probe=probe, **config.room)
     if app is None:
-        return House(store, config, home)
-    return House(
+        return Runtime(store, config, home)
+    return Runtime(
         store,
         config,
         home,
@@ -104,12 +104,12 @@ def _open_house(url: str, config: Config, home: Home, app: Application | None, p
     )
 
 
-async def _start(house: House, stopping: asyncio.Event, say: Callable[[str], None]) -> bool:
+async def _start(runtime: Runtime, stopping: asyncio.Event, say: Callable[[str], None]) -> bool:
     """Start as soon as the store can be reached, however long that takes. False: told to stop before."""
     chance = SystemChance()
     for attempt in itertools.count():
         try:
-            await house.start()
+            await runtime.start()
             return True
         except StoreBusy as error:
             if attempt == 0:
@@ -150,7 +150,7 @@ async def _warm_later(surfaces: App) -> None:
         log.exception("the routes of the API could not be loaded; the next request for one tries again")
 
 
-def _surfaces(house: House, home: Home, config: Config, listener: socket.socket) -> App:
+def _surfaces(runtime: Runtime, home: Home, config: Config, listener: socket.socket) -> App:
     from holdfast.surfaces.rest.app import build_app
     from holdfast.surfaces.rest.gate import Tokens
 
@@ -158,19 +158,19 @@ def _surfaces(house: House, home: Home, config: Config, listener: socket.socket)
         write_secret(home.token, "hf_" + secrets.token_hex(32))
     host = listener.getsockname()[0]
     hosts = {"localhost", "127.0.0.1", "[::1]", f"[{host}]" if ":" in host else host, *config.hosts}
-    tokens = Tokens(SecretFile(home.token).text, house.operations.tokens.scope_of)
-    return build_app(house.operations, tokens, hosts, config.body_max_bytes, config.inbound)
+    tokens = Tokens(SecretFile(home.token).text, runtime.operations.tokens.scope_of)
+    return build_app(runtime.operations, tokens, hosts, config.body_max_bytes, config.inbound)
 
 
-async def _until(stopping: asyncio.Event, house: House) -> StoreFailed | None:
-    house.loop.fatal.add_done_callback(lambda _: stopping.set())
+async def _until(stopping: asyncio.Event, runtime: Runtime) -> StoreFailed | None:
+    runtime.loop.fatal.add_done_callback(lambda _: stopping.set())
     await stopping.wait()
-    return house.loop.fatal.result() if house.loop.fatal.done() else None
+    return runtime.loop.fatal.result() if runtime.loop.fatal.done() else None
 
 
-def _wake_spool(house: House) -> None:
+def _wake_spool(runtime: Runtime) -> None:
     """Before the start there is no loop to wake; its first step is to look at the spool."""
-    loop = getattr(house, "loop", None)
+    loop = getattr(runtime, "loop", None)
     if loop is not None:
         loop.wake("spool")
 

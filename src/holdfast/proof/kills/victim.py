@@ -16,7 +16,7 @@ import sys
 from contextvars import ContextVar
 from pathlib import Path
 
-import holdfast.daemon.wiring as wiring_module
+import holdfast.daemon.runtime as runtime_module
 import holdfast.egress.engine as engine_module
 from holdfast.daemon.run import run_daemon
 from holdfast.domain.delivery import Claim, Outcome
@@ -52,7 +52,7 @@ def crash_at(point: str, nth: int, note: Path) -> Probe:
 
 def wear_tag(life: str, tag: str) -> None:
     """Say who we are: to receivers, and to the database."""
-    setattr(wiring_module, "__version__", f"{__version__} life-{life}")  # noqa: B010 - what the User-Agent is made of
+    setattr(runtime_module, "__version__", f"{__version__} life-{life}")  # noqa: B010 - what the User-Agent is made of
     if tag:
         from holdfast.store.postgres import pooled_connection as session
 

@@ -1,4 +1,4 @@
-"""The wiring: from a configuration to a working house. Nothing else in the package knows all rooms."""
+"""The wiring: from a configuration to a working runtime. Nothing else in the package knows all rooms."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ POLL_S, NOTIFIED_POLL_S = 1.0, 5.0
 LEFT_MAX = 5
 
 
-class House:
+class Runtime:
     """A store, its duties and its verbs. `start` begins to work, `stop` ends in order."""
 
     def __init__(
@@ -81,7 +81,7 @@ class House:
         self.handlers.add("sessions", self._consume)
         for name, function in {**BUILTINS, **(handlers or {})}.items():
             if name == "sessions":
-                raise BadConfig("the handler name 'sessions' is the house's own; give yours another one")
+                raise BadConfig("the handler name 'sessions' is reserved; choose another name")
             self.handlers.add(name, function)
         for source in config.inbound:
             self._serve_inbound(source, normalizers or {})
