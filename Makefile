@@ -66,7 +66,7 @@ prove: $(VENV)/.test ## kill, stop and cut off Holdfast on both stores and accou
 agents: $(VENV)/.test .agents/.done ## run the agent CLIs themselves against a model on this machine (downloads 1.5 GB once)
 	@AGENT_PROGRAMS=$(CURDIR)/.agents/node_modules $(BIN)/python -m pytest tests/agents
 
-bench: $(VENV)/.bench ## measure beside the limit of this machine and the peers, and write docs/numbers.md (40 min; BENCH=--quick)
+bench: $(VENV)/.bench ## measure beside the limit of this machine and the peers, and write docs/proof/numbers.md (40 min; BENCH=--quick)
 	@exec $(BIN)/python -m benchmarks $(BENCH)
 
 lock: ## write the lock files anew (needs uv)

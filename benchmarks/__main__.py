@@ -40,7 +40,7 @@ from benchmarks.orders import CACHE, ROOT
 from benchmarks.server import SETTINGS, Server, running
 from benchmarks.sizes import FULL, QUICK, Sizes
 
-PAGE = ROOT / "docs" / "numbers.md"
+PAGE = ROOT / "docs" / "proof" / "numbers.md"
 QUICK_PAGE = CACHE / "quick" / "numbers.md"
 BUDGET_S = 40 * 60
 Part = Callable[[Book, Path, Server | None, Sizes], None]

@@ -97,7 +97,7 @@ class Outbox:
 
             outbox.publish(connection, "order.placed", {"id": 42}, stream="order:42", dedup="order-42-placed")
 
-        The connection is whatever your transaction runs on: `docs/publish.md` lists the kinds.
+        The connection is whatever your transaction runs on: `docs/applications/publish.md` lists the kinds.
         """
         from holdfast.ingress.publish import fact, publish
 

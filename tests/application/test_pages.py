@@ -50,7 +50,7 @@ async def run(block: str, names: dict[str, Any]) -> None:
 
 async def test_every_way_to_publish_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database: str) -> None:
     monkeypatch.chdir(tmp_path)
-    (_, (opening,)), *rest = sections("publish.md")
+    (_, (opening,)), *rest = sections("applications/publish.md")
     first: dict[str, Any] = {}
     await run(opening, first)
     for title, blocks in rest:
@@ -76,7 +76,7 @@ async def test_the_page_on_applications_works(
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "shop"}
     tests = []
-    for title, blocks in sections("applications.md"):
+    for title, blocks in sections("applications/handlers.md"):
         for block in blocks:
             await run(block, names)
         if title == "Tests":

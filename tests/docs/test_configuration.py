@@ -13,7 +13,7 @@ from holdfast.config.config import FREE_SECTIONS, default_text, load_config
 from holdfast.domain.retry import DEFAULT_POLICY, POLICIES
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8")
 INTERNAL = re.compile(r"HOLDFAST_(DEMO|PROVE_\w+)")  # between a parent and the process it starts
 VARIABLES = ("HOLDFAST_HOME", "HOLDFAST_STORE", "HOLDFAST_CONFIG", "HOLDFAST_URL", "HOLDFAST_TOKEN")
 
@@ -32,7 +32,7 @@ SETTINGS = dict(flat(yaml.safe_load(default_text())))
 @pytest.mark.parametrize("name", SETTINGS)
 def test_every_setting_has_its_heading_and_its_default(name):
     section = re.search(rf"^### `{re.escape(name)}`\n\nDefault: `([^`]*)`", PAGE, re.MULTILINE)
-    assert section, f"docs/configuration.md has no heading for {name}"
+    assert section, f"docs/reference/configuration.md has no heading for {name}"
     default = SETTINGS[name]
     assert section[1] == (default if isinstance(default, str) and default else json.dumps(default))
 

@@ -11,7 +11,7 @@ import pytest
 from holdfast.store.open import migrate_store
 from holdfast.store.sqlite.migrate import split
 
-PAGE = (Path(__file__).parents[2] / "docs" / "plain-sql.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "applications" / "plain-sql.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"^```sql\n(.*?)^```\n(?:\n```text\n(.*?)^```)?", PAGE, re.DOTALL | re.MULTILINE)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from holdfast.domain.states import REASONS_OF, RULES, Reason, State
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "states.md"
+PAGE = ROOT / "docs" / "reference" / "states.md"
 PICTURE = ROOT / "architecture" / "egress.md"
 BEGIN, END = "<!-- states:begin -->\n", "<!-- states:end -->\n"
 

@@ -1,4 +1,4 @@
-"""docs/hooks.md cannot lie: every CLI, its files, its events and its states are there as they are in the code."""
+"""docs/agents/hooks.md agrees with the code: every CLI with its files, events and states."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.agents.install.environment import Machine
 from holdfast.agents.install.wiring import AGENTS
 from holdfast.agents.opencode import install as opencode
 
-PAGE = (Path(__file__).parents[2] / "docs" / "hooks.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "agents" / "hooks.md").read_text(encoding="utf-8")
 EVENTS = {"claude": "Claude, Qwen", "qwen": "Claude, Qwen", "codex": "Codex", "gemini": "Gemini", "copilot": "Copilot",
           "cursor": "Cursor", "opencode": "OpenCode"}  # fmt: skip
 

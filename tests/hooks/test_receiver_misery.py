@@ -225,7 +225,7 @@ def test_a_missing_receiver_is_harmless_with_the_ending_that_the_docs_name(
     receiver: Receiver, ending: str, code: int
 ) -> None:
     """Python and Perl themselves end with 2 then, which blocks some agents."""
-    page = (Path(__file__).parents[2] / "docs" / "receiver.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "agents" / "receiver.md").read_text(encoding="utf-8")
     assert "`2>/dev/null || :`" in page
     command = [word.replace("receiver/receiver.", "receiver/gone.") for word in receiver.command]
     line = shlex.join([*command, *WORDS]) + ending

@@ -13,7 +13,7 @@ from holdfast.domain.inbound_event import HookEvent
 from holdfast.ingress.webhook.platforms import PLATFORMS, find_normalizer
 from holdfast.ingress.webhook.verifiers import VERIFIERS
 
-PAGE = (Path(__file__).parents[2] / "docs" / "inbound.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "webhooks" / "inbound.md").read_text(encoding="utf-8")
 RECIPES = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 
 

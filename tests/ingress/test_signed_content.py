@@ -305,6 +305,6 @@ def test_a_mistake_beside_the_scheme_is_named_too(tmp_path, more, complaint):
 
 def test_every_part_of_a_scheme_can_be_configured_and_explained():
     assert set(VERIFY_KEYS) == set(Scheme.__slots__)
-    page = (Path(__file__).parents[2] / "docs" / "inbound.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "webhooks" / "inbound.md").read_text(encoding="utf-8")
     for name in (*VERIFY_KEYS, *(f"{{{name}}}" for name in template.PLACEHOLDERS)):
         assert f"`{name}`" in page, name

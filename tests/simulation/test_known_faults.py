@@ -12,7 +12,7 @@ import holdfast.proof.simulation.checks as sim_checks
 from holdfast.proof.simulation.mutants import MUTANTS
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "known-faults.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "proof" / "known-faults.md").read_text("utf-8")
 ROWS = {
     cells[0]: cells[1:]
     for line in PAGE.splitlines()

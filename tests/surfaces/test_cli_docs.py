@@ -1,4 +1,4 @@
-"""docs/cli.md cannot lie: every command and option is there, with its own words, and every example can be typed."""
+"""docs/reference/cli.md agrees with the code: every command and option, its help text, and examples that run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.__main__ import UNREACHABLE, holdfast
 
-TEXT = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+TEXT = (Path(__file__).parents[2] / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
 
 
 def leaves(group: click.Group, prefix: str = "") -> Iterator[tuple[str, click.Command]]:
@@ -32,7 +32,7 @@ EXAMPLES = re.findall(r"^\$ holdfast (.*)$", TEXT, re.MULTILINE)
 
 def section(path: str) -> str:
     found = re.search(rf"^### holdfast {re.escape(path)}\n(.*?)(?=^##|\Z)", TEXT, re.MULTILINE | re.DOTALL)
-    assert found is not None, f"docs/cli.md has no heading '### holdfast {path}'"
+    assert found is not None, f"docs/reference/cli.md has no heading '### holdfast {path}'"
     return found[1]
 
 

@@ -1,4 +1,4 @@
-"""The recipes of docs/inbound.md over real HTTP, each signed as its platform documents it, by the standard library."""
+"""The recipes of docs/webhooks/inbound.md over real HTTP, each signed as the platform documents it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from holdfast.store.open import open_store
 from holdfast.surfaces.rest.app import build_app
 from holdfast.surfaces.rest.gate import Tokens
 
-PAGE = (Path(__file__).parents[2] / "docs" / "inbound.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "webhooks" / "inbound.md").read_text(encoding="utf-8")
 HOST = "https://hooks.example.com"
 SECRET = "canary-0123456789abcdef"
 FORM = "application/x-www-form-urlencoded"

@@ -70,7 +70,7 @@ async def _look(store: Store, url: str, now_ms: int) -> list[Finding]:
     found = [ok("store.reached", f"the store is {await store.care.about()}")]
     figures = await store.operator.figures()
     found += await _check_whole(store, url)
-    found += [warn("store.pooler", note, "see docs/postgres.md") for note in store.care.notes()]
+    found += [warn("store.pooler", note, "see docs/operate/postgres.md") for note in store.care.notes()]
     return [*found, _judge_dead(figures), _judge_pending(figures, now_ms)]
 
 

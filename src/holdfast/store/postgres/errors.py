@@ -63,7 +63,7 @@ def translate(error: BaseException) -> HoldfastError:
     if code in _MISSING:
         return StoreMissing("this database holds no Holdfast tables; run: holdfast db migrate --store postgresql://…")
     if code == "42501":
-        return StoreError(f"the database role may not do this ({text}); see docs/postgres.md for what it needs")
+        return StoreError(f"the database role may not do this ({text}); see docs/operate/postgres.md for what it needs")
     if code is not None and code.startswith(("22", "23")):
         return BadInput(f"the database refused a value: {text}")
     return StoreError(f"PostgreSQL: {text}")
