@@ -21,7 +21,7 @@ from benchmarks.server import Server
 from benchmarks.sizes import Sizes
 from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract, Criterion
-from holdfast.routing.index import Index
+from holdfast.routing.index import ContractIndex
 
 EVENTS, TURN = 2_000, 100
 PLAIN_EVENTS = 20
@@ -94,7 +94,7 @@ SHAPES = {
 def measure(book: Book, folder: Path, server: Server | None, sizes: Sizes) -> None:
     """For every shape: asking each contract, the index at every size, and how much more the most cost."""
     for name, shape in SHAPES.items():
-        indexes = {size: Index(shape.contract(i) for i in range(size)) for size in sizes.contracts}
+        indexes = {size: ContractIndex(shape.contract(i) for i in range(size)) for size in sizes.contracts}
         for _ in range(sizes.times):
             book.add(f"matching.{name}.each", _plain(shape, sizes.contracts[0]), "µs")
             costs = _round(indexes, shape)
@@ -106,7 +106,7 @@ def measure(book: Book, folder: Path, server: Server | None, sizes: Sizes) -> No
         book.add("matching.change of one", _change(sizes.contracts[-1]), "µs")
 
 
-def _round(indexes: dict[int, Index], shape: Shape) -> dict[int, float]:
+def _round(indexes: dict[int, ContractIndex], shape: Shape) -> dict[int, float]:
     """Microseconds of processor time to find who wants an event. The sizes take turns: all meet the same weather."""
     facts = {size: [shape.event(random.Random(at).randrange(10, size)) for at in range(EVENTS)] for size in indexes}
     costs: dict[int, list[float]] = {size: [] for size in indexes}
@@ -136,7 +136,7 @@ def _plain(shape: Shape, size: int) -> float:
 def _change(size: int) -> float:
     """Microseconds to replace one contract among the most."""
     shape = SHAPES["same type, own customer"]
-    index = Index([shape.contract(i) for i in range(size)])
+    index = ContractIndex([shape.contract(i) for i in range(size)])
     changed = [shape.contract(i) for i in range(0, size, max(1, size // EVENTS))]
     began = time.process_time()
     for contract in changed:

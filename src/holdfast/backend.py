@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar
 from holdfast.domain.address import queue_address
 from holdfast.domain.delivery import Dead, Delivered, Retry
 from holdfast.domain.errors import BadInput
-from holdfast.domain.event import show
 from holdfast.domain.states import Reason
-from holdfast.ingress.publish import draft, publish, schema_of
+from holdfast.domain.text import short_repr
+from holdfast.ingress.publish import event_from_mapping, publish, schema_of
 
 if TYPE_CHECKING:
     from holdfast.operations.queue import QueueDesk
@@ -78,7 +78,7 @@ class NativeSqlOutbox:
     def enqueue(self, connection: Any, payload: Any, *, queue: str = QUEUE, max_attempts: int = ATTEMPTS) -> str:
         """Append a message in the caller's transaction; the caller commits. Its id, which stays the same throughout."""
         if type(max_attempts) is not int or not 1 <= max_attempts <= ATTEMPTS_MAX:
-            raise BadInput(f"max_attempts is a number from 1 to {ATTEMPTS_MAX}, not {show(max_attempts)}")
+            raise BadInput(f"max_attempts is a number from 1 to {ATTEMPTS_MAX}, not {short_repr(max_attempts)}")
         fields = {
             "type": "queue.message",
             "source": "queue",
@@ -86,7 +86,7 @@ class NativeSqlOutbox:
             "to": queue_address(queue),
             "properties": {"queue": queue, "max_attempts": max_attempts},
         }
-        return publish(connection, draft(fields), schema_of(self.url)).id
+        return publish(connection, event_from_mapping(fields), schema_of(self.url)).id
 
     def claim(self, queue: str = QUEUE) -> OutboxRow | None:
         """The next message that is due, or None. It is yours for the length of the lease."""
@@ -124,7 +124,7 @@ class NativeSqlOutbox:
     def dlq_reprocess(self, ids: Sequence[str], queue: str = QUEUE) -> int:
         """Give dead letters a new life. How many were dead and now wait again."""
         if isinstance(ids, str):
-            raise BadInput(f"dlq_reprocess takes a list of ids, not the text {show(ids)}")
+            raise BadInput(f"dlq_reprocess takes a list of ids, not the text {short_repr(ids)}")
         return self._run(self._desk.reprocess(queue, ids))
 
     def reclaim_stuck_in_flight(self) -> int:

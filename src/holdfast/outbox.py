@@ -56,7 +56,7 @@ class EventFields(TypedDict, total=False):
     at: datetime | None
 
 
-class ContractBook:
+class RegisteredContracts:
     """The contracts that an application registers in code. They are put into the store when it starts to work."""
 
     def __init__(self, registered_by: str) -> None:
@@ -84,7 +84,7 @@ class Outbox:
         self._prefix = "" if application is None else f"{check_contract_id(application)}/"
         self.handlers: dict[str, Callable[..., Any]] = {}
         self.normalizers: dict[str, Callable[..., HookEvent | Sequence[HookEvent]]] = {}
-        self.contracts = ContractBook(self._prefix + _calling_module())
+        self.contracts = RegisteredContracts(self._prefix + _calling_module())
 
     def modules(self) -> frozenset[str]:
         """The modules that this process has loaded, as contracts name them in `registered_by`."""
@@ -99,17 +99,17 @@ class Outbox:
 
         The connection is whatever your transaction runs on: `docs/applications/publish.md` lists the kinds.
         """
-        from holdfast.ingress.publish import fact, publish
+        from holdfast.ingress.publish import event_from_call, publish
 
-        return publish(connection, fact(type, payload, fields), self._schema)
+        return publish(connection, event_from_call(type, payload, fields), self._schema)
 
     async def publish_async(
         self, connection: Any, type: str, payload: Any = None, **fields: Unpack[EventFields]
     ) -> Published:
         """The same on a connection that is awaited."""
-        from holdfast.ingress.publish import fact, publish_async
+        from holdfast.ingress.publish import event_from_call, publish_async
 
-        return await publish_async(connection, fact(type, payload, fields), self._schema)
+        return await publish_async(connection, event_from_call(type, payload, fields), self._schema)
 
     def publish_many(self, connection: Any, events: Sequence[Mapping[str, Any]]) -> list[Published]:
         """Append several events, each a mapping by the names `publish` takes.
@@ -118,15 +118,15 @@ class Outbox:
 
         Streams are taken in sorted order, so that two such calls cannot lock each other out.
         """
-        from holdfast.ingress.publish import draft, publish_many
+        from holdfast.ingress.publish import event_from_mapping, publish_many
 
-        return publish_many(connection, [draft(fields) for fields in events], self._schema)
+        return publish_many(connection, [event_from_mapping(fields) for fields in events], self._schema)
 
     async def publish_many_async(self, connection: Any, events: Sequence[Mapping[str, Any]]) -> list[Published]:
         """The same on a connection that is awaited."""
-        from holdfast.ingress.publish import draft, publish_many_async
+        from holdfast.ingress.publish import event_from_mapping, publish_many_async
 
-        return await publish_many_async(connection, [draft(fields) for fields in events], self._schema)
+        return await publish_many_async(connection, [event_from_mapping(fields) for fields in events], self._schema)
 
     def once(self, connection: Any, event_id: str, *, consumer: str) -> Once:
         """Handle an event once, although it may arrive again: for `with`, or `async with` on an awaited connection.

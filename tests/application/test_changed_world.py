@@ -20,7 +20,7 @@ from holdfast.daemon.runtime import Runtime
 from holdfast.domain import ed25519
 from holdfast.domain.event import new_event
 from holdfast.ingress.accept import parse_event
-from holdfast.ingress.publish import fact
+from holdfast.ingress.publish import event_from_call
 from holdfast.store.open import open_store
 from postgres import end_schema, fresh_schema, newest, start
 
@@ -401,7 +401,7 @@ async def test_two_daemons_of_which_only_one_knows_a_policy(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("to", ["session:abc", "session:claude-1"])
 def test_a_direct_address_into_a_session_is_refused_while_nothing_delivers_there(to: str) -> None:
-    for refused in (lambda: parse_event({"type": "a", "to": to}), lambda: fact("a", None, {"to": to})):
+    for refused in (lambda: parse_event({"type": "a", "to": to}), lambda: event_from_call("a", None, {"to": to})):
         with pytest.raises(BadInput, match="is not delivered by this version"):
             refused()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from holdfast.domain.states import REASONS_OF, RULES, Reason, State
+from holdfast.domain.states import REASONS_OF, STATE_RULES, Reason, State
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reference" / "states.md"
@@ -15,7 +15,7 @@ BEGIN, END = "<!-- states:begin -->\n", "<!-- states:end -->\n"
 
 def rendered() -> str:
     lines = ["", "| from | trigger | to | reasons | meaning |", "|---|---|---|---|---|"]
-    for rule in RULES:
+    for rule in STATE_RULES:
         reasons = ", ".join(f"`{reason}`" for reason in rule.reasons)
         lines.append(f"| `{rule.before}` | {rule.trigger} | `{rule.after}` | {reasons} | {rule.meaning} |")
     lines += ["", "| state | reasons |", "|---|---|"]
@@ -33,7 +33,7 @@ def test_the_table_in_the_docs_is_the_table_in_the_code():
 def test_the_picture_shows_every_transition_and_no_other():
     (picture,) = re.findall(r"```mermaid\nstateDiagram-v2\n(.*?)```", PICTURE.read_text(encoding="utf-8"), re.DOTALL)
     drawn = re.findall(r"^ +(\w+) --> (\w+): ([\w ]+?)(?: \([\w, ]+\))?$", picture, re.MULTILINE)
-    told = [(rule.before, rule.after, rule.trigger.replace(":", "")) for rule in RULES]
+    told = [(rule.before, rule.after, rule.trigger.replace(":", "")) for rule in STATE_RULES]
     assert sorted(drawn) == sorted(told)
     assert len(picture.splitlines()) == len(told) + 1
     assert "[*] --> pending" in picture

@@ -7,17 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain_strategies import examples, moments_ms
-from holdfast.domain.delivery import (
-    ERROR_MAX,
-    Dead,
-    Delivered,
-    Dropped,
-    Handed,
-    Retry,
-    Transition,
-    clip,
-    settle,
-)
+from holdfast.domain.delivery import ERROR_MAX, Dead, Delivered, Dropped, Handed, Retry, Transition, clean_error, settle
 from holdfast.domain.retry import POLICIES, RETRY_AFTER_MAX_S
 from holdfast.domain.states import REASONS_BY, REASONS_OF, Reason, State
 
@@ -120,15 +110,15 @@ def test_a_dropped_delivery_names_its_survivor(made, policy, outcome):
 @given(st.text() | st.text("\x1b\r\n\x00\x9b\u202e ab", max_size=20))
 @examples
 def test_an_error_is_one_printable_line(error):
-    assert clip(error).isprintable()
-    assert clip(error) == clip(error).strip() != ""
-    assert clip(clip(error)) == clip(error)
+    assert clean_error(error).isprintable()
+    assert clean_error(error) == clean_error(error).strip() != ""
+    assert clean_error(clean_error(error)) == clean_error(error)
 
 
 @given(st.integers(1, 3 * ERROR_MAX) | st.just(10**6))
 @examples
 def test_an_error_is_bounded_and_keeps_its_beginning(length):
-    assert clip("y" * length) == "y" * min(length, ERROR_MAX)
+    assert clean_error("y" * length) == "y" * min(length, ERROR_MAX)
 
 
 @given(limited, attempts)
@@ -136,9 +126,9 @@ def test_an_error_is_bounded_and_keeps_its_beginning(length):
 def test_every_stored_error_is_clipped(policy, made):
     hostile = "\x1b[31mred\x00" + "z" * 5000
     for outcome in (Retry(hostile), Dead(Reason.REJECTED, hostile)):
-        assert settle(made, outcome, policy, 0, 0.0).error == clip(hostile)
+        assert settle(made, outcome, policy, 0, 0.0).error == clean_error(hostile)
 
 
 def test_an_error_without_words_says_so():
     for silent in ("", " ", "\n\t\x00"):
-        assert clip(silent) == "failed without a message"
+        assert clean_error(silent) == "failed without a message"

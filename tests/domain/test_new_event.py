@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from domain_strategies import event_types, examples, json_values, names, properties
 from holdfast.domain.canonical import BYTES_MAX, parse_json
 from holdfast.domain.errors import BadInput, BadJson, TooLarge
-from holdfast.domain.event import NAME_MAX, PROPERTIES_BYTES_MAX, PROPERTIES_MAX, new_event, show
+from holdfast.domain.event import NAME_MAX, PROPERTIES_BYTES_MAX, PROPERTIES_MAX, new_event
+from holdfast.domain.text import short_repr
 
 TOMORROW = datetime(2026, 2, 1, tzinfo=UTC)
 HOSTILE = ["\x1b[31mred\x1b[0m", "a\nb", "a\tb", "a\x00b", "\x7f", "a\x9bb", "a\u202eb", "a\u200bb", "\ud800"]
@@ -158,5 +159,5 @@ def test_a_direct_address_is_checked(to):
 @given(st.text() | st.binary() | st.lists(st.text()))
 @examples
 def test_a_value_in_a_message_is_short_and_harmless(value):
-    assert len(show(value)) <= 80
-    assert show(value).isprintable()
+    assert len(short_repr(value)) <= 80
+    assert short_repr(value).isprintable()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from domain_strategies import examples, texts
 from holdfast.domain.canonical import dump_json, parse_json
-from holdfast.domain.receipt import NO_LINKS, Fault, Head, Link, leaf_lines, link, verify
+from holdfast.domain.receipt import NO_LINKS, ChainFault, Head, Link, leaf_lines, link, verify
 
 lines = st.binary(min_size=1, max_size=12).filter(lambda line: b"\n" not in line)
 digests = st.binary(min_size=32, max_size=32)
@@ -186,5 +186,5 @@ def test_a_leaf_is_one_line_of_json_for_any_actor(actor, reason, number):
 
 
 def test_a_fault_says_where_and_what():
-    shown = Fault("node-1", 3, "gap", "link 2 was expected here").as_dict()
+    shown = ChainFault("node-1", 3, "gap", "link 2 was expected here").as_dict()
     assert shown == {"chain": "node-1", "seq": 3, "kind": "gap", "message": "link 2 was expected here"}

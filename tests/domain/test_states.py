@@ -6,10 +6,10 @@ import pytest
 
 from holdfast.domain.delivery import Dead, Delivered, Dropped, Handed, Outcome, Retry, settle
 from holdfast.domain.retry import POLICIES
-from holdfast.domain.states import REASONS_BY, REASONS_OF, RULES, Reason, Rule, State
+from holdfast.domain.states import REASONS_BY, REASONS_OF, STATE_RULES, Reason, State, StateRule
 
 OUTCOMES = {kind.__name__: kind for kind in (Delivered, Handed, Retry, Dead, Dropped)}
-LINES = [(rule, reason) for rule in RULES for reason in (rule.reasons or (None,))]
+LINES = [(rule, reason) for rule in STATE_RULES for reason in (rule.reasons or (None,))]
 SETTLED = [(rule, reason) for rule, reason in LINES if rule.trigger in OUTCOMES]
 
 
@@ -29,7 +29,7 @@ def outcome_of(trigger: str, reason: Reason | None) -> Outcome:
             return Dropped(reason)
 
 
-def name(line: tuple[Rule, Reason | None]) -> str:
+def name(line: tuple[StateRule, Reason | None]) -> str:
     rule, reason = line
     return f"{rule.before}-{rule.trigger}-{rule.after}-{reason}"
 
@@ -57,19 +57,19 @@ def test_settle_never_leaves_the_table(policy, trigger):
 
 
 def test_every_outcome_and_every_state_has_its_line():
-    assert set(OUTCOMES) == {rule.trigger for rule in RULES if not rule.trigger.startswith("operator: ")}
-    assert {rule.before for rule in RULES} == set(State)
-    assert {rule.after for rule in RULES} == set(State)
-    assert all(rule.meaning for rule in RULES)
+    assert set(OUTCOMES) == {rule.trigger for rule in STATE_RULES if not rule.trigger.startswith("operator: ")}
+    assert {rule.before for rule in STATE_RULES} == set(State)
+    assert {rule.after for rule in STATE_RULES} == set(State)
+    assert all(rule.meaning for rule in STATE_RULES)
 
 
 def test_no_two_lines_say_different_things_about_one_move():
-    moves = [(rule.before, rule.trigger, rule.after) for rule in RULES]
+    moves = [(rule.before, rule.trigger, rule.after) for rule in STATE_RULES]
     assert len(set(moves)) == len(moves)
 
 
 def test_only_an_operator_leads_out_of_an_end():
-    for rule in RULES:
+    for rule in STATE_RULES:
         assert rule.trigger.startswith("operator: ") is (rule.before is not State.PENDING)
 
 
@@ -77,7 +77,7 @@ def test_every_reason_belongs_to_exactly_one_end():
     assert REASONS_OF[State.PENDING] == REASONS_OF[State.DELIVERED] == frozenset()
     assert REASONS_OF[State.DEAD] | REASONS_OF[State.DROPPED] == set(Reason)
     assert not REASONS_OF[State.DEAD] & REASONS_OF[State.DROPPED]
-    assert all(bool(rule.reasons) is (rule.after in (State.DEAD, State.DROPPED)) for rule in RULES)
+    assert all(bool(rule.reasons) is (rule.after in (State.DEAD, State.DROPPED)) for rule in STATE_RULES)
 
 
 def test_states_and_reasons_are_the_words_that_are_stored():

@@ -21,7 +21,7 @@ from holdfast import Outbox
 from holdfast.config.config import default_text, load_config
 from holdfast.domain.canonical import dump_json, parse_json
 from holdfast.domain.errors import BadConfig, BadInput, BadJson, HoldfastError, TooLarge
-from holdfast.domain.event import show
+from holdfast.domain.text import short_repr
 from holdfast.ingress.accept import FIELDS, parse_event
 
 examples = settings(max_examples=300, deadline=None, derandomize=True)
@@ -79,8 +79,8 @@ def test_no_value_breaks_the_way_in(body: Any) -> None:
 @examples
 @given(value=values)
 def test_what_is_shown_of_a_value_is_short_and_harmless(value: Any) -> None:
-    assert len(show(value)) <= 80
-    assert show(value).isprintable()
+    assert len(short_repr(value)) <= 80
+    assert short_repr(value).isprintable()
 
 
 # The settings -----------------------------------------------------------------------------------------------

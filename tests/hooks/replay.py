@@ -21,7 +21,7 @@ sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "src")]
 
 from daemon import Daemon, wait_until  # noqa: E402
 from holdfast.domain.event import Event  # noqa: E402
-from holdfast.ingress.spool import poke  # noqa: E402
+from holdfast.ingress.spool import notify_daemon  # noqa: E402
 from holdfast.store.base import DeliveryFilter, DeliveryRow, SessionFilter  # noqa: E402
 from holdfast.store.open import open_store  # noqa: E402
 from hooks import claude, drop_hook  # noqa: E402
@@ -106,7 +106,7 @@ def replay(home: Path, records: list[Record], kills: int, seed: int) -> tuple[Bo
 def _feed(daemon: Daemon, records: list[Record]) -> None:
     for number, agent, payload in records:
         drop_hook(daemon.home / "spool", number, agent, payload)
-    poke(daemon.home / "holdfast.sock")
+    notify_daemon(daemon.home / "holdfast.sock")
 
 
 def drain(daemon: Daemon) -> None:

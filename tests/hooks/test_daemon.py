@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from replay import Book, check, check_ends, drain, read_book, run, script
 
 from holdfast.domain.event import Event
-from holdfast.ingress.spool import poke
+from holdfast.ingress.spool import notify_daemon
 
 
 def book_of(daemon: Daemon) -> Book:
@@ -144,7 +144,7 @@ def test_a_burst_in_one_session_drops_nothing_that_matters_and_disturbs_nobody(t
             for quiet in (2 * turn, 2 * turn + 1):
                 hook(claude("UserPromptSubmit", f"quiet{quiet}", prompt="Go"))
                 hook(claude("Stop", f"quiet{quiet}", last_assistant_message="Done."))
-            poke(daemon.home / "holdfast.sock")
+            notify_daemon(daemon.home / "holdfast.sock")
         book = book_of(daemon)
     said = [payload.get("prompt") or payload["last_answer"] for _, payload in book.told("claude-noisy")]
     assert said == [text for turn in range(10) for text in (f"turn {turn}", f"did {turn}")]

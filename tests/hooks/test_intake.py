@@ -19,7 +19,7 @@ from holdfast import home as homes
 from holdfast import ports
 from holdfast.agents.receiver import intake, receiver
 from holdfast.agents.receiver.fallback import troubles
-from holdfast.ingress.spool import RECORD_MAX, place_of
+from holdfast.ingress.spool import RECORD_MAX, position_of
 from receiving import Receiver, silent
 
 
@@ -111,7 +111,7 @@ def test_a_home_in_a_folder_that_is_gone_is_as_good_as_none(monkeypatch: pytest.
 
 def test_a_name_is_one_that_the_importer_knows(monkeypatch: pytest.MonkeyPatch) -> None:
     before_ns = ports.boot_ns()
-    place = place_of(intake.name_now())
+    place = position_of(intake.name_now())
     assert place is not None
     assert before_ns < place.since_boot_ns < ports.boot_ns()
     assert place.boot == ports.SystemClock().boot_id[:16].lower()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.agents.receiver.fallback import troubles
-from holdfast.ingress.spool import place_of
+from holdfast.ingress.spool import position_of
 from holdfast.ports import SystemClock, boot_ns
 from receiving import PYTHON, Receiver
 
@@ -46,7 +46,7 @@ def test_of_a_hundred_at_once_none_is_lost_and_each_is_named_by_a_moment_of_its_
     records = receiver.records()
     assert sorted(body for _, body in records) == sorted(map(body_of, range(CROWD)))
     for name, (header, _) in zip(receiver.names(), records, strict=True):
-        place = place_of(name)
+        place = position_of(name)
         assert place is not None
         assert place.boot == SystemClock().boot_id[:16].lower()
         began_ns, ended_ns = lives[header["pid"]]
@@ -70,7 +70,7 @@ def test_killed_at_any_moment_a_record_is_whole_or_not_there(receiver: Receiver)
         ends[child.wait(30) == 0] += 1
         assert all(kept == body for _, kept in receiver.records())
         assert len(receiver.records()) >= ends[True]
-    assert all(place_of(name) or place_of(name[1:]) for name in os.listdir(receiver.home / "spool"))
+    assert all(position_of(name) or position_of(name[1:]) for name in os.listdir(receiver.home / "spool"))
 
 
 STEPS = [("fsync", 1, 0), ("renameat,renameat2,rename", 1, 0), ("fsync", 2, 1)]

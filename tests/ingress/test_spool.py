@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from engine_harness import EngineHarness
 from holdfast.domain.event import new_event
 from holdfast.ingress.importer import SpoolImport, spool_depth
-from holdfast.ingress.spool import place_of, read_record, write_event
+from holdfast.ingress.spool import position_of, read_record, write_event
 from holdfast.store.base import EventFilter
 
 ID = "evt_" + "0" * 12
@@ -91,7 +91,7 @@ async def test_an_older_record_that_only_the_second_look_shows_comes_first(
 async def test_records_of_an_earlier_boot_come_first(harness: EngineHarness, tmp_path: Path) -> None:
     folder = tmp_path / "spool"
     write_event(folder, new_event("this.boot"), make_id(1))
-    harness.clock.boot_id = place_of(os.listdir(folder)[0]).boot + "x" * 20
+    harness.clock.boot_id = position_of(os.listdir(folder)[0]).boot + "x" * 20
     old = folder / f"{'0' * 16}-{10**19:020d}-1-{'a' * 8}.evt"
     old.write_bytes(_record("last.boot", make_id(2)))
     await importer(harness, folder).tick()
@@ -153,8 +153,8 @@ async def test_a_late_copy_of_what_is_known_by_its_key_is_a_repetition(harness: 
 
 
 def test_other_files_in_the_folder_are_left_alone() -> None:
-    assert place_of("README") is None
-    assert place_of(".0123-00000000000000000001-1-abcdef01.evt") is None
+    assert position_of("README") is None
+    assert position_of(".0123-00000000000000000001-1-abcdef01.evt") is None
 
 
 @settings(max_examples=50)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from domain_strategies import event_types, examples, json_values, properties
 from holdfast.domain.address import parse_address
 from holdfast.domain.contract import HIDDEN_SOURCES, Contract, Criterion
-from holdfast.routing.index import DEPTH_MAX, LEAF, Index
+from holdfast.routing.index import DEPTH_MAX, LEAF, ContractIndex
 from holdfast.routing.paths import EXACT, INNER, PATTERN, PREFIX, PRESENT, SUFFIX, marks_of
 
 HANDLER = parse_address("handler:h")
@@ -137,7 +137,7 @@ def by_asking(known: list[Contract], fact: Fact) -> list[str]:
     return [contract.id for contract in known if contract.matches(*fact, AT_MS)]
 
 
-def by_index(index: Index, fact: Fact) -> list[str]:
+def by_index(index: ContractIndex, fact: Fact) -> list[str]:
     return [contract.id for contract in index.matching(*fact, AT_MS)]
 
 
@@ -146,7 +146,7 @@ def by_index(index: Index, fact: Fact) -> list[str]:
 def test_the_index_finds_what_asking_every_contract_finds_in_the_same_order(world, leaf, count):
     known = world.contracts(count)
     with dividing_at(leaf):
-        index = Index(known)
+        index = ContractIndex(known)
     for _ in range(20):
         fact = world.fact()
         assert by_index(index, fact) == by_asking(known, fact)
@@ -158,7 +158,7 @@ def test_it_stays_so_while_contracts_come_change_and_go(world, leaf, seed):
     chance = random.Random(seed)
     known = {contract.id: contract for contract in world.contracts(10)}
     with dividing_at(leaf):
-        index = Index(known.values())
+        index = ContractIndex(known.values())
         for _ in range(chance.randint(0, 150)):
             id = f"c{chance.randrange(60):03}"
             if chance.random() < 0.3:
@@ -177,7 +177,7 @@ def test_it_stays_so_while_contracts_come_change_and_go(world, leaf, seed):
 @examples
 def test_no_criterion_that_can_be_written_makes_a_difference(contract, fact):
     with dividing_at(0):
-        index = Index([contract])
+        index = ContractIndex([contract])
     assert by_index(index, fact) == by_asking([contract], fact)
 
 
@@ -186,18 +186,18 @@ def test_no_criterion_that_can_be_written_makes_a_difference(contract, fact):
 def test_an_index_that_lost_all_its_contracts_is_as_new(world, leaf):
     known = world.contracts(40)
     with dividing_at(leaf):
-        index = Index(known)
+        index = ContractIndex(known)
         for contract in known:
             index.remove(contract.id)
     assert index.candidates(*world.fact()) == []
-    assert (index._held._uses, index._held._cuts, index._counts) == ({}, {}, {})
+    assert (index._keys._uses, index._keys._cuts, index._counts) == ({}, {}, {})
     assert (index._named.is_empty, index._open.is_empty) == (True, True)
 
 
 @given(st.sampled_from(["app", "hook"]), event_types, properties)
 @examples
 def test_a_contract_without_criteria_meets_every_event_but_those_of_hidden_sources(source, type, values):
-    index = Index([Contract(f"c{at}", HANDLER) for at in range(3 * LEAF)])
+    index = ContractIndex([Contract(f"c{at}", HANDLER) for at in range(3 * LEAF)])
     assert len(index.candidates(source, type, values)) == (0 if source in HIDDEN_SOURCES else 3 * LEAF)
 
 
@@ -254,7 +254,7 @@ def test_an_event_meets_hardly_anybody_who_does_not_want_it(shape, grown):
     """Counted, not timed: of 2,500 contracts of which one wants the event, a handful are asked."""
     make, fact = SHAPES[shape]
     known = [make(i) for i in range(2500)]
-    index = Index(() if grown else known)
+    index = ContractIndex(() if grown else known)
     if grown:
         random.Random(7).shuffle(known)
         for each in known:
@@ -268,7 +268,7 @@ def test_many_contracts_behind_few_patterns_try_each_pattern_once(monkeypatch):
     tried: list[str] = []
     real = Criterion.passes
     patterns = ["??", "[ab]?", "?[cd]", "???"]
-    index = Index([contract(i, type=Criterion(pattern=patterns[i % 4])) for i in range(4000)])
+    index = ContractIndex([contract(i, type=Criterion(pattern=patterns[i % 4])) for i in range(4000)])
     monkeypatch.setattr(Criterion, "passes", lambda self, value: tried.append(self.pattern) or real(self, value))
     assert len(index.candidates("app", "ac", {})) == 3000
     assert sorted(tried) == sorted(patterns)
@@ -277,16 +277,16 @@ def test_many_contracts_behind_few_patterns_try_each_pattern_once(monkeypatch):
 def test_a_list_of_lists_of_values_takes_a_bounded_number_of_places():
     many = tuple(f"v{i}" for i in range(100))
     known = [contract(i, type=Criterion(many), a=Criterion(many), b=Criterion(many)) for i in range(20)]
-    index = Index(known)
+    index = ContractIndex(known)
     assert by_index(index, ("app", "v1", {"a": "v2", "b": "v3"})) == [each.id for each in known]
-    assert sum(index._held._uses.values()) <= 100
+    assert sum(index._keys._uses.values()) <= 100
 
 
 def test_contracts_of_any_length_are_told_apart_by_a_bounded_number_of_criteria():
     known = [contract(i, **{f"p{at}": Criterion("x") for at in range(2000)}) for i in range(3 * LEAF)]
-    index = Index(known)
+    index = ContractIndex(known)
     assert by_index(index, ("app", "t", {f"p{at}": "x" for at in range(2000)})) == [each.id for each in known]
-    assert sum(index._held._uses.values()) == DEPTH_MAX
+    assert sum(index._keys._uses.values()) == DEPTH_MAX
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract, Criterion
 from holdfast.domain.event import Event
 from holdfast.domain.retry import POLICIES
-from holdfast.routing.index import Index
+from holdfast.routing.index import ContractIndex
 from holdfast.routing.registry import Registry
 from holdfast.store.base import ContractChange, Registered
 
@@ -50,8 +50,8 @@ async def test_targets_stand_in_the_order_of_the_contracts_ids(harness: EngineHa
 
 async def test_a_change_of_one_contract_leaves_the_others_where_they_are(harness: EngineHarness, monkeypatch) -> None:
     changed: list[str] = []
-    put = Index.put
-    monkeypatch.setattr(Index, "put", lambda self, new: changed.append(new.id) or put(self, new))
+    put = ContractIndex.put
+    monkeypatch.setattr(ContractIndex, "put", lambda self, new: changed.append(new.id) or put(self, new))
     index = harness.registry._index
     await harness.store.contracts.put(replace(contract(7), address=parse_address("handler:moved")), None)
     await harness.registry.refresh()

@@ -13,7 +13,7 @@ from typing import Any
 from holdfast.agents.receiver import receiver
 from holdfast.agents.receiver.fallback import folders
 from holdfast.agents.receiver.intake import fallbacks
-from holdfast.ingress.spool import place_of, read_record
+from holdfast.ingress.spool import position_of, read_record
 
 PYTHON = [sys.executable, "-I", "-S", receiver.__file__]
 PAYLOADS = Path(__file__).parents[1] / "fixtures" / "agent-hooks"
@@ -61,5 +61,5 @@ def silent(done: subprocess.CompletedProcess[bytes]) -> bool:
 def _names(folder: Path) -> list[str]:
     if not folder.is_dir():
         return []
-    places = filter(None, map(place_of, os.listdir(folder)))
+    places = filter(None, map(position_of, os.listdir(folder)))
     return [place.name for place in sorted(places, key=lambda place: (place.since_boot_ns, place.name))]

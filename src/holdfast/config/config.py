@@ -18,8 +18,8 @@ from holdfast.config.inbound_config import parse_inbound
 from holdfast.config.subscriptions import read_subscriptions
 from holdfast.domain.contract import parse_rate
 from holdfast.domain.errors import BadConfig, BadInput
-from holdfast.domain.event import show
 from holdfast.domain.retry import POLICIES, Policy
+from holdfast.domain.text import short_repr
 from holdfast.ingress.webhook import InboundSource
 from holdfast.net.guard import Guard
 from holdfast.net.proxy import DIRECT, Proxies, read_proxies
@@ -142,7 +142,7 @@ class _Strict(yaml.SafeLoader):
         seen: set[str] = set()
         for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
             if isinstance(key, yaml.ScalarNode) and key.value in seen:
-                told = f"the key {show(key.value)} is there twice"
+                told = f"the key {short_repr(key.value)} is there twice"
                 raise yaml.constructor.ConstructorError(None, None, told, key.start_mark)
             seen.add(str(key.value))
         return super().construct_mapping(node, deep)
@@ -181,7 +181,7 @@ def _override(settings: dict[str, Any], given: Mapping[str, Any], where: str, pr
         if key not in settings:
             near = get_close_matches(str(key), list(settings), n=1)
             hint = f"; did you mean {prefix}{near[0]}?" if near else f"; known are {', '.join(settings)}"
-            raise BadConfig(f"{where}: unknown setting {show(name)}{hint}")
+            raise BadConfig(f"{where}: unknown setting {short_repr(name)}{hint}")
         default = settings[key]
         if isinstance(default, dict) and name not in FREE_SECTIONS:
             if not isinstance(value, dict):
@@ -202,9 +202,9 @@ def _check_kind(value: Any, default: Any, where: str, name: str) -> Any:
         kind = "a number" if number else {"str": "text", "list": "a list"}.get(type(default).__name__, "a mapping")
         raise BadConfig(f"{where}: {name} must be {kind}, not {_show(value)}")
     if number and not (0 <= value <= NUMBER_MAX and (value > 0 or name in ZEROES or name.endswith("_days"))):
-        raise BadConfig(f"{where}: {name} must be a positive number of at most {NUMBER_MAX:g}, not {show(value)}")
+        raise BadConfig(f"{where}: {name} must be a positive number of at most {NUMBER_MAX:g}, not {short_repr(value)}")
     if isinstance(default, int) and isinstance(value, float) and not name.endswith(FRACTIONS):
-        raise BadConfig(f"{where}: {name} must be a whole number, not {show(value)}")
+        raise BadConfig(f"{where}: {name} must be a whole number, not {short_repr(value)}")
     return str(value) if isinstance(value, str) else value
 
 
@@ -212,7 +212,7 @@ def _show(value: Any) -> str:
     """A value for a message: never what a variable of the environment held, and never more than a glimpse."""
     if isinstance(value, dict | list):
         return "a mapping" if isinstance(value, dict) else "a list"
-    return show(value.written if isinstance(value, _Expanded) else value)
+    return short_repr(value.written if isinstance(value, _Expanded) else value)
 
 
 def _build(settings: Mapping[str, Any]) -> Config:
@@ -284,13 +284,13 @@ def _per_host(value: int) -> int:
 
 def _policy(name: object, value: object) -> Policy:
     if not isinstance(name, str) or not 0 < len(name) <= 64 or not name.isprintable():
-        raise BadConfig(f"policies: {show(name)} is not a name; use 1 to 64 letters")
+        raise BadConfig(f"policies: {short_repr(name)} is not a name; use 1 to 64 letters")
     if not isinstance(value, dict):
         raise BadConfig(f"policies.{name} must be a mapping with schedule, attempts and lease, not {_show(value)}")
     unknown = sorted(set(value) - {"schedule", "attempts", "lease", "jitter"}, key=str)
     if unknown:
         raise BadConfig(
-            f"policies.{name} has an unknown key {show(unknown[0])}; known are schedule, attempts, lease, jitter"
+            f"policies.{name} has an unknown key {short_repr(unknown[0])}; known are schedule, attempts, lease, jitter"
         )
     schedule, attempts = value.get("schedule"), value.get("attempts")
     lease, jitter = value.get("lease", 30), value.get("jitter", 0.1)

@@ -19,11 +19,12 @@ from holdfast.domain.contract import (
     parse_target,
 )
 from holdfast.domain.errors import BadInput
-from holdfast.domain.event import parse_time, show
+from holdfast.domain.event import parse_time
 from holdfast.domain.retry import Policy
 from holdfast.domain.signature import check_signing
+from holdfast.domain.text import short_repr
 from holdfast.egress.webhook.formats import telegram_chat
-from holdfast.ingress.accept import refuse_unknown
+from holdfast.ingress.accept import reject_unknown_keys
 from holdfast.store.base import Registered
 
 OPTIONS = (
@@ -43,8 +44,8 @@ def read_contract(body: object, policies: Mapping[str, Policy], now_ms: int, sou
     When it is made is for the store to say, by the clock that all processes on it share.
     """
     if not isinstance(body, Mapping):
-        raise BadInput(f"a contract is a JSON object with id and target, not {show(body)}")
-    refuse_unknown(body, FIELDS, "the contract")
+        raise BadInput(f"a contract is a JSON object with id and target, not {short_repr(body)}")
+    reject_unknown_keys(body, FIELDS, "the contract")
     for name in ("id", "target"):
         if body.get(name) is None:
             raise BadInput(f"the contract has no {name}")
@@ -76,11 +77,11 @@ def read_contract(body: object, policies: Mapping[str, Policy], now_ms: int, sou
 def read_subscription(value: object, policies: Mapping[str, Policy], now_ms: int) -> Registered:
     """One entry of `hooks.subscriptions`: `contract` holds `source`, `type` and, by any other name, properties."""
     if not isinstance(value, Mapping):
-        raise BadInput(f"a subscription is a mapping with id, contract and target, not {show(value)}")
-    refuse_unknown(value, SUBSCRIPTION, "the subscription")
+        raise BadInput(f"a subscription is a mapping with id, contract and target, not {short_repr(value)}")
+    reject_unknown_keys(value, SUBSCRIPTION, "the subscription")
     wishes = value.get("contract") or {}
     if not isinstance(wishes, Mapping):
-        raise BadInput(f"contract must be a mapping of source, type and properties, not {show(wishes)}")
+        raise BadInput(f"contract must be a mapping of source, type and properties, not {short_repr(wishes)}")
     _refuse_near_misses(wishes)
     nested = wishes.get("properties")
     properties = {name: wish for name, wish in wishes.items() if name not in CRITERIA}
@@ -126,7 +127,7 @@ def _with_sending(contract: Contract, body: Mapping[str, Any]) -> Contract:
     if rate is not None:
         parse_rate(rate)
     if format is not None and format not in FORMATS:
-        raise BadInput(f"format {show(format)} is unknown; use one of {', '.join(FORMATS)}")
+        raise BadInput(f"format {short_repr(format)} is unknown; use one of {', '.join(FORMATS)}")
     if (format == "template") != (template is not None):
         raise BadInput("format: template and a template go together: give both or neither")
     if format == "telegram" and not telegram_chat(contract.address.text):
@@ -144,7 +145,7 @@ def _statuses(value: object) -> tuple[int, ...]:
     right = isinstance(value, list) and len(value) <= RETRY_ON_MAX
     if not right or not all(type(one) is int and 400 <= one <= 499 and one != 410 for one in value):  # type: ignore[attr-defined]
         raise BadInput(f"retry_on must list statuses from 400 to 499 that are to be retried (410 ends a contract), "
-                       f"not {show(value)}")  # fmt: skip
+                       f"not {short_repr(value)}")  # fmt: skip
     return tuple(sorted(set(value)))  # type: ignore[call-overload]
 
 
@@ -159,13 +160,13 @@ def _end(body: Mapping[str, Any], now_ms: int) -> int | None:
         return None
     end_ms = parse_time(moment, "expires_at")
     if end_ms <= now_ms:
-        raise BadInput(f"expires_at {show(moment)} is in the past")
+        raise BadInput(f"expires_at {short_repr(moment)} is in the past")
     return end_ms
 
 
 def _policy(name: object, policies: Mapping[str, Policy]) -> str | None:
     if name is not None and (not isinstance(name, str) or name not in policies):
-        raise BadInput(f"policy {show(name)} is unknown; use one of {', '.join(policies)}")
+        raise BadInput(f"policy {short_repr(name)} is unknown; use one of {', '.join(policies)}")
     return None if name is None else str(name)
 
 
@@ -176,7 +177,7 @@ def _criterion(body: Mapping[str, Any], name: str) -> Criterion | None:
 def _flag(body: Mapping[str, Any], name: str) -> bool | None:
     value = body.get(name)
     if value is not None and not isinstance(value, bool):
-        raise BadInput(f"{name} must be true or false, not {show(value)}")
+        raise BadInput(f"{name} must be true or false, not {short_repr(value)}")
     return value
 
 
@@ -185,14 +186,14 @@ def _number(body: Mapping[str, Any], name: str, most: float) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise BadInput(f"{name} must be a number, not {show(value)}")
+        raise BadInput(f"{name} must be a number, not {short_repr(value)}")
     if not 0 < value <= most:
-        raise BadInput(f"{name} must be positive and at most {most:,}, not {show(value)}")
+        raise BadInput(f"{name} must be positive and at most {most:,}, not {short_repr(value)}")
     return float(value)
 
 
 def _whole(body: Mapping[str, Any], name: str, most: int) -> int | None:
     value = body.get(name)
     if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most):
-        raise BadInput(f"{name} must be a whole number from 1 to {most}, not {show(value)}")
+        raise BadInput(f"{name} must be a whole number from 1 to {most}, not {short_repr(value)}")
     return value

@@ -15,8 +15,8 @@ from holdfast.config.inbound_values import (
     read_text,
 )
 from holdfast.domain.errors import BadConfig, BadInput
-from holdfast.domain.event import show
 from holdfast.domain.signature import TOLERANCE_S
+from holdfast.domain.text import short_repr
 from holdfast.ingress.webhook.platforms.platform import Platform
 from holdfast.ingress.webhook.verifiers import EVERYTHING, VERIFIERS, prepare
 from holdfast.ingress.webhook.verifiers.check import Check, Verifier
@@ -62,7 +62,7 @@ def read_check(value: Mapping[str, Any], where: str, platform: Platform, path: s
     """How the source proves itself. Without a secret it cannot, and that must have been meant."""
     secrets, insecure = _secrets(value, where), value.get("insecure", False)
     if not isinstance(insecure, bool):
-        raise BadConfig(f"{where}.insecure must be true or false, not {show(insecure)}")
+        raise BadConfig(f"{where}.insecure must be true or false, not {short_repr(insecure)}")
     if not secrets:
         if insecure:
             return None
@@ -95,7 +95,7 @@ def _changes(value: Mapping[str, Any], where: str, verifier: Verifier) -> dict[s
     """What the source changes in its verifier's scheme."""
     inner = value.get("verify", {})
     if not isinstance(inner, Mapping):
-        raise BadConfig(f"{where}.verify must be a mapping, such as {{header: X-Signature}}, not {show(inner)}")
+        raise BadConfig(f"{where}.verify must be a mapping, such as {{header: X-Signature}}, not {short_repr(inner)}")
     check_keys(inner, VERIFY_KEYS, f"{where}.verify")
     flat = {key: value[key] for key in FLAT_KEYS if key in value}
     for key in flat:
@@ -141,7 +141,7 @@ def _public_url(value: Mapping[str, Any], where: str, path: str) -> str:
     if parts is None or not ok or "@" in parts.netloc or " " in found:
         raise BadConfig(
             f"{where}.public_url must be the URL the sender sends to, such as https://hooks.example.com{path}, "
-            f"not {show(found)}"
+            f"not {short_repr(found)}"
         )
     if "?" in found or "#" in found:
         raise BadConfig(f"{where}.public_url must end before the query: that is taken from each request")

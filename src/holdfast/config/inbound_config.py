@@ -18,7 +18,7 @@ from holdfast.config.inbound_values import (
 )
 from holdfast.domain.canonical import BYTES_MAX
 from holdfast.domain.errors import BadConfig
-from holdfast.domain.event import show
+from holdfast.domain.text import short_repr
 from holdfast.ingress.webhook import InboundSource
 from holdfast.ingress.webhook.platforms import PLATFORMS, platform_of
 
@@ -52,10 +52,12 @@ def parse_inbound(sources: Mapping[str, Any], body_max_bytes: int) -> tuple[Inbo
 
 def _source(name: object, value: object, body_max_bytes: int) -> InboundSource:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise BadConfig(f"hooks.inbound: {show(name)} is no name for a source: use 1 to 64 letters, digits, _ and -")
+        raise BadConfig(
+            f"hooks.inbound: {short_repr(name)} is no name for a source: use 1 to 64 letters, digits, _ and -"
+        )
     where = f"hooks.inbound.{name}"
     if not isinstance(value, Mapping):
-        raise BadConfig(f"{where} must be a mapping with at least a secret, not {show(value)}")
+        raise BadConfig(f"{where} must be a mapping with at least a secret, not {short_repr(value)}")
     check_keys(value, KEYS, where)
     chosen = read_choice(value, "platform", where, PLATFORMS, "json") if "platform" in value else None
     normalizer = read_text(value, "normalizer", where)
@@ -91,7 +93,7 @@ def _check_names(source: InboundSource, where: str) -> None:
 
 def _path(value: object, where: str) -> str:
     if not isinstance(value, str) or not _PATH.fullmatch(value) or len(value) > 200:
-        raise BadConfig(f"{where}.path must be a plain path such as /hooks/github, not {show(value)}")
+        raise BadConfig(f"{where}.path must be a plain path such as /hooks/github, not {short_repr(value)}")
     for taken in RESERVED:
         if value == taken or value.startswith(taken + "/"):
             raise BadConfig(f"{where}.path {value} would hide {taken}, which is Holdfast's own; choose another")

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from holdfast.domain.errors import BadConfig
-from holdfast.domain.event import show
+from holdfast.domain.text import short_repr
 from holdfast.ingress.webhook.headers import KEPT_MAX, may_be_secret
 
 TEXT_MAX = 500
@@ -22,7 +22,7 @@ def check_keys(value: Mapping[Any, Any], known: Iterable[str], where: str) -> No
         if key not in names:
             near = get_close_matches(str(key), names, n=1)
             hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(names)}"
-            raise BadConfig(f"{where} has an unknown key {show(key)}; {hint}")
+            raise BadConfig(f"{where} has an unknown key {short_repr(key)}; {hint}")
 
 
 def read_text(value: Mapping[str, Any], key: str, where: str) -> str | None:
@@ -35,7 +35,7 @@ def read_text(value: Mapping[str, Any], key: str, where: str) -> str | None:
 def read_choice(value: Mapping[str, Any], key: str, where: str, choices: Iterable[str], default: str) -> str:
     found, known = value.get(key, default), tuple(choices)
     if found not in known:
-        raise BadConfig(f"{where}.{key} must be one of {', '.join(known)}, not {show(found)}")
+        raise BadConfig(f"{where}.{key} must be one of {', '.join(known)}, not {short_repr(found)}")
     return str(found)
 
 
@@ -44,7 +44,7 @@ def read_number(value: Mapping[str, Any], key: str, where: str, default: int, mo
     if isinstance(found, str) and found.isascii() and found.isdigit() and len(found) < 12:
         found = int(found)  # a variable of the environment is always text
     if not isinstance(found, int) or isinstance(found, bool) or not 1 <= found <= max(most, default):
-        raise BadConfig(f"{where}.{key} must be a whole number from 1 to {max(most, default)}, not {show(found)}")
+        raise BadConfig(f"{where}.{key} must be a whole number from 1 to {max(most, default)}, not {short_repr(found)}")
     return found
 
 
@@ -70,7 +70,9 @@ def read_field(value: Mapping[str, Any], key: str, where: str) -> str | None:
     """A path into a JSON body, such as `data.object.id`."""
     found = value.get(key)
     if found is not None and (not isinstance(found, str) or not _FIELD.fullmatch(found)):
-        raise BadConfig(f"{where}.{key} must be the path of a field, such as event_id or data.id, not {show(found)}")
+        raise BadConfig(
+            f"{where}.{key} must be the path of a field, such as event_id or data.id, not {short_repr(found)}"
+        )
     return found
 
 
@@ -82,5 +84,5 @@ def _kept(name: str, what: str) -> str:
 
 def _header_name(value: object, what: str) -> str:
     if not isinstance(value, str) or not _HEADER.fullmatch(value):
-        raise BadConfig(f"{what} must be the name of a header, such as X-Signature, not {show(value)}")
+        raise BadConfig(f"{what} must be the name of a header, such as X-Signature, not {short_repr(value)}")
     return value.lower()

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from holdfast.domain.event import NewEvent, new_event
+from holdfast.domain.json_value import without_none
 from holdfast.domain.session import STREAM_PREFIX
 
 SEVERITY_DEFAULT = "error"
@@ -52,7 +53,7 @@ def error_event(
 ) -> NewEvent:
     facts = {"session_id": session_id, "severity": severity, "error_source": error_source, "error_code": error_code}
     line = stream if session_id is None else STREAM_PREFIX + session_id
-    return new_event(f"error.{severity}", payload, source="system", stream=line, properties=_known(facts))
+    return new_event(f"error.{severity}", payload, source="system", stream=line, properties=without_none(facts))
 
 
 def _on_session(
@@ -63,10 +64,6 @@ def _on_session(
         payload,
         source=source,
         stream=STREAM_PREFIX + session_id,
-        properties={"session_id": session_id, **_known(facts)},
+        properties={"session_id": session_id, **without_none(facts)},
         dedup_key=dedup_key,
     )
-
-
-def _known(facts: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in facts.items() if value is not None}

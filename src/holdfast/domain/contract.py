@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 
 from holdfast.domain.address import Address, parse_address
 from holdfast.domain.errors import BadInput
-from holdfast.domain.event import PROPERTIES_MAX, check_name, show
+from holdfast.domain.event import PROPERTIES_MAX, check_name
 from holdfast.domain.lane import SESSIONS
 from holdfast.domain.retry import DEFAULT_POLICY, Policy
+from holdfast.domain.text import short_repr
 
 SOURCES = ("config", "api", "programmatic")
 HIDDEN_SOURCES = ("hook", "inbound")
-HOUSE = "holdfast"
+HOLDFAST_SOURCE = "holdfast"
 VALUES_MAX = 100
 NAMED_MAX = 5
 VALUE_MAX = 1024
@@ -86,13 +87,13 @@ class Criterion:
         values = texts_of(value)
         if self.match is not None and not _any_equal(values, self.match):
             verb = "which does not hold" if isinstance(value, list) else "not"
-            return f"{what} is {show(value)}, {verb} {_named(self.match)}"
-        return f"{what} is {show(value)}, which does not match the pattern {show(self.pattern)}"
+            return f"{what} is {short_repr(value)}, {verb} {_named(self.match)}"
+        return f"{what} is {short_repr(value)}, which does not match the pattern {short_repr(self.pattern)}"
 
     def _wish(self) -> str:
         wishes = [] if self.match is None else [_named(self.match)]
         if self.pattern is not None:
-            wishes.append(f"the pattern {show(self.pattern)}")
+            wishes.append(f"the pattern {short_repr(self.pattern)}")
         return " and ".join(wishes) or "any value"
 
     def as_dict(self) -> dict[str, Any]:
@@ -173,15 +174,19 @@ class Contract:
             if not self.source_criterion.passes(source):
                 yield "source", source, self.source_criterion
         elif source in HIDDEN_SOURCES:
-            yield f"source {show(source)} reaches a contract only if it names that source", source, None
-        elif source == HOUSE and not self._asks_for_news():
-            yield f"source {show(source)} reaches a contract only if it names it, or a type {HOUSE}.…", source, None
+            yield f"source {short_repr(source)} reaches a contract only if it names that source", source, None
+        elif source == HOLDFAST_SOURCE and not self._asks_for_news():
+            yield (
+                f"source {short_repr(source)} reaches a contract only if it names it, or a type {HOLDFAST_SOURCE}.…",
+                source,
+                None,
+            )
         if self.type_criterion is not None and not self.type_criterion.passes(type):
             yield "type", type, self.type_criterion
         for name, criterion in self.properties.items():
             value = properties.get(name)
             if not criterion.passes(value):
-                yield f"property {show(name)}", value, criterion
+                yield f"property {short_repr(name)}", value, criterion
 
     def _asks_for_news(self) -> bool:
         """Who wants everything wants no news of the house itself, least of all of his own deliveries."""
@@ -189,7 +194,7 @@ class Contract:
         if wish is None:
             return False
         named = (wish.match,) if isinstance(wish.match, str) else wish.match or ()
-        return any(text.startswith(HOUSE) for text in (*named, wish.pattern or ""))
+        return any(text.startswith(HOLDFAST_SOURCE) for text in (*named, wish.pattern or ""))
 
 
 def parse_criterion(value: object, what: str) -> Criterion:
@@ -197,12 +202,12 @@ def parse_criterion(value: object, what: str) -> Criterion:
     if isinstance(value, Mapping):
         unknown = sorted(set(value) - {"match", "pattern", "required"}, key=str)
         if unknown:
-            raise BadInput(f"{what} has an unknown key {show(unknown[0])}: use match, pattern or required")
+            raise BadInput(f"{what} has an unknown key {short_repr(unknown[0])}: use match, pattern or required")
         match, pattern, required = value.get("match"), value.get("pattern"), value.get("required", True)
         if not isinstance(required, bool):
-            raise BadInput(f"{what}.required must be true or false, not {show(required)}")
+            raise BadInput(f"{what}.required must be true or false, not {short_repr(required)}")
         if pattern is not None and (not isinstance(pattern, str) or not 0 < len(pattern) <= 200):
-            raise BadInput(f"{what}.pattern must be a wildcard of 1 to 200 characters, not {show(pattern)}")
+            raise BadInput(f"{what}.pattern must be a wildcard of 1 to 200 characters, not {short_repr(pattern)}")
         return Criterion(_parse_match(match, what), pattern, required)
     if value is None:
         raise BadInput(f"{what} is empty: give a value to match, or a mapping with match, pattern or required")
@@ -221,7 +226,7 @@ def parse_rate(value: object) -> int:
     match = _RATE.fullmatch(value) if isinstance(value, str) else None
     count = int(match[1]) if match else 0
     if match is None or not 1 <= count <= RATE_MAX:
-        raise BadInput(f"rate must be a number of requests per s, m or h, such as 10/s, not {show(value)}")
+        raise BadInput(f"rate must be a number of requests per s, m or h, such as 10/s, not {short_repr(value)}")
     return max(1, (_PER_US[match[2]] + RATE_LATE_US) // count)
 
 
@@ -231,7 +236,7 @@ def check_headers(value: object) -> dict[str, str]:
         raise BadInput(f"headers must be an object of at most {HEADERS_MAX} names and texts")
     for name, text in value.items():
         if not isinstance(name, str) or not _HEADER.fullmatch(name):
-            raise BadInput(f"headers: {show(name)} is not a header's name")
+            raise BadInput(f"headers: {short_repr(name)} is not a header's name")
         if name.lower() in HEADERS_OWNED or name.lower().startswith("webhook-"):
             raise BadInput(f"headers: {name} is set by Holdfast itself; leave it out")
         if not isinstance(text, str) or not 0 < len(text) <= HEADER_VALUE_MAX or not _HEADER_VALUE.fullmatch(text):
@@ -243,7 +248,7 @@ def check_headers(value: object) -> dict[str, str]:
 
 def check_contract_id(value: object) -> str:
     if not isinstance(value, str) or not _ID.fullmatch(value):
-        raise BadInput(f"contract id {show(value)} is not valid: use 1 to 128 letters, digits and . _ : -")
+        raise BadInput(f"contract id {short_repr(value)} is not valid: use 1 to 128 letters, digits and . _ : -")
     return value
 
 
@@ -253,16 +258,16 @@ def parse_target(target: object) -> tuple[Address, str | None]:
         raise BadInput("target must be an object with exactly one of url, handler or session")
     unknown = sorted(set(target) - {"url", "handler", "session", "secret"}, key=str)
     if unknown:
-        raise BadInput(f"target has an unknown key {show(unknown[0])}: use url, handler or session, and secret")
+        raise BadInput(f"target has an unknown key {short_repr(unknown[0])}: use url, handler or session, and secret")
     given = {kind: target[kind] for kind in ("url", "handler", "session") if target.get(kind) is not None}
     if len(given) != 1:
         raise BadInput("Exactly one of target.handler, target.url or target.session must be set")
     kind, value = next(iter(given.items()))
     if not isinstance(value, str):
-        raise BadInput(f"target.{kind} must be text, not {show(value)}")
+        raise BadInput(f"target.{kind} must be text, not {short_repr(value)}")
     address = parse_address(value if kind == "url" else f"{kind}:{value}")
     if kind == "url" and address.kind != "https":
-        raise BadInput(f"target.url {show(value)} is not a URL: it must begin with https:// or http://")
+        raise BadInput(f"target.url {short_repr(value)} is not a URL: it must begin with https:// or http://")
     secret = target.get("secret")
     if secret is not None and (not isinstance(secret, str) or not 0 < len(secret) <= SECRET_MAX):
         raise BadInput(f"target.secret must be text of 1 to {SECRET_MAX} characters, or null")
@@ -271,7 +276,7 @@ def parse_target(target: object) -> tuple[Address, str | None]:
 
 def parse_criteria(values: object, what: str) -> dict[str, Criterion]:
     if not isinstance(values, Mapping):
-        raise BadInput(f"{what} must be an object of property names and criteria, not {show(values)}")
+        raise BadInput(f"{what} must be an object of property names and criteria, not {short_repr(values)}")
     if len(values) > PROPERTIES_MAX:
         raise BadInput(f"{what} has {len(values)} names; an event has at most {PROPERTIES_MAX}")
     return {check_name(name, "a property's name"): parse_criterion(v, f"{what}.{name}") for name, v in values.items()}
@@ -289,7 +294,9 @@ def _parse_match(match: object, what: str) -> str | tuple[str, ...] | None:
 
 def _match_text(value: object, what: str) -> str:
     if not isinstance(value, str | int | float | bool):
-        raise BadInput(f"{what}.match must be text, a number, true or false, or a list of them, not {show(value)}")
+        raise BadInput(
+            f"{what}.match must be text, a number, true or false, or a list of them, not {short_repr(value)}"
+        )
     text = _text(value)
     if len(text) > VALUE_MAX:
         raise BadInput(f"{what}.match is {len(text)} characters long; the limit is {VALUE_MAX}")
@@ -341,8 +348,8 @@ def _like(text: str, pattern: str) -> bool:
 def _named(match: str | tuple[str, ...]) -> str:
     """The values a criterion wants, not too many of them."""
     if isinstance(match, str):
-        return show(match)
-    shown = ", ".join(show(value) for value in match[:NAMED_MAX])
+        return short_repr(match)
+    shown = ", ".join(short_repr(value) for value in match[:NAMED_MAX])
     more = f" or {len(match) - NAMED_MAX} more" if len(match) > NAMED_MAX else ""
     return f"one of {shown}{more}"
 

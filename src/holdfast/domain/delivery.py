@@ -131,12 +131,12 @@ def settle(attempts: int, outcome: Outcome, policy: Policy, now_ms: int, chance:
             return Transition(State.PENDING, made, handed_until_ms=now_ms + round(check_after_s * 1000))
         case Retry(error, after_s):
             if policy.exhausted(made):
-                return Transition(State.DEAD, made, Reason.EXHAUSTED, error=clip(error))
+                return Transition(State.DEAD, made, Reason.EXHAUSTED, error=clean_error(error))
             due = now_ms + round(policy.delay_s(made, chance, after_s) * 1000)
-            return Transition(State.PENDING, made, due_at_ms=due, error=clip(error))
+            return Transition(State.PENDING, made, due_at_ms=due, error=clean_error(error))
         case Dead(reason, error):
             _check_reason("Dead", reason)
-            return Transition(State.DEAD, made, reason, error=clip(error))
+            return Transition(State.DEAD, made, reason, error=clean_error(error))
         case Dropped(reason, survivor):
             _check_reason("Dropped", reason)
             return Transition(State.DROPPED, attempts, reason, survivor=survivor)
@@ -144,7 +144,7 @@ def settle(attempts: int, outcome: Outcome, policy: Policy, now_ms: int, chance:
             assert_never(outcome)
 
 
-def clip(error: str) -> str:
+def clean_error(error: str) -> str:
     """An error fit to be stored and shown: bounded, one line, no control characters."""
     text = "".join(char if char.isprintable() else " " for char in error[: ERROR_MAX * 2])
     return text[:ERROR_MAX].strip() or "failed without a message"

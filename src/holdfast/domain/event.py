@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from holdfast.domain.address import parse_address
 from holdfast.domain.canonical import BYTES_MAX, DEPTH_MAX, dump_json
 from holdfast.domain.errors import BadInput
+from holdfast.domain.text import short_repr
 
 SOURCE_DEFAULT = "app"
 NAME_MAX = 255
@@ -163,7 +164,7 @@ def new_event(
     if to is not None:
         parse_address(to)
     if id is not None and not _ID.fullmatch(id):
-        raise BadInput(f"id {show(id)} is not valid: use 1 to 80 letters, digits, _ and -")
+        raise BadInput(f"id {short_repr(id)} is not valid: use 1 to 80 letters, digits, _ and -")
     return NewEvent(
         type=check_type(type),
         payload=dump_json(payload, "payload"),
@@ -181,7 +182,7 @@ def new_event(
 def check_type(value: object) -> str:
     if not isinstance(value, str) or not _TYPE.fullmatch(value) or len(value) > NAME_MAX:
         raise BadInput(
-            f"type {show(value)} is not a valid event type: use 1 to {NAME_MAX} letters, digits and . _ - : / @ +"
+            f"type {short_repr(value)} is not a valid event type: use 1 to {NAME_MAX} letters, digits and . _ - : / @ +"
         )
     return value
 
@@ -189,17 +190,17 @@ def check_type(value: object) -> str:
 def check_name(value: object, what: str) -> str:
     """A name people choose: any printable text, no control characters, nothing a terminal could mistake."""
     if not isinstance(value, str) or not value:
-        raise BadInput(f"{what} must be a non-empty string, not {show(value)}")
+        raise BadInput(f"{what} must be a non-empty string, not {short_repr(value)}")
     if len(value) > NAME_MAX:
         raise BadInput(f"{what} is {len(value)} characters long; the limit is {NAME_MAX}")
     if not value.isprintable() or value != value.strip():
-        raise BadInput(f"{what} {show(value)} holds control characters or outer spaces; remove them")
+        raise BadInput(f"{what} {short_repr(value)} holds control characters or outer spaces; remove them")
     return value
 
 
 def check_properties(properties: Mapping[str, Any]) -> bytes:
     if not isinstance(properties, Mapping):
-        raise BadInput(f"properties must be an object of names and values, not {show(properties)}")
+        raise BadInput(f"properties must be an object of names and values, not {short_repr(properties)}")
     if len(properties) > PROPERTIES_MAX:
         raise BadInput(f"properties has {len(properties)} names; the limit is {PROPERTIES_MAX}")
     if not properties:
@@ -225,7 +226,7 @@ def check_timestamp(value: object) -> str | None:
     except ValueError:
         moment = None
     if text is None or moment is None:
-        raise BadInput(f"timestamp {show(value)} is not RFC 3339, such as 2026-01-31T12:00:00Z")
+        raise BadInput(f"timestamp {short_repr(value)} is not RFC 3339, such as 2026-01-31T12:00:00Z")
     return text if moment.tzinfo else text + "Z"
 
 
@@ -257,12 +258,6 @@ def _iso_second(second: int) -> str:
     return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S.")
 
 
-def show(value: object) -> str:
-    """A value in an error message: short, and harmless in a terminal."""
-    text = ascii(value)
-    return text if len(text) <= 80 else text[:77] + "..."
-
-
 def _shown(text: str) -> Any:
     """The value of stored JSON, or what is wrong with it: plain SQL lets in what no surface could show."""
     try:
@@ -281,7 +276,7 @@ def _shown(text: str) -> Any:
 
 def _moment(at: object) -> datetime:
     if not isinstance(at, datetime):
-        raise BadInput(f"at must be a datetime with a time zone, not {show(at)}")
+        raise BadInput(f"at must be a datetime with a time zone, not {short_repr(at)}")
     return at
 
 

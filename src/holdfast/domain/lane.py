@@ -20,7 +20,7 @@ CRITICAL = frozenset(
 )  # fmt: skip
 """Hook events that are never dropped. All others are bursty: of those that wait together, the latest is enough."""
 
-COALESCE_LOOK = 32
+COALESCE_LOOKBACK = 32
 LANE_MAX = 1000
 
 
@@ -49,10 +49,10 @@ def lane_key(address_kind: str, address: str, contract_id: str | None, stream: s
     return f"{contract_id or address} {stream}"
 
 
-def thins_out(address: str) -> bool:
+def may_coalesce(address: str) -> bool:
     """Whether anything that waits for this address may ever be dropped for something later.
 
-    >>> thins_out("handler:sessions"), thins_out("handler:ship")
+    >>> may_coalesce("handler:sessions"), may_coalesce("handler:ship")
     (True, False)
     """
     return address == SESSIONS
@@ -67,7 +67,7 @@ def burst_key(address: str, type: str, properties: Mapping[str, Any] | None = No
     'hook.tool_use Bash'
     >>> burst_key("handler:sessions", "hook.agent_stop")
     """
-    if not thins_out(address) or type in CRITICAL:
+    if not may_coalesce(address) or type in CRITICAL:
         return None
     facts = properties or {}
     what = facts.get("native_event" if type == "hook.raw" else "tool_name")

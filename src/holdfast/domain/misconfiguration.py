@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from holdfast.domain.contract import FORMATS, Contract, parse_rate
 from holdfast.domain.errors import BadInput
-from holdfast.domain.event import show
 from holdfast.domain.retry import Policy
+from holdfast.domain.text import short_repr
 
 
 def misconfiguration(contract: Contract, policies: Mapping[str, Policy]) -> str | None:
@@ -24,9 +24,9 @@ def misconfiguration(contract: Contract, policies: Mapping[str, Policy]) -> str 
     if contract.fault is not None:
         return contract.fault
     if contract.policy_name not in policies:
-        return f"policy {show(contract.policy_name)} is not defined here"
+        return f"policy {short_repr(contract.policy_name)} is not defined here"
     if contract.format is not None and contract.format not in FORMATS:
-        return f"format {show(contract.format)} is unknown to this version"
+        return f"format {short_repr(contract.format)} is unknown to this version"
     if contract.rate is not None:
         try:
             parse_rate(contract.rate)

@@ -50,7 +50,7 @@ class Link:
         return self.leaves.count(b"\n") + 1 if self.leaves else 0
 
 
-class Fault(NamedTuple):
+class ChainFault(NamedTuple):
     """One thing that is wrong with a chain, and where."""
 
     chain: str
@@ -131,7 +131,7 @@ def verify(
     heads: Mapping[str, Head] | None = None,
     anchors: Iterable[tuple[str, Head]] = (),
     before: Mapping[str, Head] | None = None,
-) -> Iterator[Fault]:
+) -> Iterator[ChainFault]:
     """Every fault in the given chains, not only the first.
 
     `links` come ordered by chain and seq. `heads` is what the store says each chain ends with; `anchors` are heads
@@ -145,25 +145,25 @@ def verify(
         yield from _link_faults(item, ends.get(item.chain, NO_LINKS))
         anchored = wanted.get(item.chain, {}).pop(item.seq, None)
         if anchored is not None and anchored != {item.hash}:
-            yield Fault(item.chain, item.seq, "rewritten", "an exported head names another hash for this link")
+            yield ChainFault(item.chain, item.seq, "rewritten", "an exported head names another hash for this link")
         ends[item.chain] = Head(item.seq, item.hash)
     for chain, head in (heads or {}).items():
         if ends.get(chain, NO_LINKS) != head:
-            yield Fault(chain, head.seq, "cut", "the chain does not end where the store says it ends")
+            yield ChainFault(chain, head.seq, "cut", "the chain does not end where the store says it ends")
     for chain, missing in wanted.items():
         for seq in sorted(missing):
             if seq > 0:
-                yield Fault(chain, seq, "cut", "an exported head names a link that is no longer there")
+                yield ChainFault(chain, seq, "cut", "an exported head names a link that is no longer there")
 
 
-def _link_faults(item: Link, before: Head) -> Iterator[Fault]:
+def _link_faults(item: Link, before: Head) -> Iterator[ChainFault]:
     if item.seq != before.seq + 1:
-        yield Fault(item.chain, item.seq, "gap", f"link {before.seq + 1} was expected here")
+        yield ChainFault(item.chain, item.seq, "gap", f"link {before.seq + 1} was expected here")
     elif item.prev != before.hash:
-        yield Fault(item.chain, item.seq, "broken_link", "it does not name the hash of the link before it")
+        yield ChainFault(item.chain, item.seq, "broken_link", "it does not name the hash of the link before it")
     lines = item.leaves.split(b"\n") if item.leaves else []
     root = merkle_root([sha256(b"\x00" + line).digest() for line in lines])
     if root != item.root:
-        yield Fault(item.chain, item.seq, "edited_leaf", "its leaves are not those that were hashed")
+        yield ChainFault(item.chain, item.seq, "edited_leaf", "its leaves are not those that were hashed")
     if link_hash(item.chain, item.seq, item.at_ms, len(lines), item.prev, item.root) != item.hash:
-        yield Fault(item.chain, item.seq, "edited_link", "its hash is not that of its content")
+        yield ChainFault(item.chain, item.seq, "edited_link", "its hash is not that of its content")

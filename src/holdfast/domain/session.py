@@ -18,7 +18,7 @@ class SessionState(StrEnum):
     CLOSED = "closed"
 
 
-OVER = (SessionState.ENDED, SessionState.CLOSED)
+FINISHED_STATES = (SessionState.ENDED, SessionState.CLOSED)
 STREAM_PREFIX = "session:"
 
 

@@ -28,7 +28,7 @@ class Reason(StrEnum):
     DISCARDED = "discarded"
 
 
-class Rule(NamedTuple):
+class StateRule(NamedTuple):
     """One line of the table."""
 
     before: State
@@ -38,36 +38,37 @@ class Rule(NamedTuple):
     meaning: str
 
 
-RULES: tuple[Rule, ...] = (
-    Rule(State.PENDING, "Delivered", State.DELIVERED, (), "the receiver has it"),
-    Rule(State.PENDING, "Handed", State.PENDING, (), "given over; waits for the receiver's own confirmation"),
-    Rule(State.PENDING, "Retry", State.PENDING, (), "failed; due again later"),
-    Rule(State.PENDING, "Retry", State.DEAD, (Reason.EXHAUSTED,), "failed as often as the policy allows"),
-    Rule(
+STATE_RULES: tuple[StateRule, ...] = (
+    StateRule(State.PENDING, "Delivered", State.DELIVERED, (), "the receiver has it"),
+    StateRule(State.PENDING, "Handed", State.PENDING, (), "given over; waits for the receiver's own confirmation"),
+    StateRule(State.PENDING, "Retry", State.PENDING, (), "failed; due again later"),
+    StateRule(State.PENDING, "Retry", State.DEAD, (Reason.EXHAUSTED,), "failed as often as the policy allows"),
+    StateRule(
         State.PENDING,
         "Dead",
         State.DEAD,
         (Reason.REJECTED, Reason.CRASH_LOOP, Reason.NO_HANDLER),
         "refused for good, killed its process five times, or nobody serves its handler",
     ),
-    Rule(
+    StateRule(
         State.PENDING,
         "Dropped",
         State.DROPPED,
         (Reason.COALESCED, Reason.EVICTED, Reason.EXPIRED, Reason.CANCELLED, Reason.CONTRACT_REMOVED),
         "no longer wanted, with the reason and, where one exists, the survivor",
     ),
-    Rule(State.DEAD, "operator: reprocess", State.PENDING, (), "a new life: next generation, tail of its lane"),
-    Rule(State.DEAD, "operator: discard", State.DROPPED, (Reason.DISCARDED,), "seen, and not wanted any more"),
-    Rule(State.DELIVERED, "operator: retry", State.PENDING, (), "sent again on request: next generation"),
-    Rule(State.DROPPED, "operator: retry", State.PENDING, (), "wanted after all: next generation"),
+    StateRule(State.DEAD, "operator: reprocess", State.PENDING, (), "a new life: next generation, tail of its lane"),
+    StateRule(State.DEAD, "operator: discard", State.DROPPED, (Reason.DISCARDED,), "seen, and not wanted any more"),
+    StateRule(State.DELIVERED, "operator: retry", State.PENDING, (), "sent again on request: next generation"),
+    StateRule(State.DROPPED, "operator: retry", State.PENDING, (), "wanted after all: next generation"),
 )
 
 REASONS_OF: dict[State, frozenset[Reason]] = {
-    state: frozenset(reason for rule in RULES if rule.after is state for reason in rule.reasons) for state in State
+    state: frozenset(reason for rule in STATE_RULES if rule.after is state for reason in rule.reasons)
+    for state in State
 }
 
 REASONS_BY: dict[str, frozenset[Reason]] = {
-    trigger: frozenset(reason for rule in RULES if rule.trigger == trigger for reason in rule.reasons)
-    for trigger in {rule.trigger for rule in RULES}
+    trigger: frozenset(reason for rule in STATE_RULES if rule.trigger == trigger for reason in rule.reasons)
+    for trigger in {rule.trigger for rule in STATE_RULES}
 }

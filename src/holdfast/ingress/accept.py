@@ -7,7 +7,8 @@ from difflib import get_close_matches
 from typing import Any
 
 from holdfast.domain.errors import BadInput
-from holdfast.domain.event import SOURCE_DEFAULT, NewEvent, new_event, show
+from holdfast.domain.event import SOURCE_DEFAULT, NewEvent, new_event
+from holdfast.domain.text import short_repr
 
 FIELDS = ("type", "source", "stream", "timestamp", "properties", "payload", "dedup_key", "to")
 
@@ -15,11 +16,11 @@ FIELDS = ("type", "source", "stream", "timestamp", "properties", "payload", "ded
 def parse_event(body: object, dedup_key: str | None = None) -> NewEvent:
     """The body of `POST /api/events`. `dedup_key` stands in where the body has none (`Idempotency-Key`)."""
     if not isinstance(body, Mapping):
-        raise BadInput(f"an event is a JSON object with at least a type, not {show(body)}")
-    refuse_unknown(body, FIELDS, "an event")
+        raise BadInput(f"an event is a JSON object with at least a type, not {short_repr(body)}")
+    reject_unknown_keys(body, FIELDS, "an event")
     if "type" not in body:
         raise BadInput("type is missing: say what happened, such as order.placed")
-    check_direct(body.get("to"))
+    check_direct_address(body.get("to"))
     return new_event(
         body["type"],
         body.get("payload"),
@@ -32,19 +33,19 @@ def parse_event(body: object, dedup_key: str | None = None) -> NewEvent:
     )
 
 
-def check_direct(to: object) -> None:
+def check_direct_address(to: object) -> None:
     """Refuse a direct address that this version would never deliver to: the event would never come to an end."""
     if isinstance(to, str) and to.startswith("session:"):
         raise BadInput("to: session:… is not delivered by this version; use https://… or handler:NAME")
 
 
-def refuse_unknown(body: Mapping[Any, Any], known: Sequence[str], what: str) -> None:
+def reject_unknown_keys(body: Mapping[Any, Any], known: Sequence[str], what: str) -> None:
     """An unknown key is a mistake, not a wish: say so, and suggest the near one."""
     for key in body:
         if key not in known:
             near = get_close_matches(str(key), known, n=1)
             hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(known)}"
-            raise BadInput(f"{what} has an unknown key {show(key)}{hint}")
+            raise BadInput(f"{what} has an unknown key {short_repr(key)}{hint}")
 
 
 def _or_default(value: Any, default: Any) -> Any:

@@ -12,7 +12,8 @@ from typing import Any
 
 from holdfast.domain.agent_events import agent_activity, agent_event, error_event, session_event
 from holdfast.domain.errors import BadInput
-from holdfast.domain.event import Appended, NewEvent, show
+from holdfast.domain.event import Appended, NewEvent
+from holdfast.domain.text import short_repr
 from holdfast.store.base import Events
 
 Listener = Callable[["BusEvent", Mapping[str, Any]], Awaitable[None]]
@@ -86,7 +87,7 @@ def _kind(event: BusEvent | str) -> BusEvent:
     try:
         return BusEvent(str(event).upper())
     except ValueError:
-        raise BadInput(f"{show(event)} is no event of the bus; use one of {', '.join(BusEvent)}") from None
+        raise BadInput(f"{short_repr(event)} is no event of the bus; use one of {', '.join(BusEvent)}") from None
 
 
 def _session(context: Mapping[str, Any]) -> str:

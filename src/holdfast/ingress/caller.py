@@ -8,7 +8,7 @@ from typing import Any
 
 from holdfast.domain.errors import BadInput, StoreError
 from holdfast.store import caller
-from holdfast.store.door import through, through_async
+from holdfast.store.door import run_on, run_on_async
 from holdfast.store.drivers import Calls
 
 PREPARE, CHECK = Calls("prepare()", "prepare_async()"), Calls("check()", "check_async()")
@@ -16,20 +16,20 @@ PREPARE, CHECK = Calls("prepare()", "prepare_async()"), Calls("check()", "check_
 
 def prepare(connection: Any) -> None:
     with _said_plainly():
-        through(connection, caller.prepare, calls=PREPARE)
+        run_on(connection, caller.prepare, calls=PREPARE)
 
 
 async def prepare_async(connection: Any) -> None:
     with _said_plainly():
-        await through_async(connection, caller.prepare, calls=PREPARE)
+        await run_on_async(connection, caller.prepare, calls=PREPARE)
 
 
 def check(connection: Any) -> list[str]:
-    return through(connection, caller.check, calls=CHECK)
+    return run_on(connection, caller.check, calls=CHECK)
 
 
 async def check_async(connection: Any) -> list[str]:
-    return await through_async(connection, caller.check, calls=CHECK)
+    return await run_on_async(connection, caller.check, calls=CHECK)
 
 
 @contextmanager

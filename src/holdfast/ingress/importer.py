@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.domain.errors import BadInput, DedupConflict, HoldfastError, StoreError
-from holdfast.domain.event import NewEvent, new_event, show
+from holdfast.domain.event import NewEvent, new_event
+from holdfast.domain.text import short_repr
 from holdfast.ingress.lateness import Lateness
-from holdfast.ingress.spool import RECORD_MAX, Place, place_of, read_raw, read_record, sync_folder
+from holdfast.ingress.spool import RECORD_MAX, SpoolPosition, position_of, read_raw, read_record, sync_folder
 from holdfast.ingress.spool_decoder import EventDecoder, SpoolDecoder
 from holdfast.ports import Clock
 from holdfast.store.base import Events
@@ -64,9 +65,9 @@ class SpoolImport:
             raise stuck
         return 0.0 if places else POLL_S
 
-    def _batches(self, places: list[Place]) -> Iterator[list[Place]]:
+    def _batches(self, places: list[SpoolPosition]) -> Iterator[list[SpoolPosition]]:
         """At most so many at a time, and not more than fits comfortably into memory."""
-        batch: list[Place] = []
+        batch: list[SpoolPosition] = []
         size = 0
         for place in places:
             size += self._size(place)
@@ -77,13 +78,13 @@ class SpoolImport:
         if batch:
             yield batch
 
-    def _size(self, place: Place) -> int:
+    def _size(self, place: SpoolPosition) -> int:
         try:
             return min((self._folder / place.name).lstat().st_size, RECORD_MAX)
         except OSError:
             return 0
 
-    def _list(self) -> list[Place]:
+    def _list(self) -> list[SpoolPosition]:
         """Two looks: a folder that changes while it is read may show a later record and miss an earlier one."""
         first = self._look()
         if not first:
@@ -92,14 +93,14 @@ class SpoolImport:
         older = {name: place for name, place in self._look().items() if self._key(place) < newest}
         return sorted((first | older).values(), key=self._key)
 
-    def _look(self) -> dict[str, Place]:
+    def _look(self) -> dict[str, SpoolPosition]:
         try:
             names = os.listdir(self._folder)
         except FileNotFoundError:
             return {}
-        return {place.name: place for name in names if (place := place_of(name)) is not None}
+        return {place.name: place for name in names if (place := position_of(name)) is not None}
 
-    def _key(self, place: Place) -> tuple[int, float, int, str]:
+    def _key(self, place: SpoolPosition) -> tuple[int, float, int, str]:
         """Records of this boot by the boot clock; those of earlier boots before them, by when they were written."""
         if place.boot == self._clock.boot_id[:16].lower():
             return (1, 0.0, place.since_boot_ns, place.name)
@@ -109,16 +110,16 @@ class SpoolImport:
             written = 0.0
         return (0, written, place.since_boot_ns, place.name)
 
-    async def _import(self, places: list[Place]) -> None:
+    async def _import(self, places: list[SpoolPosition]) -> None:
         """Append all that can be read, then take the files away: the good ones are removed, the bad ones set aside."""
         self._lateness.begin()
         bad = await self._append(places)
         self._lateness.keep()
         self._take_away(places, bad)
 
-    async def _append(self, places: list[Place]) -> set[str]:
+    async def _append(self, places: list[SpoolPosition]) -> set[str]:
         """Those that could not be appended, by name."""
-        read: dict[Place, NewEvent] = {}
+        read: dict[SpoolPosition, NewEvent] = {}
         bad: set[str] = set()
         for number, place in enumerate(places, 1):
             if number % GIVE_WAY == 0:
@@ -141,7 +142,7 @@ class SpoolImport:
             bad |= await self._one_by_one(read)
         return bad
 
-    def _once(self, read: dict[Place, NewEvent]) -> dict[Place, NewEvent]:
+    def _once(self, read: dict[SpoolPosition, NewEvent]) -> dict[SpoolPosition, NewEvent]:
         """Remove the second of two events with the same key where the decoder says that such a pair is one event."""
         keys = Counter(event.dedup_key for event in read.values() if self._repeats(event))
         if not any(count > 1 for count in keys.values()):
@@ -156,7 +157,7 @@ class SpoolImport:
                 kept[place] = event
         return kept
 
-    async def _one_by_one(self, read: dict[Place, NewEvent]) -> set[str]:
+    async def _one_by_one(self, read: dict[SpoolPosition, NewEvent]) -> set[str]:
         """One of them cannot be appended (a key used with another body): the others must not wait for it."""
         bad = set()
         for place, event in read.items():
@@ -171,7 +172,7 @@ class SpoolImport:
                     bad.add(place.name)
         return bad
 
-    async def _append_plain(self, place: Place, why: HoldfastError) -> bool:
+    async def _append_plain(self, place: SpoolPosition, why: HoldfastError) -> bool:
         """Being late is ours to note, not part of the fact: without the mark it may be a repetition of the first."""
         try:
             plain = self._read(place, late=False)
@@ -183,7 +184,7 @@ class SpoolImport:
             return False
         return True
 
-    def _take_away(self, places: list[Place], bad: set[str]) -> None:
+    def _take_away(self, places: list[SpoolPosition], bad: set[str]) -> None:
         """A rename, not a copy: at no moment is a bad record in neither place.
 
         The folder is not synced for those that are stored: should they come back, their ids are known.
@@ -208,7 +209,7 @@ class SpoolImport:
         if stuck is not None:
             raise stuck
 
-    def _read(self, place: Place, late: bool | None = None) -> NewEvent | None:
+    def _read(self, place: SpoolPosition, late: bool | None = None) -> NewEvent | None:
         """Its event, which says so if it comes late: it is appended all the same."""
         header, body = read_record(self._folder / place.name)
         event = self._event_of(header, body, late=bool(late))
@@ -219,13 +220,13 @@ class SpoolImport:
     def _event_of(self, header: dict[str, Any], body: bytes, late: bool) -> NewEvent | None:
         decoder = self._decoders.get(header["kind"])
         if decoder is None:
-            raise BadInput(f"the spool record is of an unknown kind {show(header['kind'])}")
+            raise BadInput(f"the spool record is of an unknown kind {short_repr(header['kind'])}")
         return decoder.decode(header, body, late=late)
 
     def _repeats(self, event: NewEvent) -> bool:
         return event.dedup_key is not None and any(one.repeats(event) for one in self._decoders.values())
 
-    def _reject(self, place: Place, error: HoldfastError | OSError) -> NewEvent:
+    def _reject(self, place: SpoolPosition, error: HoldfastError | OSError) -> NewEvent:
         """Say as an event that contracts can ask for that something could not be imported."""
         told = error.message if isinstance(error, HoldfastError) else f"it cannot be read ({error.strerror})"
         log.warning("spool record %s cannot be imported: %s; it is kept in rejected/", place.name, told)
@@ -237,7 +238,7 @@ class SpoolImport:
             id="evt_" + place.name.replace("-", "")[:60].removesuffix(".evt"),
         )
 
-    def _glimpse(self, place: Place) -> str:
+    def _glimpse(self, place: SpoolPosition) -> str:
         """Its beginning, for people. What is in the file itself is kept as it is."""
         try:
             raw = read_raw(self._folder / place.name, RAW_MAX)
@@ -249,6 +250,6 @@ class SpoolImport:
 def spool_depth(folder: Path) -> int:
     """How many records wait to be imported."""
     try:
-        return sum(1 for name in os.listdir(folder) if place_of(name) is not None)
+        return sum(1 for name in os.listdir(folder) if position_of(name) is not None)
     except FileNotFoundError:
         return 0

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from holdfast.domain.event import check_name
-from holdfast.store.door import Door, Steps, through, through_async
+from holdfast.store.door import Door, Steps, run_on, run_on_async
 from holdfast.store.drivers import Calls
 
 CALLS = Calls("`with outbox.once(…)`", "`async with outbox.once(…)`")
@@ -35,7 +35,7 @@ class Once:
         self._first = False
 
     def __enter__(self) -> bool:
-        self._first = through(self._connection, self._receive(), self._schema, CALLS)
+        self._first = run_on(self._connection, self._receive(), self._schema, CALLS)
         return self._first
 
     def __exit__(
@@ -43,12 +43,12 @@ class Once:
     ) -> None:
         if error is not None and self._first:
             try:
-                through(self._connection, self._forget(), self._schema)
+                run_on(self._connection, self._forget(), self._schema)
             except Exception as second:
                 _mention(error, second)
 
     async def __aenter__(self) -> bool:
-        self._first = await through_async(self._connection, self._receive(), self._schema, CALLS)
+        self._first = await run_on_async(self._connection, self._receive(), self._schema, CALLS)
         return self._first
 
     async def __aexit__(
@@ -56,7 +56,7 @@ class Once:
     ) -> None:
         if error is not None and self._first:
             try:
-                await through_async(self._connection, self._forget(), self._schema)
+                await run_on_async(self._connection, self._forget(), self._schema)
             except Exception as second:
                 _mention(error, second)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.ingress.spool import Place
+from holdfast.ingress.spool import SpoolPosition
 
 STREAMS_MAX = 10_000
 
@@ -21,7 +21,7 @@ class Lateness:
         """A batch is read. What was read before and not kept comes again, and is no later for it."""
         self._read = {}
 
-    def is_late(self, place: Place, stream: str | None) -> bool:
+    def is_late(self, place: SpoolPosition, stream: str | None) -> bool:
         here = (place.boot, place.since_boot_ns)
         newest = self._read.get(stream) or self._newest.get(stream)
         late = newest is not None and newest[0] == place.boot and here < newest

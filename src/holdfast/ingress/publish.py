@@ -12,13 +12,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from holdfast.domain.errors import BadInput
-from holdfast.domain.event import NewEvent, new_event, show
-from holdfast.ingress.accept import check_direct, refuse_unknown
-from holdfast.store.door import Door, Published, Steps, schema_of, through, through_async
+from holdfast.domain.event import NewEvent, new_event
+from holdfast.domain.text import short_repr
+from holdfast.ingress.accept import check_direct_address, reject_unknown_keys
+from holdfast.store.door import Door, Published, Steps, run_on, run_on_async, schema_of
 
 __all__ = [
-    "Published", "draft", "fact", "plain",
-    "publish", "publish_async", "publish_many", "publish_many_async", "schema_of",
+    "Published",
+    "event_from_call",
+    "event_from_mapping",
+    "plain",
+    "publish",
+    "publish_async",
+    "publish_many",
+    "publish_many_async",
+    "schema_of",
 ]  # fmt: skip
 
 FIELDS = ("type", "payload", "stream", "dedup", "source", "properties", "timestamp", "to", "at")
@@ -26,45 +34,45 @@ FIELDS = ("type", "payload", "stream", "dedup", "source", "properties", "timesta
 
 def publish(connection: Any, event: NewEvent, schema: str) -> Published:
     """Append through the door of the caller's database."""
-    return through(connection, _one(event), schema)
+    return run_on(connection, _one(event), schema)
 
 
 async def publish_async(connection: Any, event: NewEvent, schema: str) -> Published:
     """Append through the door of a database that is awaited."""
-    return await through_async(connection, _one(event), schema)
+    return await run_on_async(connection, _one(event), schema)
 
 
 def publish_many(connection: Any, events: Sequence[NewEvent], schema: str) -> list[Published]:
     """Append several, streams in sorted order; the answers come in the order given."""
-    return through(connection, _several(events), schema)
+    return run_on(connection, _several(events), schema)
 
 
 async def publish_many_async(connection: Any, events: Sequence[NewEvent], schema: str) -> list[Published]:
-    return await through_async(connection, _several(events), schema)
+    return await run_on_async(connection, _several(events), schema)
 
 
-def draft(fields: Mapping[str, Any]) -> NewEvent:
+def event_from_mapping(fields: Mapping[str, Any]) -> NewEvent:
     """One event of `publish_many`, by the names `publish` takes.
 
-    >>> draft({"type": "order.placed", "payload": {"id": 42}, "dedup": "order-42"}).dedup_key
+    >>> event_from_mapping({"type": "order.placed", "payload": {"id": 42}, "dedup": "order-42"}).dedup_key
     'order-42'
     """
     if not isinstance(fields, Mapping):
-        raise BadInput(f"an event is a mapping with at least a type, not {show(fields)}")
-    refuse_unknown(fields, FIELDS, "an event")
+        raise BadInput(f"an event is a mapping with at least a type, not {short_repr(fields)}")
+    reject_unknown_keys(fields, FIELDS, "an event")
     if "type" not in fields:
         raise BadInput("type is missing: say what happened, such as order.placed")
     given = dict(fields)
-    return fact(given.pop("type"), given.pop("payload", None), given)
+    return event_from_call(given.pop("type"), given.pop("payload", None), given)
 
 
-def fact(type: str, payload: Any, fields: Mapping[str, Any]) -> NewEvent:
+def event_from_call(type: str, payload: Any, fields: Mapping[str, Any]) -> NewEvent:
     """What `publish` was told: a type, a payload, and what else was said by name."""
     if not fields:
         return new_event(type, plain(payload))
-    refuse_unknown(fields, FIELDS, "an event")
+    reject_unknown_keys(fields, FIELDS, "an event")
     others = dict(fields)
-    check_direct(others.get("to"))
+    check_direct_address(others.get("to"))
     return new_event(type, plain(payload), dedup_key=others.pop("dedup", None), **others)
 
 

@@ -26,7 +26,7 @@ RECORD_MAX = 2 * 1024 * 1024
 _NAME = re.compile(r"([0-9a-z]{1,16})-(\d{20})-(\d+)-([0-9a-f]{8})\.evt")
 
 
-class Place(NamedTuple):
+class SpoolPosition(NamedTuple):
     """Where a record stands in the order of a spool."""
 
     boot: str
@@ -74,10 +74,10 @@ def write_record(folder: Path, header: dict[str, Any], body: bytes) -> Path:
     return folder / name
 
 
-def place_of(name: str) -> Place | None:
+def position_of(name: str) -> SpoolPosition | None:
     """The place of a record by its name; None for anything else that lies in the folder."""
     match = _NAME.fullmatch(name)
-    return None if match is None else Place(match[1], int(match[2]), name)
+    return None if match is None else SpoolPosition(match[1], int(match[2]), name)
 
 
 def read_record(path: Path) -> tuple[dict[str, Any], bytes]:
@@ -107,7 +107,7 @@ def read_raw(path: Path, limit: int) -> bytes:
         os.close(descriptor)
 
 
-def poke(path: Path) -> None:
+def notify_daemon(path: Path) -> None:
     """Tell a daemon that there is something to import, if one listens. It would notice by itself a little later."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
-from holdfast.domain.receipt import NO_LINKS, Fault, Head, Link, verify
+from holdfast.domain.receipt import NO_LINKS, ChainFault, Head, Link, verify
 from holdfast.store.base import Receipts
 
 FAULTS_MAX = 1000
@@ -14,7 +14,7 @@ FAULTS_MAX = 1000
 async def verify_receipts(receipts: Receipts, anchors: Iterable[tuple[str, Head]] = ()) -> dict[str, Any]:
     """Check every chain and report every fault, up to a bound."""
     heads = await receipts.heads()
-    faults: list[Fault] = []
+    faults: list[ChainFault] = []
     links = leaves = 0
     ends: dict[str, Head] = {}
     wanted = list(anchors)
@@ -41,9 +41,9 @@ async def _upto(pages: AsyncIterator[list[Link]], heads: dict[str, Head]) -> Asy
         yield [link for link in page if link.seq <= heads.get(link.chain, NO_LINKS).seq]
 
 
-def _page_faults(page: list[Link], ends: dict[str, Head], wanted: list[tuple[str, Head]]) -> list[Fault]:
+def _page_faults(page: list[Link], ends: dict[str, Head], wanted: list[tuple[str, Head]]) -> list[ChainFault]:
     """The faults inside one page, carried over from the page before it."""
-    faults: list[Fault] = []
+    faults: list[ChainFault] = []
     for chain in dict.fromkeys(link.chain for link in page):
         links = [link for link in page if link.chain == chain]
         known = [(c, head) for c, head in wanted if c == chain and links[0].seq <= head.seq <= links[-1].seq]
@@ -52,9 +52,9 @@ def _page_faults(page: list[Link], ends: dict[str, Head], wanted: list[tuple[str
     return faults
 
 
-def _end_faults(heads: dict[str, Head], ends: dict[str, Head], wanted: list[tuple[str, Head]]) -> list[Fault]:
+def _end_faults(heads: dict[str, Head], ends: dict[str, Head], wanted: list[tuple[str, Head]]) -> list[ChainFault]:
     faults = list(verify((), heads={c: h for c, h in heads.items() if ends.get(c, NO_LINKS) != h}))
     for chain, anchor in wanted:
         if anchor.seq > ends.get(chain, NO_LINKS).seq:
-            faults.append(Fault(chain, anchor.seq, "cut", "an exported head names a link that is no longer there"))
+            faults.append(ChainFault(chain, anchor.seq, "cut", "an exported head names a link that is no longer there"))
     return faults

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from holdfast.domain.errors import BadConfig, TargetRefused
-from holdfast.domain.event import show
+from holdfast.domain.text import short_repr
 from holdfast.ports import in_thread
 
 DNS_S = 5.0
@@ -117,7 +117,7 @@ class Guard:
         try:
             address = ip_address(ip_text.partition("%")[0])
         except ValueError:
-            return f"{show(ip_text)} is not an IP address"
+            return f"{short_repr(ip_text)} is not an IP address"
         found = _find(address)
         if found is None or self._lists(address, found.exact) or (trusted and not found.exact):
             return None
@@ -233,9 +233,9 @@ def read_target(url: str) -> Target:
     if address is not None:
         return Target(str(address), port, plain, str(address))
     if not _NAME.fullmatch(host) or len(host) > 254:
-        raise TargetRefused(f"{show(host)} is not a host name; write international names in their xn-- form")
+        raise TargetRefused(f"{short_repr(host)} is not a host name; write international names in their xn-- form")
     if re.fullmatch(r"[0-9]+|0x[0-9a-f]*", host.rstrip(".").rpartition(".")[2]):
-        raise TargetRefused(f"{show(host)} ends like an IPv4 address but is none")
+        raise TargetRefused(f"{short_repr(host)} ends like an IPv4 address but is none")
     return Target(host, port, plain, None)
 
 
@@ -249,7 +249,7 @@ def _check_brackets(netloc: str) -> None:
             return
     except ValueError:
         pass
-    raise TargetRefused(f"{show(place)} is not a host: brackets hold an IPv6 address and nothing else")
+    raise TargetRefused(f"{short_repr(place)} is not a host: brackets hold an IPv6 address and nothing else")
 
 
 def _literal(host: str) -> IP | None:
@@ -359,4 +359,4 @@ def _parse_network(entry: object) -> IPv4Network | IPv6Network:
             return ip_network(entry)
     except ValueError as error:
         raise BadConfig(f'egress.allow: {error}; write a network such as "127.0.0.0/8" or one address') from None
-    raise BadConfig(f'egress.allow: {show(entry)} is not a network such as "127.0.0.0/8" or one address')
+    raise BadConfig(f'egress.allow: {short_repr(entry)} is not a network such as "127.0.0.0/8" or one address')

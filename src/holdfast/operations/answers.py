@@ -9,9 +9,10 @@ from typing import Any
 from holdfast.domain.address import without_tokens
 from holdfast.domain.contract import Contract
 from holdfast.domain.errors import BadInput
-from holdfast.domain.event import Event, iso_time, show
+from holdfast.domain.event import Event, iso_time
 from holdfast.domain.receipt import Link
 from holdfast.domain.session import Session
+from holdfast.domain.text import short_repr
 from holdfast.store.base import PAGE_BYTES_MAX, PAGE_MAX, AttemptRow, DeliveryRow, StreamRow, TokenRow
 
 LIMIT_DEFAULT = 50
@@ -27,7 +28,7 @@ def check_limit(limit: int) -> int:
 def check_cursor(after: str | None) -> str | None:
     """The cursor of a page that is ordered by number, as an earlier page handed it out."""
     if after is not None and not (after.isascii() and after.isdigit() and len(after) < 19):
-        raise BadInput(f"after={show(after)} is not a cursor: pass what `next` said on the page before")
+        raise BadInput(f"after={short_repr(after)} is not a cursor: pass what `next` said on the page before")
     return after
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from holdfast.domain.contract import Contract
-from holdfast.domain.event import show
 from holdfast.domain.misconfiguration import misconfiguration
 from holdfast.domain.retry import Policy
+from holdfast.domain.text import short_repr
 from holdfast.store.base import SERVED_MS, Contracts
 
 
@@ -44,4 +44,4 @@ async def find_unserved(
 
 
 def unserved_text(contract: Contract) -> str:
-    return f"handler {show(contract.address.name)} is served by no process"
+    return f"handler {short_repr(contract.address.name)} is served by no process"

@@ -9,11 +9,12 @@ from typing import Any
 from holdfast.config.contract_form import read_contract
 from holdfast.domain.contract import SECRET_MAX, SOURCES, Contract
 from holdfast.domain.errors import BadInput, Conflict, NotFound
-from holdfast.domain.event import Event, show
+from holdfast.domain.event import Event
 from holdfast.domain.misconfiguration import misconfiguration
 from holdfast.domain.retry import Policy
 from holdfast.domain.signature import check_signing, public_keys
-from holdfast.ingress.accept import refuse_unknown
+from holdfast.domain.text import short_repr
+from holdfast.ingress.accept import reject_unknown_keys
 from holdfast.net.guard import Guard
 from holdfast.operations.answers import Index, Listing, check_limit, contract_shape, fitting, weigh, when
 from holdfast.operations.contract_health import find_unserved, unserved_text
@@ -66,7 +67,7 @@ class ContractVerbs:
         if value is not None and property is None:
             raise BadInput("value= needs property=: the name of what has that value")
         if source is not None and source not in SOURCES:
-            raise BadInput(f"source {show(source)} is unknown; use one of {', '.join(SOURCES)}")
+            raise BadInput(f"source {short_repr(source)} is unknown; use one of {', '.join(SOURCES)}")
         found = [
             one for one in await (self._store.contracts.all(inactive=True) if inactive else self._live())
             if one.id > (after or "") and source in (None, one.source) and _speaks_of(one, property, value)
@@ -81,7 +82,7 @@ class ContractVerbs:
         contract = await self._get(id)
         if active and contract.is_over(self._clock.now_ms()):
             raise Conflict(
-                f"contract {show(id)} expired at {when(contract.expires_at_ms)}: replace it by one that ends later"
+                f"contract {short_repr(id)} expired at {when(contract.expires_at_ms)}: replace it with a longer one"
             )
         await self._store.contracts.set_active(id, active)
         return await self.show(id)
@@ -89,17 +90,17 @@ class ContractVerbs:
     async def rotate(self, id: str, body: object) -> dict[str, Any]:
         """Give a contract a new signing secret; the old one signs beside it for the time of overlap."""
         if not isinstance(body, Mapping):
-            raise BadInput(f"a rotation is a JSON object with a secret, not {show(body)}")
-        refuse_unknown(body, ("secret", "overlap_seconds"), "the rotation")
+            raise BadInput(f"a rotation is a JSON object with a secret, not {short_repr(body)}")
+        reject_unknown_keys(body, ("secret", "overlap_seconds"), "the rotation")
         secret, overlap = body.get("secret"), body.get("overlap_seconds", OVERLAP_DEFAULT_S)
         if not isinstance(secret, str) or not 0 < len(secret) <= SECRET_MAX:
             raise BadInput(f"the rotation has no secret: give the new one as text of 1 to {SECRET_MAX} characters")
         check_signing(secret)
         if isinstance(overlap, bool) or not isinstance(overlap, int | float) or not 0 <= overlap <= OVERLAP_MAX_S:
-            raise BadInput(f"overlap_seconds must be a number from 0 to {OVERLAP_MAX_S}, not {show(overlap)}")
+            raise BadInput(f"overlap_seconds must be a number from 0 to {OVERLAP_MAX_S}, not {short_repr(overlap)}")
         await self._refuse_foreign(id)
         if not await self._store.contracts.rotate(id, secret, round(overlap * 1000)):
-            raise NotFound(f"there is no contract {show(id)}")
+            raise NotFound(f"there is no contract {short_repr(id)}")
         return await self.show(id)
 
     async def remove(self, id: str) -> dict[str, Any]:
@@ -161,7 +162,7 @@ class ContractVerbs:
     async def _get(self, id: str) -> Contract:
         contract = await self._store.contracts.get(id)
         if contract is None:
-            raise NotFound(f"there is no contract {show(id)}")
+            raise NotFound(f"there is no contract {short_repr(id)}")
         return contract
 
     async def _live(self) -> list[Contract]:
@@ -178,7 +179,9 @@ class ContractVerbs:
         """The configuration file is the truth about its own contracts: the next start would undo what we did."""
         known = await self._store.contracts.get(id)
         if known is not None and known.source == "config":
-            raise Conflict(f"contract {show(id)} stands in the configuration file: change it there, or disable it here")
+            raise Conflict(
+                f"contract {short_repr(id)} stands in the configuration file: change it there, or disable it here"
+            )
 
     def parse(self, body: object) -> Registered:
         return read_contract(body, self._policies, self._clock.now_ms())

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from holdfast.domain.address import is_masked, without_tokens
 from holdfast.domain.errors import BadInput, Conflict, NotFound
-from holdfast.domain.event import show
 from holdfast.domain.states import Reason, State
+from holdfast.domain.text import short_repr
 from holdfast.operations.answers import LIMIT_DEFAULT, check_cursor, check_limit, delivery_shape, weigh, with_fault
 from holdfast.store.base import PAGE_BYTES_MAX, PAGE_MAX, DeliveryFilter, DeliveryRow, Owner, Store
 
@@ -159,15 +159,15 @@ def _bulk_answer(verb: str, ids: list[int], remaining: int, dry_run: bool) -> di
 def make_filter(filters: Mapping[str, Any]) -> DeliveryFilter:
     for name, value in filters.items():
         if name not in FILTERS:
-            raise BadInput(f"unknown filter {show(name)}; known are {', '.join(FILTERS)}")
+            raise BadInput(f"unknown filter {short_repr(name)}; known are {', '.join(FILTERS)}")
         if value is not None and not isinstance(value, str):
-            raise BadInput(f"the filter {name} takes text, not {show(value)}")
+            raise BadInput(f"the filter {name} takes text, not {short_repr(value)}")
     if is_masked(filters.get("address") or ""):
         raise BadInput("this address is masked; give the whole address, or filter by contract")
     for name, words in (("state", State), ("reason", Reason)):
         value = filters.get(name)
         if value is not None and value not in tuple(words):
-            raise BadInput(f"{name}={show(value)} is unknown; use one of {', '.join(words)}")
+            raise BadInput(f"{name}={short_repr(value)} is unknown; use one of {', '.join(words)}")
     return DeliveryFilter(**dict(filters))
 
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from holdfast.domain.errors import BadInput, Conflict, NotFound
-from holdfast.domain.event import Event, NewEvent, show
+from holdfast.domain.event import Event, NewEvent
+from holdfast.domain.text import short_repr
 from holdfast.operations.answers import (
     LIMIT_DEFAULT,
     check_cursor,
@@ -91,7 +92,7 @@ class EventVerbs:
             return stream_shape(row)
         single = await self._store.events.get(id)
         if single is None or single.stream != id:
-            raise NotFound(f"there is no stream {show(id)}")
+            raise NotFound(f"there is no stream {short_repr(id)}")
         accepted = event_shape(single)["accepted_at"]
         return {"id": id, "head": 1, "created_at": accepted, "closed_at": None}
 
@@ -100,8 +101,8 @@ class EventVerbs:
         head = (await self.stream(id))["head"]
         if after > head:
             raise Conflict(
-                f"after={after} is beyond the head of stream {show(id)}, which is {head}: the stream was removed by "
-                "retention and began again; read it from after=0"
+                f"after={after} is beyond the head of stream {short_repr(id)}, which is {head}: the stream was "
+                "removed by retention and began again; read it from after=0"
             )
         events = await self._store.events.read(id, after, check_limit(limit))
         more = str(events[-1].seq) if events and events[-1].seq < head else None
@@ -122,5 +123,5 @@ class EventVerbs:
     async def _get(self, id: str) -> Event:
         event = await self._store.events.get(id)
         if event is None:
-            raise NotFound(f"there is no event {show(id)}; it may have been pruned")
+            raise NotFound(f"there is no event {short_repr(id)}; it may have been pruned")
         return event

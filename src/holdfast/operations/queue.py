@@ -9,9 +9,10 @@ from typing import Any
 from holdfast.domain.address import KINDS, queue_address
 from holdfast.domain.delivery import STARTS_MAX, Claim, Dead, Outcome, Settlement, settle
 from holdfast.domain.errors import Conflict, KeeperHeld, NotFound
-from holdfast.domain.event import iso_time, show
+from holdfast.domain.event import iso_time
 from holdfast.domain.retry import POLICIES
 from holdfast.domain.states import Reason
+from holdfast.domain.text import short_repr
 from holdfast.ports import SystemChance, SystemClock
 from holdfast.routing.registry import Registry
 from holdfast.routing.router import Router
@@ -55,7 +56,7 @@ class QueueDesk:
     async def end(self, id: str, outcome: Outcome) -> None:
         held = self._held.pop(id, None)
         if held is None:
-            raise NotFound(f"message {show(id)} is not in your hands; claim it first")
+            raise NotFound(f"message {short_repr(id)} is not in your hands; claim it first")
         claim, started_ms = held
         now_ms = self._clock.now_ms()
         policy = replace(POLICY, attempts=claim.event.properties.get("max_attempts", POLICY.attempts))

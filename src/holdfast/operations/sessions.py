@@ -7,8 +7,9 @@ from typing import Any
 
 from holdfast.agents.hooks.hook import CLOSED, ending
 from holdfast.domain.errors import BadInput, NotFound
-from holdfast.domain.event import iso_time, show
+from holdfast.domain.event import iso_time
 from holdfast.domain.session import Session, SessionState
+from holdfast.domain.text import short_repr
 from holdfast.operations.answers import LIMIT_DEFAULT, check_limit, fitting, session_shape
 from holdfast.ports import Clock
 from holdfast.store.base import SessionFilter, Store
@@ -34,7 +35,7 @@ class SessionVerbs:
     ) -> dict[str, Any]:
         """The one that changed last first."""
         if state is not None and state not in set(SessionState):
-            raise BadInput(f"state {show(state)} is unknown; use one of {', '.join(SessionState)}")
+            raise BadInput(f"state {short_repr(state)} is unknown; use one of {', '.join(SessionState)}")
         wanted = SessionFilter(agent, state, native_id, cwd)
         page = await self._store.sessions.find(wanted, _check_cursor(after), check_limit(limit))
         items = fitting(session_shape(session) for session in page.items)
@@ -72,9 +73,9 @@ class SessionVerbs:
             return session
         found = (await self._store.sessions.find(SessionFilter(native_id=id), None, SAME_MAX)).items
         if not found:
-            raise NotFound(f"there is no session {show(id)}, by our id or by the agent's own")
+            raise NotFound(f"there is no session {short_repr(id)}, by our id or by the agent's own")
         if len(found) > 1:
-            raise BadInput(f"{show(id)} names several sessions: {', '.join(one.id for one in found)}; choose one")
+            raise BadInput(f"{short_repr(id)} names several sessions: {', '.join(one.id for one in found)}; choose one")
         return found[0]
 
 
@@ -83,5 +84,5 @@ def _check_cursor(after: str | None) -> str | None:
         return None
     time, dot, _ = after.partition(".")
     if not dot or not (time.isascii() and time.isdigit() and len(time) <= 18):
-        raise BadInput(f"after={show(after)} is not a cursor: pass what `next` said on the page before")
+        raise BadInput(f"after={short_repr(after)} is not a cursor: pass what `next` said on the page before")
     return after

@@ -9,8 +9,9 @@ from typing import Any
 
 from holdfast.domain.address import parse_address, without_tokens
 from holdfast.domain.errors import BadInput, NotFound
-from holdfast.domain.event import check_name, show
+from holdfast.domain.event import check_name
 from holdfast.domain.ids import ENTROPY_BYTES, make_id
+from holdfast.domain.text import short_repr
 from holdfast.home import shown_url
 from holdfast.ledger.verifier import verify_receipts
 from holdfast.operations.answers import LIMIT_DEFAULT, check_limit, link_shape, token_shape, when
@@ -85,12 +86,12 @@ class CareVerbs:
 
     async def _check_pause(self, scope: str, name: str, known: bool = True) -> None:
         if scope not in ("contract", "address", "lane"):
-            raise BadInput(f"pause and resume take a contract, an address or a lane, not {show(scope)}")
+            raise BadInput(f"pause and resume take a contract, an address or a lane, not {short_repr(scope)}")
         check_name(name, scope)
         if scope == "address":
             parse_address(name)
         if scope == "contract" and known and await self._store.contracts.get(name) is None:
-            raise NotFound(f"there is no contract {show(name)}")
+            raise NotFound(f"there is no contract {short_repr(name)}")
 
 
 async def _no_faults() -> Mapping[str, str]:
@@ -110,7 +111,7 @@ class ReceiptVerbs:
         """In order, chain by chain."""
         start_chain, _, seq = (after or ":0").rpartition(":")
         if not (seq.isascii() and seq.isdigit() and len(seq) < 19):
-            raise BadInput(f"after={show(after)} is not a cursor: pass what `next` said on the page before")
+            raise BadInput(f"after={short_repr(after)} is not a cursor: pass what `next` said on the page before")
         links = await self._store.receipts.links(chain, (start_chain, int(seq)), check_limit(limit))
         more = f"{links[-1].chain}:{links[-1].seq}" if len(links) == limit else None
         return {"items": [link_shape(link) for link in links], "next": more}
@@ -123,7 +124,7 @@ class TokenVerbs:
     async def create(self, name: str, scope: str) -> dict[str, Any]:
         """A new token. Its text is in this answer and nowhere else: only its hash is kept."""
         if scope not in SCOPES:
-            raise BadInput(f"scope {show(scope)} is unknown; use one of {', '.join(SCOPES)}")
+            raise BadInput(f"scope {short_repr(scope)} is unknown; use one of {', '.join(SCOPES)}")
         check_name(name, "name")
         id = make_id("tok", self._clock.now_ms(), self._chance.entropy(ENTROPY_BYTES))
         text = "hf_" + self._chance.entropy(32).hex()
@@ -137,7 +138,7 @@ class TokenVerbs:
 
     async def revoke(self, id: str) -> dict[str, Any]:
         if not await self._store.tokens.revoke(id):
-            raise NotFound(f"there is no token {show(id)} that could be revoked")
+            raise NotFound(f"there is no token {short_repr(id)} that could be revoked")
         return {"revoked": id}
 
     async def scope_of(self, text: str) -> str | None:

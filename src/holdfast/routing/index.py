@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from holdfast.domain.contract import HIDDEN_SOURCES, Contract, Criterion
-from holdfast.routing.key_index import Held
+from holdfast.routing.key_index import KeyIndex
 from holdfast.routing.paths import PATTERN, SOURCE, TYPE, Field, Key, Path, paths_of
 
 LEAF = 8  # so many contracts are asked one by one rather than told apart
@@ -20,7 +20,7 @@ DEPTH_MAX = 8  # and by no more than so many paths
 PLACES_MAX = 128  # at most so many places for one contract: lists of values multiply them
 
 
-class Entry(NamedTuple):
+class IndexEntry(NamedTuple):
     """A contract, all its paths, and those by which it goes down the tree."""
 
     contract: Contract
@@ -28,11 +28,11 @@ class Entry(NamedTuple):
     route: list[Path]
 
 
-class Index:
+class ContractIndex:
     def __init__(self, contracts: Iterable[Contract] = ()) -> None:
         self._counts: Counter[Key] = Counter()
-        self._entries: dict[str, Entry] = {}
-        self._held = Held()
+        self._entries: dict[str, IndexEntry] = {}
+        self._keys = KeyIndex()
         # Apart, so that an event of a hidden source does not meet those that never want it.
         self._named, self._open = _Node(), _Node()
         known = [(contract, paths_of(contract)) for contract in contracts]
@@ -55,7 +55,7 @@ class Index:
         entry = self._entries.pop(id, None)
         if entry is not None:
             self._count(entry.paths, -1)
-            self._root(entry.contract).remove(entry, 0, self._held)
+            self._root(entry.contract).remove(entry, 0, self._keys)
 
     def matching(self, source: str, type: str, properties: Mapping[str, Any], accepted_at_ms: int) -> list[Contract]:
         """The contracts that want an event, by id."""
@@ -67,8 +67,8 @@ class Index:
 
     def candidates(self, source: str, type: str, properties: Mapping[str, Any]) -> list[Contract]:
         """Every contract that wants such an event, by id, and a few others."""
-        asked = _Asked(source, type, properties, self._held.of(source, type, properties))
-        found: dict[str, Entry] = {}
+        asked = _Asked(source, type, properties, self._keys.of(source, type, properties))
+        found: dict[str, IndexEntry] = {}
         self._named.collect(asked, found)
         if source not in HIDDEN_SOURCES:
             self._open.collect(asked, found)
@@ -78,8 +78,8 @@ class Index:
         return self._open if contract.source_criterion is None else self._named
 
     def _place(self, contract: Contract, paths: list[Path]) -> None:
-        entry = self._entries[contract.id] = Entry(contract, paths, self._route(paths))
-        self._root(contract).add(entry, 0, self._held)
+        entry = self._entries[contract.id] = IndexEntry(contract, paths, self._route(paths))
+        self._root(contract).add(entry, 0, self._keys)
 
     def _route(self, paths: list[Path]) -> list[Path]:
         """The rarest first; among the rare ones those that are cheap to look up."""
@@ -136,63 +136,63 @@ class _Node:
     __slots__ = ("_branches", "_divided", "_patterns", "_rest")
 
     def __init__(self) -> None:
-        self._rest: dict[str, Entry] = {}
-        self._branches: dict[Key, _Node | Entry] = {}
-        self._patterns: dict[Key, _Node | Entry] = {}
+        self._rest: dict[str, IndexEntry] = {}
+        self._branches: dict[Key, _Node | IndexEntry] = {}
+        self._patterns: dict[Key, _Node | IndexEntry] = {}
         self._divided = False
 
     @property
     def is_empty(self) -> bool:
         return not (self._rest or self._branches or self._patterns)
 
-    def add(self, entry: Entry, depth: int, held: Held) -> None:
+    def add(self, entry: IndexEntry, depth: int, keys: KeyIndex) -> None:
         if self._divided and depth < len(entry.route):
             for key in dict.fromkeys(entry.route[depth]):  # a pattern may hold the same piece twice
-                self._pass_on(entry, key, depth + 1, held)
+                self._pass_on(entry, key, depth + 1, keys)
             return
         self._rest[entry.contract.id] = entry
         if not self._divided and len(self._rest) > LEAF:
             self._divided = True
             here, self._rest = self._rest, {}
             for each in here.values():
-                self.add(each, depth, held)
+                self.add(each, depth, keys)
 
-    def _pass_on(self, entry: Entry, key: Key, depth: int, held: Held) -> None:
+    def _pass_on(self, entry: IndexEntry, key: Key, depth: int, keys: KeyIndex) -> None:
         below = self._patterns if key[0] == PATTERN else self._branches
         there = below.get(key)
         if there is None:
             below[key] = entry
-            held.add(key)
+            keys.add(key)
             return
-        if isinstance(there, Entry):
+        if isinstance(there, IndexEntry):
             first, there = there, _Node()
             below[key] = there
-            there.add(first, depth, held)
-        there.add(entry, depth, held)
+            there.add(first, depth, keys)
+        there.add(entry, depth, keys)
 
-    def remove(self, entry: Entry, depth: int, held: Held) -> None:
+    def remove(self, entry: IndexEntry, depth: int, keys: KeyIndex) -> None:
         if self._rest.pop(entry.contract.id, None) is not None or depth == len(entry.route):
             return
         for key in dict.fromkeys(entry.route[depth]):
             below = self._patterns if key[0] == PATTERN else self._branches
             there = below.get(key)
             if isinstance(there, _Node):
-                there.remove(entry, depth + 1, held)
+                there.remove(entry, depth + 1, keys)
                 over = there.is_empty
             else:  # an entry with a wish that nothing can fulfil may stand nowhere, and another in this place by now
                 over = there is not None and there.contract.id == entry.contract.id
             if over:
                 del below[key]
-                held.drop(key)
+                keys.drop(key)
 
-    def collect(self, asked: _Asked, found: dict[str, Entry]) -> None:
+    def collect(self, asked: _Asked, found: dict[str, IndexEntry]) -> None:
         if self._rest:
             found.update(self._rest)
         below = [self._branches[key] for key in self._branches.keys() & asked.keys] if self._branches else []
         if self._patterns:
             below += [there for key, there in self._patterns.items() if asked.matches(key)]
         for there in below:
-            if isinstance(there, Entry):
+            if isinstance(there, IndexEntry):
                 found[there.contract.id] = there
             else:
                 there.collect(asked, found)

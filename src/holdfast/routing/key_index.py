@@ -10,7 +10,7 @@ from holdfast.domain.contract import texts_of
 from holdfast.routing.paths import EXACT, INNER, PATTERN, PREFIX, PRESENT, SOURCE, SUFFIX, TYPE, Field, Key
 
 
-class Held:
+class KeyIndex:
     """The keys by which the tree of contracts divides, each with the number of nodes that use it."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from holdfast.domain.event import Event
 from holdfast.domain.lane import SESSIONS, burst_key, is_ordered_directly, lane_key
 from holdfast.domain.misconfiguration import misconfiguration
 from holdfast.domain.retry import Policy
-from holdfast.routing.index import Index
+from holdfast.routing.index import ContractIndex
 from holdfast.store.base import ContractChange, Contracts, Private, Target
 
 log = logging.getLogger("holdfast.router")
@@ -32,7 +32,7 @@ class Registry:
         self._turn = asyncio.Lock()
         self.version = -1
         self._known: dict[str, Contract] = {}
-        self._index = Index()
+        self._index = ContractIndex()
         self._queues: dict[str, int] = {}
         self._terms: dict[str, Terms] = {}
         self._private: dict[str, Private] = {}
@@ -78,7 +78,7 @@ class Registry:
                     self._terms[id] = terms[id]
             self._note_fault(id, faults.get(id) if contract is not None else None)
         if rebuild:
-            self._index = Index(contract for contract in self._known.values() if contract.active)
+            self._index = ContractIndex(contract for contract in self._known.values() if contract.active)
             return
         for id, _, _ in moved:
             self._index.remove(id)

@@ -1,7 +1,7 @@
 """The door of the caller's database: statements built here, run on the caller's own connection.
 
-Every verb is written once, as a generator that yields statements and is sent their rows; `through` carries it out on
-a connection that blocks, `through_async` on one that is awaited.
+Every verb is written once, as a generator that yields statements and is sent their rows; `run_on` carries it out on
+a connection that blocks, `run_on_async` on one that is awaited.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _door(dialect: str, marks: str, schema: str) -> Door:
     return Door(dialect, marks, schema)
 
 
-def through(
+def run_on(
     connection: Any, work: Callable[[Door], Steps[T]], schema: str = SCHEMA_DEFAULT, calls: Calls = PUBLISH
 ) -> T:
     """Carry out a verb in the transaction this connection is in."""
@@ -124,7 +124,7 @@ def through(
             raise
 
 
-async def through_async(
+async def run_on_async(
     connection: Any, work: Callable[[Door], Steps[T]], schema: str = SCHEMA_DEFAULT, calls: Calls = PUBLISH
 ) -> T:
     """Carry out a verb in the transaction this awaited connection is in."""

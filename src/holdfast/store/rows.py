@@ -9,7 +9,7 @@ from typing import Any
 
 from holdfast.domain.address import Address, parse_address
 from holdfast.domain.contract import Contract, Criterion
-from holdfast.domain.delivery import Claim, Delivery, clip
+from holdfast.domain.delivery import Claim, Delivery, clean_error
 from holdfast.domain.errors import BadInput
 from holdfast.domain.event import Event, iso_time
 from holdfast.domain.session import Session, SessionChange, SessionState
@@ -133,7 +133,9 @@ def to_contract(row: Stored) -> Contract:
         return _contract(row, json.loads(text))
     except (ValueError, KeyError, TypeError, AttributeError, StopIteration, BadInput) as error:
         why = f"its stored form cannot be read by this version ({type(error).__name__}: {error})"
-        return Contract(id, UNREADABLE, source=source, active=bool(active), created_at_ms=created_at, fault=clip(why))
+        return Contract(
+            id, UNREADABLE, source=source, active=bool(active), created_at_ms=created_at, fault=clean_error(why)
+        )
 
 
 def _contract(row: Stored, stored: dict[str, Any]) -> Contract:

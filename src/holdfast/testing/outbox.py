@@ -13,8 +13,9 @@ from typing import Any
 from holdfast.domain.contract import Criterion
 from holdfast.domain.delivery import Claim, Delivered, Outcome
 from holdfast.domain.errors import BadInput, Reject, RetryAfter
-from holdfast.domain.event import Event, show
+from holdfast.domain.event import Event
 from holdfast.domain.retry import POLICIES
+from holdfast.domain.text import short_repr
 from holdfast.egress.engine import Deliverer, Engine
 from holdfast.egress.handler.deliverer import HandlerDeliverer, ended_by
 from holdfast.egress.line import Attempt
@@ -62,7 +63,7 @@ class RecordingOutbox(Outbox):
     def include(self, outbox: Outbox) -> None:
         """Take over the handlers and contracts that the application registered on its own outbox."""
         if not isinstance(outbox, Outbox):
-            raise BadInput(f"include() takes the application's Outbox, not {show(outbox)}")
+            raise BadInput(f"include() takes the application's Outbox, not {short_repr(outbox)}")
         self.handlers.update(outbox.handlers)
         for contract in outbox.contracts.all():
             self.contracts.register(contract)
@@ -87,7 +88,7 @@ class RecordingOutbox(Outbox):
         )
         if not raisable and not (isinstance(failure, int) and 300 <= failure <= 599):
             raise BadInput(
-                f"{show(failure)} does not make a delivery fail: give an exception, or a status of 300 to 599"
+                f"{short_repr(failure)} does not make a delivery fail: give an exception, or a status of 300 to 599"
             )
         if times < 1:
             raise BadInput(f"times is at least 1, not {times}")
@@ -97,7 +98,7 @@ class RecordingOutbox(Outbox):
         """Let time pass, so that what waits for another attempt is due."""
         said: Any = seconds
         if not isinstance(said, int | float) or not said >= 0:
-            raise BadInput(f"time passes by a number of seconds, not by {show(said)}")
+            raise BadInput(f"time passes by a number of seconds, not by {short_repr(said)}")
         self._clock.ahead_ms += round(seconds * 1000)
 
     def drain(self) -> Any:

@@ -15,6 +15,7 @@ from holdfast.agents.hooks.payload import clean, clean_text, read_payload
 from holdfast.domain.agent_events import error_event
 from holdfast.domain.errors import BadInput, BadJson, TooLarge
 from holdfast.domain.event import NAME_MAX, NewEvent, iso_time, new_event
+from holdfast.domain.json_value import without_none
 from holdfast.domain.lane import SESSIONS
 from holdfast.domain.session import STREAM_PREFIX
 
@@ -94,15 +95,15 @@ def _build(
         "pane": _text(header.get("pane")),
         "tmux": _text(header.get("tmux")),
         "transcript": told.pop("transcript"),
-        **_known({**told, "ok": native.ok, "background": taken.get("background")}),
-        **_known({"truncated": truncated if isinstance(truncated, int) and not whole else None}),
+        **without_none({**told, "ok": native.ok, "background": taken.get("background")}),
+        **without_none({"truncated": truncated if isinstance(truncated, int) and not whole else None}),
     }
     fields = {
         "type": f"hook.{native.event_type}",
         "source": SOURCE,
         "stream": STREAM_PREFIX + session_id,
         "timestamp": _time(header.get("received_at")),
-        "properties": _known({**named, "session_id": session_id, **marks, **flags}),
+        "properties": without_none({**named, "session_id": session_id, **marks, **flags}),
         "dedup_key": _key(taken.get("dedup_key")),
         "to": SESSIONS,
         "id": id,
@@ -175,7 +176,3 @@ def _key(value: object) -> str | None:
 def _time(value: object) -> str | None:
     whole = isinstance(value, int) and not isinstance(value, bool)
     return iso_time(value) if whole and 0 <= value <= _TIME_MAX_MS else None  # type: ignore[operator, arg-type]
-
-
-def _known(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}

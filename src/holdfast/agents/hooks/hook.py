@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.domain.errors import BadInput
-from holdfast.domain.event import Event, NewEvent, iso_time, new_event, parse_time, show
+from holdfast.domain.event import Event, NewEvent, iso_time, new_event, parse_time
 from holdfast.domain.lane import SESSIONS
 from holdfast.domain.session import STREAM_PREFIX, Session
+from holdfast.domain.text import short_repr
 
 SOURCE = "hook"
 EVENT_TYPES = (
@@ -90,15 +91,17 @@ def read_hook(event: Event) -> Hook:
     """The hook that a stored raw event tells of, or BadInput that says what makes it unreadable."""
     payload, properties = event.payload, event.properties
     if not isinstance(payload, Mapping):
-        raise BadInput(f"the hook event's payload must be an object, not {show(payload)}")
+        raise BadInput(f"the hook event's payload must be an object, not {short_repr(payload)}")
     named = {name: _text(payload, name) for name in _TEXTS}
     agent, native_id = _must(payload, "agent"), _must(payload, "native_id")
     event_type = _must(payload, "event_type")
     if event_type not in EVENT_TYPES:
-        raise BadInput(f"event_type {show(event_type)} is unknown; known are {', '.join(EVENT_TYPES)}")
+        raise BadInput(f"event_type {short_repr(event_type)} is unknown; known are {', '.join(EVENT_TYPES)}")
     session_id = session_id_of(agent, native_id)
     if event.stream != STREAM_PREFIX + session_id:
-        raise BadInput(f"the hook event of session {show(session_id)} stands on another stream, {show(event.stream)}")
+        raise BadInput(
+            f"the hook event of session {short_repr(session_id)} stands on another stream, {short_repr(event.stream)}"
+        )
     ok = payload.get("ok")
     return Hook(
         agent,
@@ -146,5 +149,5 @@ def _text(holder: Mapping[str, Any], name: str) -> str | None:
 def _must(payload: Mapping[str, Any], name: str) -> str:
     value = _text(payload, name)
     if value is None:
-        raise BadInput(f"the hook event has no {name}; it must be text, not {show(payload.get(name))}")
+        raise BadInput(f"the hook event has no {name}; it must be text, not {short_repr(payload.get(name))}")
     return value

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from holdfast.agents.receiver.intake import fallbacks
 from holdfast.file_watch import FileWatch
 from holdfast.ingress.importer import spool_depth
-from holdfast.ingress.spool import place_of
+from holdfast.ingress.spool import position_of
 
 LOG_NAME = "receiver.log"
 TAIL_BYTES = 64 * 1024
@@ -47,7 +47,7 @@ class Spools:
     def watch(self, files: FileWatch, wake: Callable[[], None]) -> None:
         """Wake the duty when a record is written, where the system gives notice of that."""
         watched = [
-            files.watch(folder, lambda name: place_of(name) is not None, wake)
+            files.watch(folder, lambda name: position_of(name) is not None, wake)
             for folder in (self._home / "spool", *folders(self._home))
         ]
         self._noticed = all(watched)
@@ -115,7 +115,7 @@ def remove_unfinished(folder: Path, before_s: float) -> int:
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
-                if entry.name[:1] == "." and place_of(entry.name[1:]) and _written_s(entry) < before_s:
+                if entry.name[:1] == "." and position_of(entry.name[1:]) and _written_s(entry) < before_s:
                     os.unlink(entry.path)
                     removed += 1
     except OSError as error:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from holdfast.agents.receiver import receiver
 from holdfast.domain.errors import BadInput
-from holdfast.ingress.spool import place_of, read_record
+from holdfast.ingress.spool import position_of, read_record
 from holdfast.ports import SystemClock, boot_ns
 
 PERL = "/usr/bin/perl"
@@ -63,7 +63,7 @@ def try_program(program: list[str]) -> float | None:
             mode = (spool / name).stat().st_mode & 0o777
         except (OSError, subprocess.SubprocessError, ValueError, BadInput):
             return None
-        place = place_of(name)
+        place = position_of(name)
     kept_well = (
         (done.returncode, done.stdout, done.stderr, kept, mode) == (0, b"", b"", body, 0o600)
         and place is not None

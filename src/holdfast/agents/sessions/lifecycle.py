@@ -28,11 +28,11 @@ from holdfast.agents.sessions.session_events import (
     PROMPT_MAX,
     TITLE_MAX,
     WORD_MAX,
-    clip_text,
     tell,
 )
 from holdfast.domain.event import NewEvent
-from holdfast.domain.session import OVER, Session, SessionChange, SessionState
+from holdfast.domain.session import FINISHED_STATES, Session, SessionChange, SessionState
+from holdfast.domain.text import clip_text
 
 TITLE_FROM_PROMPT_MAX = 80
 SUBAGENTS_MAX = 32
@@ -89,7 +89,7 @@ def advance(
         change = _fill_in(session, change)
     after = _after(session, change)
     events = tell(session, after, hook, before)
-    if before is not None and before.state not in OVER:
+    if before is not None and before.state not in FINISHED_STATES:
         events.append(ending(before, CONTINUED, hook.at, by=hook.session_id))
     return change, events
 
@@ -101,7 +101,7 @@ def continued(hook: Hook, candidates: Iterable[Session]) -> Session | None:
     for one in candidates:
         same_pane = hook.pane is not None and hook.agent not in PANE_UNSURE and one.pane == hook.pane
         linked = hook.transcript is not None and (one.transcript, one.cwd) == (hook.transcript, hook.cwd)
-        goes_on = one.state not in OVER or one.facts.get("end_reason") in CONTINUING
+        goes_on = one.state not in FINISHED_STATES or one.facts.get("end_reason") in CONTINUING
         if one.id != hook.session_id and one.agent == hook.agent and goes_on and (same_pane or linked):
             return one
     return None
@@ -113,7 +113,7 @@ def _state(session: Session | None, hook: Hook) -> SessionState | None:
         return _wanted(None, hook) or SessionState.INITIALIZING
     if hook.late:
         return None
-    if session.state in OVER:
+    if session.state in FINISHED_STATES:
         if hook.event_type == "session_end":
             return SessionState.CLOSED if hook.reason == CLOSED else None
         guessed = session.facts.get("end_reason") == CONTINUED and hook.event_type == "tool_use"
@@ -125,7 +125,7 @@ def _state(session: Session | None, hook: Hook) -> SessionState | None:
 def _wanted(session: Session | None, hook: Hook) -> SessionState | None:
     match hook.event_type:
         case "session_start":
-            stays = session is not None and hook.source == "compact" and session.state not in OVER
+            stays = session is not None and hook.source == "compact" and session.state not in FINISHED_STATES
             return None if stays else SessionState.INITIALIZING
         case "user_prompt_submit":
             return SessionState.WORKING
@@ -202,7 +202,7 @@ def _facts(session: Session | None, hook: Hook, state: SessionState | None) -> d
 def _reasons(state: SessionState, hook: Hook) -> dict[str, Any]:
     """Why it is in the state it comes into; what explained the one before goes."""
     waiting = "background" if hook.event_type == "agent_stop" else clip_text(hook.reason, WORD_MAX) or "notification"
-    over = state in OVER
+    over = state in FINISHED_STATES
     return {
         "waiting_for": waiting if state is SessionState.WAITING else None,
         "message": clip_text(hook.message, MESSAGE_MAX) if hook.event_type in ("notification", "error") else None,

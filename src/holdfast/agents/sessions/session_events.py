@@ -7,7 +7,9 @@ from typing import Any
 from holdfast.agents.hooks.hook import Hook
 from holdfast.domain.agent_events import agent_activity, agent_event, error_event, session_event
 from holdfast.domain.event import NewEvent
-from holdfast.domain.session import OVER, Session
+from holdfast.domain.json_value import without_none
+from holdfast.domain.session import FINISHED_STATES, Session
+from holdfast.domain.text import clip_text
 
 PROMPT_MAX = 4000
 ANSWER_MAX = 8000
@@ -34,12 +36,12 @@ def _outside(session: Session) -> tuple[Any, ...]:
 
 def _news(session: Session | None, after: Session, hook: Hook, before: Session | None) -> list[NewEvent]:
     """That a session began or is over."""
-    was_over = session is not None and session.state in OVER
+    was_over = session is not None and session.state in FINISHED_STATES
     events = []
-    if session is None or (was_over and after.state not in OVER):
+    if session is None or (was_over and after.state not in FINISHED_STATES):
         more = {"continues": None if before is None else before.id, "resumed": session is not None or None}
         events.append(_session_event("started", after, hook, **more))
-    if after.state in OVER and (not was_over or (session is not None and session.state is not after.state)):
+    if after.state in FINISHED_STATES and (not was_over or (session is not None and session.state is not after.state)):
         events.append(_session_event("closed", after, hook))
     return events
 
@@ -49,14 +51,14 @@ def _session_event(happened: str, after: Session, hook: Hook, **more: Any) -> Ne
         **_about(after), "native_id": after.native_id, "state": after.state, "pane": after.pane or None,
         "source": clip_text(hook.source, WORD_MAX), "reason": clip_text(hook.reason, WORD_MAX), **more,
     }  # fmt: skip
-    return session_event(happened, after.id, _known(payload), agent=after.agent, title=after.title)
+    return session_event(happened, after.id, without_none(payload), agent=after.agent, title=after.title)
 
 
 def _tell(after: Session, hook: Hook) -> list[NewEvent]:
     """The agent's own event, for those who listen to agents. A tool's output is no part of it."""
     if hook.event_type in ("tool_use", "tool_done"):
         facts = {"tool_name": clip_text(hook.tool_name, WORD_MAX), "ok": hook.ok, "at": hook.at, **_subagent(hook)}
-        payload = _known({"agent": after.agent, **facts})
+        payload = without_none({"agent": after.agent, **facts})
         tool = clip_text(hook.tool_name, WORD_MAX)
         return [agent_activity(hook.event_type, after.id, payload, tool_name=tool, agent=after.agent)]
     if hook.event_type == "error":
@@ -66,7 +68,7 @@ def _tell(after: Session, hook: Hook) -> list[NewEvent]:
         return [error_event(payload, session_id=after.id, error_source=after.agent, error_code=code)]
     if hook.event_type not in _TOLD:
         return []
-    payload = _known({**_about(after), **_said(after, hook), **_subagent(hook)})
+    payload = without_none({**_about(after), **_said(after, hook), **_subagent(hook)})
     marks = {"agent": after.agent, "title": after.title, "injected": hook.injected or None}
     return [agent_event(hook.event_type, after.id, payload, **marks)]
 
@@ -94,12 +96,3 @@ def _subagent(hook: Hook) -> dict[str, Any]:
 
 def _about(after: Session) -> dict[str, Any]:
     return {"agent": after.agent, "title": after.title, "cwd": after.cwd}
-
-
-def _known(payload: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in payload.items() if value is not None}
-
-
-def clip_text(text: str | None, limit: int) -> str | None:
-    """A text within a bound, and visibly cut where it was longer."""
-    return text if text is None or len(text) <= limit else text[: limit - 1] + "…"

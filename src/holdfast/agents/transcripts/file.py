@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from holdfast.agents.transcripts.entry import Record
 from holdfast.domain.errors import BadInput
-from holdfast.domain.event import show
+from holdfast.domain.text import short_repr
 
 SUFFIX = ".jsonl"
 HEAD_BYTES = 4096
@@ -64,7 +64,7 @@ def opened(path: str) -> Iterator[Transcript]:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO):  # a link; a socket
-            raise BadInput(f"the transcript {show(path)} is not a plain file") from None
+            raise BadInput(f"the transcript {short_repr(path)} is not a plain file") from None
         raise
     try:
         facts = os.fstat(fd)
@@ -95,7 +95,7 @@ def glance(path: str) -> Signature | str:
 def check_path(path: str) -> None:
     pure = PurePosixPath(path)
     if not pure.is_absolute() or ".." in pure.parts or "\x00" in path or pure.suffix != SUFFIX:
-        raise BadInput(f"the transcript {show(path)} is not an absolute path to a {SUFFIX} file without '..'")
+        raise BadInput(f"the transcript {short_repr(path)} is not an absolute path to a {SUFFIX} file without '..'")
 
 
 def parse(line: bytes) -> Record | None:
@@ -186,9 +186,9 @@ class Transcript:
 
 def _check_facts(path: str, facts: os.stat_result) -> None:
     if not stat.S_ISREG(facts.st_mode):
-        raise BadInput(f"the transcript {show(path)} is not a plain file")
+        raise BadInput(f"the transcript {short_repr(path)} is not a plain file")
     if facts.st_uid != os.geteuid():
-        raise BadInput(f"the transcript {show(path)} belongs to another user")
+        raise BadInput(f"the transcript {short_repr(path)} belongs to another user")
 
 
 def _signature(facts: os.stat_result) -> Signature:

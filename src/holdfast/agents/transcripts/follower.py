@@ -34,7 +34,7 @@ LIST_EVERY_MS = 5_000
 LINGER_MS = 60_000
 FIND_EVERY_MS = 30_000
 
-OVER = frozenset({SessionState.ENDED, SessionState.CLOSED})
+FINISHED_STATES = frozenset({SessionState.ENDED, SessionState.CLOSED})
 BUSY = frozenset({SessionState.INITIALIZING, SessionState.WORKING})
 
 Start = Literal["heard", "beginning", "now"]
@@ -159,7 +159,7 @@ class Follower:
         for _ in range(PAGES_MAX):
             page = await self._store.sessions.find(SessionFilter(), after, PAGE)
             for session in page.items:
-                over = session.state in OVER and session.updated_at_ms < ended_after_ms
+                over = session.state in FINISHED_STATES and session.updated_at_ms < ended_after_ms
                 if session.agent in FORMATS and not over:
                     found.append(session)
             after = page.next

@@ -14,7 +14,8 @@ from holdfast.agents.qwen import transcript as qwen
 from holdfast.agents.transcripts.entry import Entry, Record, object_of
 from holdfast.agents.transcripts.file import LINE_MAX, Mark, Signature, Transcript, opened, parse
 from holdfast.domain.errors import BadInput
-from holdfast.domain.event import parse_time, show
+from holdfast.domain.event import parse_time
+from holdfast.domain.text import short_repr
 
 BATCH_BYTES = 64 * 1024
 LOOK_BACK_BYTES = (128 * 1024, 1024 * 1024, 4 * 1024 * 1024)
@@ -157,7 +158,7 @@ def end_of(path: str) -> int:
 
 def format_of(agent: str) -> Format:
     if agent not in FORMATS:
-        raise BadInput(f"transcripts of {show(agent)} cannot be read; known are {', '.join(FORMATS)}")
+        raise BadInput(f"transcripts of {short_repr(agent)} cannot be read; known are {', '.join(FORMATS)}")
     return FORMATS[agent]
 
 

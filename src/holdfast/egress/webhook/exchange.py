@@ -10,7 +10,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from holdfast.domain.address import without_tokens
-from holdfast.domain.delivery import Dead, Delivered, Outcome, Retry, clip
+from holdfast.domain.delivery import Dead, Delivered, Outcome, Retry, clean_error
 from holdfast.domain.retry import RETRY_AFTER_MAX_S
 from holdfast.domain.states import Reason
 from holdfast.egress.webhook.requests import UNSIGNED, RequestOptions
@@ -77,7 +77,7 @@ def _request_head(headers: Mapping[str, str], private: Mapping[str, str]) -> dic
 def _answer_head(headers: Mapping[str, str]) -> dict[str, str]:
     """The first few headers of an answer, each a line, none that could let somebody in."""
     kept = [(name, value) for name, value in headers.items() if name.lower() not in HIDDEN_HEADERS]
-    return {clip(name)[:HEADER_MAX]: clip(value)[:HEADER_MAX] for name, value in kept[:HEADERS_KEPT]}
+    return {clean_error(name)[:HEADER_MAX]: clean_error(value)[:HEADER_MAX] for name, value in kept[:HEADERS_KEPT]}
 
 
 def judge(

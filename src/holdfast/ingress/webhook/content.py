@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 
 from holdfast.domain.canonical import BYTES_MAX, dump_json
 from holdfast.domain.errors import BadInput, BadJson, TooLarge
-from holdfast.domain.event import show
+from holdfast.domain.text import short_repr
 from holdfast.ingress.webhook.lenient_json import clean_text, read_json
 
 FORM = "application/x-www-form-urlencoded"
@@ -130,7 +130,7 @@ def restored(payload: Any) -> tuple[dict[str, str], bytes]:
     if encoding == "base64":
         return known, base64.b64decode(text, validate=True)
     if encoding != "zlib+base64":
-        raise BadInput(f"the stored body has the unknown encoding {show(encoding)}")
+        raise BadInput(f"the stored body has the unknown encoding {short_repr(encoding)}")
     unpacker = zlib.decompressobj()
     body = unpacker.decompress(base64.b64decode(text, validate=True), BYTES_MAX + 1)
     if len(body) > BYTES_MAX:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 
 from holdfast.domain.delivery import Delivered
 from holdfast.domain.errors import BadInput, HoldfastError, Reject, RetryAfter, TooLarge
-from holdfast.domain.event import Event, NewEvent, new_event, show
+from holdfast.domain.event import Event, NewEvent, new_event
 from holdfast.domain.inbound_event import HookEvent
+from holdfast.domain.text import short_repr
 from holdfast.ingress.webhook.content import read_content, restored
 from holdfast.ingress.webhook.platforms.platform import Normalizer
 from holdfast.ingress.webhook.raw import key_of
@@ -49,7 +50,7 @@ def normalize(name: str, normalizer: Normalizer, event: Event) -> list[NewEvent]
 def _derived(name: str, event: Event, place: int, made: object) -> NewEvent:
     """One normalized event. Its key makes a repetition harmless, and a different result a new event."""
     if not isinstance(made, HookEvent):
-        raise BadInput(f"a normalizer returns HookEvent or a list of them, not {show(made)}")
+        raise BadInput(f"a normalizer returns HookEvent or a list of them, not {short_repr(made)}")
     new = new_event(
         made.type,
         made.payload,

@@ -12,7 +12,7 @@ from holdfast.agents.receiver.fallback import folders, troubles
 from holdfast.agents.receiver.program import find_program, try_program
 from holdfast.domain.errors import BadInput
 from holdfast.home import Home
-from holdfast.ingress.spool import place_of, read_record
+from holdfast.ingress.spool import position_of, read_record
 from holdfast.operations.doctor.finding import Finding, fail, ok, warn
 from holdfast.operations.elapsed import span
 
@@ -93,7 +93,7 @@ def check_receiver(program: Sequence[str] | None = None) -> list[Finding]:
 
 def _records(folder: Path) -> list[str]:
     try:
-        return [name for name in os.listdir(folder) if place_of(name) is not None]
+        return [name for name in os.listdir(folder) if position_of(name) is not None]
     except OSError:
         return []
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from holdfast.domain.lane import COALESCE_LOOK, LANE_MAX
+from holdfast.domain.lane import COALESCE_LOOKBACK, LANE_MAX
 from holdfast.domain.states import Reason, State
 from holdfast.store.base import BATCH_MAX, Owner
 from holdfast.store.postgres.pooled_connection import Session
@@ -32,7 +32,7 @@ async def thin_out(
 
 
 async def _coalesce(session: Session, owner: Owner, id: int, lane: int, pos: int, burst: str, now_ms: int) -> None:
-    for older, key, event_id in await session.rows(sql.burst_behind, lane, pos, COALESCE_LOOK):
+    for older, key, event_id in await session.rows(sql.burst_behind, lane, pos, COALESCE_LOOKBACK):
         if key is None:
             return
         if key == burst:

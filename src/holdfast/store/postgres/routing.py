@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from holdfast.domain.event import Event
-from holdfast.domain.lane import LANE_MAX, thins_out
+from holdfast.domain.lane import LANE_MAX, may_coalesce
 from holdfast.ports import Clock
 from holdfast.store.base import Owner, Plan, Target
 from holdfast.store.postgres.bursts import thin_out
@@ -142,7 +142,7 @@ async def _deliver(session: Session, owner: Owner | None, matched: Sequence[Plan
             queue = target.queue if target.queue is not None else direct[target.address]
             if (plan.n, queue) not in known:
                 known.add((plan.n, queue))
-                due_at_ms, thins = max(now_ms, plan.due_at_ms), thins_out(target.address)
+                due_at_ms, thins = max(now_ms, plan.due_at_ms), may_coalesce(target.address)
                 duties.append(Duty(plan.n, queue, target.lane, due_at_ms, target.burst, thins))
     lanes = await _insert(session, duties, now_ms)
     bursts = [duty.event for duty in duties if duty.burst is not None]

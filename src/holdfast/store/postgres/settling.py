@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import asyncpg
 
-from holdfast.domain.delivery import Settlement, Transition, clip
+from holdfast.domain.delivery import Settlement, Transition, clean_error
 from holdfast.domain.errors import BadInput, Conflict, HoldfastError
 from holdfast.domain.receipt import Head, Leaf
 from holdfast.domain.states import Reason, State
@@ -128,7 +128,7 @@ async def _with_effects(
         if not isinstance(problem, BadInput | Conflict):
             raise
         await session.raw.execute("ROLLBACK TO SAVEPOINT effects")
-        told = clip(f"its effects cannot be appended: {problem.message}")
+        told = clean_error(f"its effects cannot be appended: {problem.message}")
         after = Transition(State.DEAD, settlement.transition.attempts, Reason.REJECTED, error=told)
         settlement = settlement._replace(transition=after, effects=(), outcome="dead")
     await session.raw.execute("RELEASE SAVEPOINT effects")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from holdfast.domain.lane import COALESCE_LOOK, LANE_MAX
+from holdfast.domain.lane import COALESCE_LOOKBACK, LANE_MAX
 from holdfast.domain.states import Reason, State
 from holdfast.store.base import BATCH_MAX, Owner
 from holdfast.store.sqlite.connection import Connection
@@ -26,7 +26,7 @@ def thin_out(connection: Connection, owner: Owner, joined: Joined, now_ms: int) 
     """Drop what the newcomer replaces and, where the lane is full, the oldest that may go."""
     if joined.burst is not None:
         for id, burst, leased, generation, attempts, event_id in connection.rows(
-            sql.burst_behind, (joined.lane, joined.pos, COALESCE_LOOK)
+            sql.burst_behind, (joined.lane, joined.pos, COALESCE_LOOKBACK)
         ):
             if burst is None or leased:
                 break

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 
 from holdfast.domain.errors import StreamClosed
-from holdfast.domain.event import Appended, Event, NewEvent, iso_time, show
+from holdfast.domain.event import Appended, Event, NewEvent, iso_time
 from holdfast.domain.ids import ENTROPY_BYTES, make_id
+from holdfast.domain.text import short_repr
 from holdfast.ports import Chance, Clock
 from holdfast.store.base import PAGE_BYTES_MAX, EventFilter, Page, StreamRow
 from holdfast.store.rows import event_bytes, is_wanted, pages_by_seq
@@ -137,7 +138,7 @@ def _append_plain(connection: Connection, prepared: Sequence[tuple[NewEvent, str
     for stream, count in Counter(event.stream for event, _ in prepared if event.stream is not None).items():
         extended = connection.rows(sql.stream_extend, (stream, count, now_ms))
         if not extended:
-            raise StreamClosed(f"the stream {show(stream)} is closed and takes no more events")
+            raise StreamClosed(f"the stream {short_repr(stream)} is closed and takes no more events")
         next_seq[stream] = int(extended[0][0]) - count + 1
     rows, answers = [], []
     for event, id in prepared:

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from holdfast.domain.event import Event
-from holdfast.domain.lane import LANE_MAX, thins_out
+from holdfast.domain.lane import LANE_MAX, may_coalesce
 from holdfast.ports import Clock
 from holdfast.store.base import Owner, Plan, Target
 from holdfast.store.sqlite.bursts import Joined, thin_out
@@ -119,7 +119,9 @@ def _deliver(connection: Connection, owner: Owner | None, duties: Sequence[Duty]
         deliveries.append((id, duty.event, duty.queue, lane, pos, now_ms, target.burst))
         if seat is None or seat.is_head:
             ready.append((id, duty.queue, duty.due_at_ms))
-        if seat is not None and (target.burst is not None or (seat.waiting > LANE_MAX and thins_out(target.address))):
+        if seat is not None and (
+            target.burst is not None or (seat.waiting > LANE_MAX and may_coalesce(target.address))
+        ):
             bursts.append(Joined(id, seat.lane, seat.pos, seat.waiting, target.burst))
     insert(connection, sql.delivery_add, deliveries)
     insert(connection, sql.ready_add, ready)

@@ -11,7 +11,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from holdfast.domain.delivery import Settlement, Transition, clip
+from holdfast.domain.delivery import Settlement, Transition, clean_error
 from holdfast.domain.errors import BadInput, Conflict
 from holdfast.domain.event import NewEvent
 from holdfast.domain.receipt import Leaf
@@ -121,7 +121,7 @@ def _settle_with_effects(
         return settlement if held else None
     except (BadInput, Conflict) as error:
         connection.run("ROLLBACK TO effects")
-        told = clip(f"its effects cannot be appended: {error.message}")
+        told = clean_error(f"its effects cannot be appended: {error.message}")
         after = Transition(State.DEAD, settlement.transition.attempts, Reason.REJECTED, error=told)
         settlement = settlement._replace(transition=after, effects=(), outcome="dead")
         return settlement if _settle(connection, settlement, now_ms) else None

@@ -16,7 +16,7 @@ from holdfast.domain.errors import BadConfig, HoldfastError
 from holdfast.domain.event import SOURCE_DEFAULT, NewEvent, new_event
 from holdfast.domain.ids import ENTROPY_BYTES, make_id
 from holdfast.home import Home, find_home
-from holdfast.ingress.accept import check_direct
+from holdfast.ingress.accept import check_direct_address
 from holdfast.surfaces.cli.client import Client, Unreachable, find_address, find_token
 from holdfast.surfaces.cli.options import json_option, split_pairs
 from holdfast.surfaces.cli.output import say, say_json, visible, warn
@@ -60,7 +60,7 @@ def emit(
         "dedup_key": id if dedup is None else dedup,
         "to": to,
     }
-    check_direct(to)
+    check_direct_address(to)
     event = new_event(**body, id=id)
     answer = _append(body, event, id)
     if as_json:
@@ -129,7 +129,7 @@ def _read_payload(text: str) -> Any:
 
 
 def _spool(home: Home, event: NewEvent, id: str, why: str) -> None:
-    from holdfast.ingress.spool import poke, write_event
+    from holdfast.ingress.spool import notify_daemon, write_event
 
     try:
         home.make()
@@ -140,4 +140,4 @@ def _spool(home: Home, event: NewEvent, id: str, why: str) -> None:
         raise HoldfastError(
             f"the event was not accepted: {why}, and {home.spool} cannot be written ({error.strerror})"
         ) from None
-    poke(home.socket)
+    notify_daemon(home.socket)

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.domain.errors import Denied
-from holdfast.domain.event import show
+from holdfast.domain.text import short_repr
 from holdfast.surfaces.rest.problem import problem
 
 SCOPES = {"read": 1, "operate": 2, "admin": 3}
@@ -100,7 +100,7 @@ class Gate:
         host = _host_of(headers.get(b"host", ""))
         if host not in self._hosts:
             return problem(
-                421, "Unknown host", f"this daemon does not answer to the Host {show(host)}; see server.hosts"
+                421, "Unknown host", f"this daemon does not answer to the Host {short_repr(host)}; see server.hosts"
             )
         origin = headers.get(b"origin")
         if origin is not None and _host_of(origin.partition("://")[2]) not in self._hosts:

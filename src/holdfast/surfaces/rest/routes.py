@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
 from holdfast.domain.errors import BadInput
-from holdfast.domain.event import show
-from holdfast.ingress.accept import refuse_unknown
+from holdfast.domain.text import short_repr
+from holdfast.ingress.accept import reject_unknown_keys
 from holdfast.operations.verbs import Operations
 from holdfast.surfaces.rest.body import read_json
 from holdfast.surfaces.rest.gate import require
@@ -283,14 +283,14 @@ def _link(request: Request, response: Response, next: str | None) -> None:
 
 def _object(value: Any, known: tuple[str, ...]) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise BadInput(f"the body must be a JSON object, not {show(value)}")
-    refuse_unknown(value, known, "the body")
+        raise BadInput(f"the body must be a JSON object, not {short_repr(value)}")
+    reject_unknown_keys(value, known, "the body")
     return value
 
 
 def _list(value: Any, kind: type) -> list[Any]:
     if not isinstance(value, list) or not all(isinstance(item, kind) and not isinstance(item, bool) for item in value):
-        raise BadInput(f"ids must be a list of {'numbers' if kind is int else 'texts'}, not {show(value)}")
+        raise BadInput(f"ids must be a list of {'numbers' if kind is int else 'texts'}, not {short_repr(value)}")
     return value
 
 
@@ -300,9 +300,9 @@ def _choice(value: Any) -> dict[str, Any]:
     flags = {name: given.get(name) or False for name in ("all", "dry_run")}
     for name, flag in flags.items():
         if not isinstance(flag, bool):
-            raise BadInput(f"{name} must be true or false, not {show(flag)}")
+            raise BadInput(f"{name} must be true or false, not {short_repr(flag)}")
     if chosen is not None and not isinstance(chosen, dict):
-        raise BadInput(f"filter must be an object, not {show(chosen)}")
+        raise BadInput(f"filter must be an object, not {short_repr(chosen)}")
     ids = None if given.get("ids") is None else [_id(item) for item in _list(given["ids"], object)]
     return {"ids": ids, "filter": chosen, **flags}
 
@@ -312,7 +312,7 @@ def _id(value: Any) -> int:
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19:
         return int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**62:
-        raise BadInput(f"ids must list delivery ids, not {show(value)}")
+        raise BadInput(f"ids must list delivery ids, not {short_repr(value)}")
     return value
 
 

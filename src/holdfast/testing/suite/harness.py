@@ -13,7 +13,7 @@ from holdfast.domain.contract import Contract
 from holdfast.domain.delivery import Claim, Delivered, Outcome, Settlement, settle
 from holdfast.domain.event import Appended, Event, new_event
 from holdfast.domain.lane import SESSIONS, burst_key, lane_key
-from holdfast.domain.receipt import Fault, Link, verify
+from holdfast.domain.receipt import ChainFault, Link, verify
 from holdfast.domain.retry import POLICIES, Policy
 from holdfast.ports import Chance, Clock
 from holdfast.store.base import (
@@ -218,7 +218,7 @@ class Harness:
     async def links(self) -> list[Link]:
         return [link async for page in self.store.receipts.every() for link in page]
 
-    async def faults(self) -> list[Fault]:
+    async def faults(self) -> list[ChainFault]:
         return list(verify(await self.links(), await self.store.receipts.heads()))
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from holdfast.domain.canonical import dump_json
 from holdfast.domain.errors import BadInput, BadJson
-from holdfast.domain.event import NAME_MAX, PROPERTIES_BYTES_MAX, check_timestamp, iso_time, show
+from holdfast.domain.event import NAME_MAX, PROPERTIES_BYTES_MAX, check_timestamp, iso_time
+from holdfast.domain.text import short_repr
 from holdfast.ingress.webhook.lenient_json import read_json
 
 TEXT_MAX = 2000
@@ -151,7 +152,7 @@ def rfc3339(value: Any) -> str | None:
 def object_of(value: Any, platform: str) -> Mapping[str, Any]:
     """A platform's payload is an object; anything else was never sent by it."""
     if not isinstance(value, Mapping):
-        raise BadInput(f"a {platform} payload is a JSON object, not {show(value)}")
+        raise BadInput(f"a {platform} payload is a JSON object, not {short_repr(value)}")
     return value
 
 

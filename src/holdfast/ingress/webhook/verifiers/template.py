@@ -16,7 +16,7 @@ from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from holdfast.domain.errors import BadInput, Unverified
-from holdfast.domain.event import show
+from holdfast.domain.text import short_repr
 from holdfast.ingress.webhook.content import FORM_FIELDS_MAX, is_form
 from holdfast.ingress.webhook.verifiers.request import InboundRequest
 
@@ -74,7 +74,9 @@ def parse(template: str) -> tuple[Part, ...]:
             for literal, name, argument, conversion in Formatter().parse(template)
         ]
     except ValueError as error:
-        raise BadInput(f"content {show(template)} is not a template: {error}; write a brace as {{{{ or }}}}") from None
+        raise BadInput(
+            f"content {short_repr(template)} is not a template: {error}; write a brace as {{{{ or }}}}"
+        ) from None
     if len(found) > PARTS_MAX:
         raise BadInput(f"content has {len(found)} placeholders; the limit is {PARTS_MAX}")
     return tuple(found)
