@@ -1,0 +1,75 @@
+"""README.md: short, its code and its commands run, and its figures are those of the pages it links to."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+NUMBERS = (ROOT / "docs" / "proof" / "numbers.md").read_text(encoding="utf-8")
+PROOF = (ROOT / "docs" / "proof" / "prove.md").read_text(encoding="utf-8")
+WORDS_MAX = 900
+
+
+def test_it_is_short():
+    assert len(TEXT.split()) <= WORDS_MAX
+
+
+def test_its_python_block_runs_and_publishes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (block,) = re.findall(r"^```python\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
+    names: dict[str, object] = {}
+    exec(compile(block, "README.md", "exec"), names)
+    connection = names["connection"]
+    assert isinstance(connection, sqlite3.Connection)
+    assert connection.execute("SELECT type, stream FROM holdfast_events").fetchall() == [("order.placed", "order:1")]
+    connection.close()
+
+
+@pytest.fixture
+def environment(tmp_path):
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+    return {**kept, "HOME": str(tmp_path), "HOLDFAST_HOME": str(home), "HOOK_SECRET": "a secret of sixteen bytes"}
+
+
+def test_every_command_it_shows_succeeds_on_a_running_daemon(environment):
+    lines = re.findall(r"^\$ holdfast (.*)$", TEXT, re.MULTILINE)
+    assert len(lines) >= 10
+    daemon = subprocess.Popen(
+        [sys.executable, "-m", "holdfast", "up", "--port", "0"],
+        env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        assert daemon.stdout is not None
+        assert " is up at " in daemon.stdout.readline()
+        for line in lines:
+            command = [sys.executable, "-m", "holdfast", *shlex.split(line, comments=True)]
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+            assert done.returncode == 0, f"{line}: {done.stdout}{done.stderr}"
+    finally:
+        daemon.terminate()
+        daemon.communicate(timeout=60)
+
+
+def test_its_figures_are_those_of_the_page_of_numbers():
+    rows = re.findall(r"^\| (.+?) \| (\d.*?) \|$", TEXT, re.MULTILINE)
+    assert rows
+    for name, result in rows:
+        assert re.search(rf"^\| {re.escape(name)} \| [^|]+ \| {re.escape(result)} \|", NUMBERS, re.MULTILINE), name
+
+
+def test_its_table_of_the_proof_is_part_of_the_full_one():
+    (block,) = re.findall(r"^```text\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
+    full = {" ".join(line.split()) for line in PROOF.splitlines()}
+    for line in block.splitlines():
+        assert " ".join(line.split()) in full, line
