@@ -1,4 +1,4 @@
-"""Migrations: the same schema by every way, all or nothing, and nothing done twice."""
+"""Migrations: the same schema by every path, all or nothing, and applied once."""
 
 from __future__ import annotations
 
@@ -50,23 +50,40 @@ def content(connection: Connection) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("own", [True, False])
-@pytest.mark.parametrize("version", range(1, version_known() + 1))
 def test_the_schema_from_scratch_is_the_schema_by_migrations(
-    connect: Connect, monkeypatch: pytest.MonkeyPatch, version: int, own: bool
+    connect: Connect, monkeypatch: pytest.MonkeyPatch, own: bool
 ) -> None:
-    everything = scripts()
-    by_steps = connect("steps.db")
-    known(monkeypatch, [(number, text) for number, text in everything if number <= version])
-    assert migrate(by_steps, "1", own=own) == 0
-    known(monkeypatch, everything)
-    assert migrate(by_steps, "2", own=own) == version
+    """Also for migrations to come: each released one stays as it is, and a next one is applied after it."""
+    everything = [*scripts(), (version_known() + 1, NEXT)]
     from_scratch = connect("scratch.db")
+    known(monkeypatch, everything)
     migrate(from_scratch, "2", own=own)
-    assert schema(by_steps) == schema(from_scratch)
-    assert version_of(by_steps) == version_known()
+    for version in range(1, len(everything)):
+        by_steps = connect(f"steps{version}.db")
+        known(monkeypatch, everything[:version])
+        assert migrate(by_steps, "1", own=own) == 0
+        known(monkeypatch, everything)
+        assert migrate(by_steps, "2", own=own) == version
+        assert schema(by_steps) == schema(from_scratch)
+        assert version_of(by_steps) == len(everything)
 
 
-def test_a_migration_to_come_changes_tables_and_makes_the_views_anew(
+def test_a_crash_between_any_two_statements_leaves_the_file_empty(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = connect()
+    (first,) = scripts()
+    statements = split(first[1])
+    for done in range(len(statements) + 1):
+        known(monkeypatch, [(1, "\n".join([*statements[:done], "SELECT nonsense;\n"]))])
+        with pytest.raises(StoreError, match="nonsense"):
+            migrate(connection, "1", own=True)
+        assert (schema(connection), version_of(connection)) == ([], 0)
+    known(monkeypatch, [first])
+    assert migrate(connection, "1", own=True) == 0
+
+
+def test_a_later_migration_changes_tables_and_recreates_the_views(
     connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old, newest = connect(), version_known()

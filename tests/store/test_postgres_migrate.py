@@ -13,9 +13,10 @@ from holdfast.domain.errors import BadConfig, BadInput, StoreBusy, StoreError, S
 from holdfast.domain.event import new_event
 from holdfast.store.base import EventFilter, Feature
 from holdfast.store.open import migrate_store, open_store, print_schema
-from holdfast.store.postgres.migrate import version_known, view_names
+from holdfast.store.postgres import migrate as migrations
+from holdfast.store.postgres.migrate import scripts, version_known, view_names
 from holdfast.store.postgres.place import parse_place
-from holdfast.store.postgres.store import PostgresStore
+from holdfast.store.postgres.store import PostgresStore, prepare_database
 from postgres import Server, fresh_schema, opened
 
 pytest_plugins = ("postgres",)
@@ -79,6 +80,41 @@ async def test_what_is_printed_is_what_is_made(server: Server, schema: str) -> N
     assert len(made) > 150
     await connection.execute(f"SET client_min_messages = warning; DROP SCHEMA {by_hand} CASCADE")
     await connection.close()
+
+
+async def test_a_later_migration_keeps_the_data_and_recreates_the_views(
+    server: Server, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newest = version_known()
+    async with opened(server, schema) as store:
+        await store.events.append([new_event("t", stream="s")])
+    later = (newest + 1, "ALTER TABLE holdfast.streams ADD COLUMN later text;")
+    everything = [*scripts(), later]
+    monkeypatch.setattr(migrations, "scripts", lambda: everything)
+    async with opened(server, schema, create=False) as store:
+        with pytest.raises(StoreMissing, match="holdfast db migrate"):
+            await store.contracts.version()
+    async with opened(server, schema) as store:
+        assert tuple((await store._pool.rows("SELECT id, head, later FROM holdfast.streams"))[0]) == ("s", 1, None)
+        assert await store._pool.rows("SELECT value FROM holdfast.meta WHERE key = 'schema_version'") == [
+            (str(newest + 1),)
+        ]
+        await store._pool.rows("SELECT * FROM holdfast.run_events")
+
+
+async def test_a_migration_that_fails_changes_nothing(
+    server: Server, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newest = version_known()
+    migrate_store(server.url(schema), own=True)
+    broken = (newest + 1, "CREATE TABLE holdfast.later (id bigint); SELECT nonsense;")
+    everything = [*scripts(), broken]
+    monkeypatch.setattr(migrations, "scripts", lambda: everything)
+    with pytest.raises(StoreError, match="nonsense"):
+        await prepare_database(server.url(schema))
+    monkeypatch.undo()
+    async with opened(server, schema, create=False) as store:
+        assert await store._pool.rows(f"SELECT to_regclass('{schema}.later')") == [(None,)]
 
 
 async def test_the_source_systems_names_are_views_that_show_no_secret(server: Server, schema: str) -> None:

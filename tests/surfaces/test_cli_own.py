@@ -87,7 +87,7 @@ def test_a_command_beside_the_daemon_never_migrates(tmp_path: Path) -> None:
     """A program that is newer than the daemon at work must not change the store under it."""
     assert run_cli(tmp_path, "db", "migrate").code == 0
     with sqlite3.connect(tmp_path / "holdfast.db") as connection:
-        connection.execute("UPDATE holdfast_meta SET value = '1' WHERE key = 'schema_version'")
+        connection.execute("UPDATE holdfast_meta SET value = '0' WHERE key = 'schema_version'")
     connection.close()
     before = (tmp_path / "holdfast.db").read_bytes()
     for command in (("token", "list"), ("db", "backup", str(tmp_path / "copy.db"))):

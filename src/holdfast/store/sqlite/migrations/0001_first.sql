@@ -1,6 +1,6 @@
--- The first schema. Times named *_at are UTC milliseconds; leases run on the boot clock, which nobody can set.
--- No foreign keys: every row is written by a statement in sql/, and retention removes in an order that a
--- constraint would only slow down. The invariant checker of the test suite looks for orphans instead.
+-- The first schema. Times named *_at are UTC milliseconds. Leases run on the boot clock, which cannot be set.
+-- There are no foreign keys: every row is written by a statement in sql/, and constraint checks would only slow
+-- retention down. The test suite checks for orphaned rows instead.
 
 CREATE TABLE holdfast_meta (
   key   TEXT PRIMARY KEY,
@@ -9,9 +9,9 @@ CREATE TABLE holdfast_meta (
 
 INSERT INTO holdfast_meta (key, value) VALUES ('contracts_version', '1'), ('epoch', lower(hex(randomblob(8))));
 
--- Facts ------------------------------------------------------------------------------------------------------
+-- Events -----------------------------------------------------------------------------------------------------
 
--- AUTOINCREMENT: `n` must never be given twice, even after the newest rows were pruned.
+-- AUTOINCREMENT: a number must never be used twice, even after the newest rows were pruned.
 CREATE TABLE holdfast_events (
   n           INTEGER PRIMARY KEY AUTOINCREMENT,
   id          TEXT    NOT NULL UNIQUE,
@@ -35,8 +35,10 @@ CREATE TABLE holdfast_streams (
   id         TEXT    PRIMARY KEY,
   head       INTEGER NOT NULL,
   created_at INTEGER NOT NULL,
-  closed_at  INTEGER
+  closed_at  INTEGER,
+  emptied_at INTEGER                                  -- when retention removed its last event; the row is kept longer
 ) WITHOUT ROWID;
+CREATE INDEX holdfast_streams_emptied ON holdfast_streams (emptied_at) WHERE emptied_at IS NOT NULL;
 
 CREATE TABLE holdfast_dedup (
   source     TEXT    NOT NULL,
@@ -49,14 +51,42 @@ CREATE TABLE holdfast_dedup (
   PRIMARY KEY (source, key)
 ) WITHOUT ROWID;
 
-CREATE TABLE holdfast_unrouted  (event INTEGER PRIMARY KEY);
+-- Events that no contract matched and that name no direct address.
 CREATE TABLE holdfast_unmatched (event INTEGER PRIMARY KEY);
 
--- An event cannot exist without being on its way to the router.
-CREATE TRIGGER holdfast_events_unrouted AFTER INSERT ON holdfast_events
-BEGIN
-  INSERT INTO holdfast_unrouted (event) VALUES (new.n);
+-- Counts that `status` shows, kept by the statements that change them so that no table has to be scanned. `events` and
+-- `unmatched` cover events that were routed and are still stored; the router's backlog follows from its position.
+CREATE TABLE holdfast_counts (
+  one       INTEGER PRIMARY KEY CHECK (one = 1),
+  events    INTEGER NOT NULL,
+  unmatched INTEGER NOT NULL,
+  streams   INTEGER NOT NULL
+);
+INSERT INTO holdfast_counts (one, events, unmatched, streams) VALUES (1, 0, 0, 0);
+
+CREATE TRIGGER holdfast_streams_added AFTER INSERT ON holdfast_streams BEGIN
+  UPDATE holdfast_counts SET streams = streams + 1;
 END;
+
+CREATE TRIGGER holdfast_streams_removed AFTER DELETE ON holdfast_streams BEGIN
+  UPDATE holdfast_counts SET streams = streams - 1;
+END;
+
+-- The router's position: one number instead of a row for every event that waits. A file has one writer, so events
+-- commit in the order of their numbers, and AUTOINCREMENT never reuses one: every event after `place` waits.
+CREATE TABLE holdfast_router (
+  one   INTEGER PRIMARY KEY CHECK (one = 1),
+  place INTEGER NOT NULL CHECK (place >= 0)           -- every event up to this number was routed
+);
+INSERT INTO holdfast_router (one, place) VALUES (1, 0);
+
+-- Events at or before the router's position that an operator sent to the router again.
+CREATE TABLE holdfast_again (event INTEGER PRIMARY KEY);
+
+CREATE VIEW holdfast_unrouted AS
+  SELECT event FROM holdfast_again
+  UNION ALL
+  SELECT n FROM holdfast_events WHERE n > (SELECT place FROM holdfast_router);
 
 -- The door: one INSERT from any language, in any transaction. Only `type` is required.
 CREATE VIEW holdfast_publish AS
@@ -80,7 +110,7 @@ BEGIN
     WHERE new.not_before IS NOT NULL AND new.stream IS NOT NULL;
   SELECT RAISE(ABORT, 'holdfast: stream is closed')
     WHERE EXISTS (SELECT 1 FROM holdfast_streams WHERE id = new.stream AND closed_at IS NOT NULL)
-      AND NOT EXISTS (SELECT 1 FROM holdfast_events WHERE id = new.id)  -- what was accepted before may be said again
+      AND NOT EXISTS (SELECT 1 FROM holdfast_events WHERE id = new.id)  -- an event accepted before may be repeated
       AND NOT EXISTS (SELECT 1 FROM holdfast_dedup
                       WHERE source = coalesce(new.source, 'app') AND key = new.dedup_key);
   SELECT RAISE(ABORT, 'holdfast: dedup_key was used with another body')
@@ -118,14 +148,14 @@ BEGIN
     WHERE NOT EXISTS (SELECT 1 FROM holdfast_events WHERE id = new.id)
       AND NOT EXISTS (SELECT 1 FROM holdfast_dedup
                       WHERE source = coalesce(new.source, 'app') AND key = new.dedup_key);
-  -- After a duplicate last_insert_rowid() names an older event; its own key is known already, so nothing changes.
+  -- After a duplicate, last_insert_rowid() is an older event whose key is stored already: nothing changes.
   INSERT INTO holdfast_dedup (source, key, event_id, stream, seq, digest, created_at)
     SELECT source, dedup_key, id, stream, seq, new.digest, accepted_at FROM holdfast_events
     WHERE n = last_insert_rowid() AND source = coalesce(new.source, 'app') AND dedup_key = new.dedup_key
     ON CONFLICT DO NOTHING;
 END;
 
--- Who wants what ---------------------------------------------------------------------------------------------
+-- Contracts --------------------------------------------------------------------------------------------------
 
 CREATE TABLE holdfast_contracts (
   id            TEXT    PRIMARY KEY,
@@ -134,18 +164,45 @@ CREATE TABLE holdfast_contracts (
   source        TEXT    NOT NULL CHECK (source IN ('config', 'api', 'programmatic')),
   created_at    INTEGER NOT NULL,
   updated_at    INTEGER NOT NULL,
-  removed_at    INTEGER
+  removed_at    INTEGER,
+  version       INTEGER NOT NULL DEFAULT 0            -- the `contracts_version` that its last change belongs to
 ) WITHOUT ROWID;
+CREATE INDEX holdfast_contracts_by_version ON holdfast_contracts (version);
 
--- Apart from the contract, so that no view, dump or answer carries a secret by accident.
+-- A process that keeps contracts in memory reads only those changed since the version it has seen. Triggers set
+-- `version`, so no statement can forget to. Each change is followed by an increment of `contracts_version` in the same
+-- transaction, so the version of a change is the present one plus one.
+CREATE TRIGGER holdfast_contracts_added AFTER INSERT ON holdfast_contracts BEGIN
+  UPDATE holdfast_contracts
+  SET version = 1 + (SELECT CAST(value AS INTEGER) FROM holdfast_meta WHERE key = 'contracts_version')
+  WHERE id = NEW.id;
+END;
+
+CREATE TRIGGER holdfast_contracts_changed AFTER UPDATE OF updated_at ON holdfast_contracts BEGIN
+  UPDATE holdfast_contracts
+  SET version = 1 + (SELECT CAST(value AS INTEGER) FROM holdfast_meta WHERE key = 'contracts_version')
+  WHERE id = NEW.id;
+END;
+
+-- Separate from the contract, so that no view, dump or response includes a secret by accident.
 CREATE TABLE holdfast_secrets (
   contract   TEXT    NOT NULL,
   secret     TEXT    NOT NULL,
   created_at INTEGER NOT NULL,
+  until      INTEGER,                                 -- NULL: the newest secret, which has no end yet
   PRIMARY KEY (contract, secret)
 ) WITHOUT ROWID;
 
--- A queue is the line of one contract, or of one direct address. Holding it costs one row, however long it is.
+-- Separate like the secrets: a header may hold a password.
+CREATE TABLE holdfast_headers (
+  contract TEXT NOT NULL,
+  name     TEXT NOT NULL,
+  value    TEXT NOT NULL,
+  PRIMARY KEY (contract, name)
+) WITHOUT ROWID;
+
+-- A queue holds the deliveries of one contract or of one direct address. Pausing it updates one row, whatever its
+-- length.
 CREATE TABLE holdfast_queues (
   id        INTEGER PRIMARY KEY,
   contract  TEXT    NOT NULL DEFAULT '',
@@ -158,7 +215,7 @@ CREATE TABLE holdfast_queues (
 CREATE UNIQUE INDEX holdfast_queues_by_contract ON holdfast_queues (contract) WHERE contract <> '';
 CREATE UNIQUE INDEX holdfast_queues_by_address ON holdfast_queues (address) WHERE contract = '';
 
--- What an operator paused by address, so that a queue made later is held too.
+-- Pauses by name, so that a queue or lane created later is paused too.
 CREATE TABLE holdfast_pauses (
   scope      TEXT    NOT NULL CHECK (scope IN ('contract', 'address', 'lane')),
   name       TEXT    NOT NULL,
@@ -166,7 +223,7 @@ CREATE TABLE holdfast_pauses (
   PRIMARY KEY (scope, name)
 ) WITHOUT ROWID;
 
--- Duties -----------------------------------------------------------------------------------------------------
+-- Deliveries -------------------------------------------------------------------------------------------------
 
 CREATE TABLE holdfast_lanes (
   id     INTEGER PRIMARY KEY,
@@ -191,6 +248,7 @@ CREATE TABLE holdfast_deliveries (
   created_at   INTEGER NOT NULL,
   settled_at   INTEGER,
   last_error   TEXT,
+  burst        TEXT,                                  -- NULL: never replaced by a newer delivery, never evicted
   CHECK ((lane IS NULL) = (pos IS NULL)),
   CHECK ((state = 'pending') = (settled_at IS NULL)),
   CHECK ((state IN ('dead', 'dropped')) = (reason IS NOT NULL)),
@@ -201,7 +259,7 @@ CREATE INDEX holdfast_deliveries_by_lane ON holdfast_deliveries (lane, pos) WHER
 CREATE INDEX holdfast_deliveries_dead ON holdfast_deliveries (id) WHERE state = 'dead';
 CREATE INDEX holdfast_deliveries_handed ON holdfast_deliveries (handed_until) WHERE handed_until IS NOT NULL;
 
--- What can be claimed: every unordered delivery and the head of each lane; nothing else.
+-- The deliveries that can be claimed: every unordered one and the head of each lane, nothing else.
 CREATE TABLE holdfast_ready (
   delivery    INTEGER PRIMARY KEY,
   queue       INTEGER NOT NULL,
@@ -229,7 +287,22 @@ CREATE TABLE holdfast_attempts (
 );
 CREATE INDEX holdfast_attempts_by_delivery ON holdfast_attempts (delivery, id);
 
--- Readers ----------------------------------------------------------------------------------------------------
+-- Rate limits and circuit breakers of addresses. Rates run on the wall clock, in microseconds. A breaker is open while
+-- `open_until` is set. One process at a time probes an address whose breaker is open: `probe_owner`, until that process
+-- ends or `probe_until` has passed.
+CREATE TABLE holdfast_gates (
+  address       TEXT    PRIMARY KEY,
+  next_at_us    INTEGER NOT NULL DEFAULT 0,
+  failing_since INTEGER,
+  open_until    INTEGER,
+  probe_until   INTEGER,
+  probe_owner   INTEGER,
+  trips         INTEGER NOT NULL DEFAULT 0,
+  CHECK ((failing_since IS NULL) = (open_until IS NULL))
+) WITHOUT ROWID;
+CREATE INDEX holdfast_gates_open ON holdfast_gates (open_until) WHERE open_until IS NOT NULL;
+
+-- Readers and consumers --------------------------------------------------------------------------------------
 
 CREATE TABLE holdfast_cursors (
   reader     TEXT    NOT NULL,
@@ -241,7 +314,37 @@ CREATE TABLE holdfast_cursors (
 ) WITHOUT ROWID;
 CREATE INDEX holdfast_cursors_by_stream ON holdfast_cursors (stream);
 
--- The book ---------------------------------------------------------------------------------------------------
+-- Events that each consumer has handled, written in the consumer's own transaction.
+CREATE TABLE holdfast_inbox (
+  consumer   TEXT    NOT NULL,
+  event_id   TEXT    NOT NULL,
+  handled_at INTEGER NOT NULL,
+  PRIMARY KEY (consumer, event_id)
+) WITHOUT ROWID;
+CREATE INDEX holdfast_inbox_by_time ON holdfast_inbox (handled_at);
+
+-- Agent sessions ---------------------------------------------------------------------------------------------
+
+CREATE TABLE holdfast_sessions (
+  id          TEXT    PRIMARY KEY,
+  agent       TEXT    NOT NULL,
+  native_id   TEXT    NOT NULL,
+  state       TEXT    NOT NULL CHECK (
+    state IN ('initializing', 'working', 'idle', 'waiting', 'failed', 'ended', 'closed')),
+  cwd         TEXT,
+  pane        TEXT,
+  transcript  TEXT,
+  title       TEXT,
+  last_prompt TEXT,
+  last_answer TEXT,
+  facts       TEXT    NOT NULL DEFAULT '{}',
+  created_at  INTEGER NOT NULL,
+  updated_at  INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX holdfast_sessions_by_native ON holdfast_sessions (native_id);
+CREATE INDEX holdfast_sessions_by_time ON holdfast_sessions (updated_at, id);
+
+-- Receipts ---------------------------------------------------------------------------------------------------
 
 CREATE TABLE holdfast_nodes (
   chain TEXT    PRIMARY KEY,
@@ -260,8 +363,10 @@ CREATE TABLE holdfast_receipts (
   leaves BLOB    NOT NULL,
   UNIQUE (chain, seq)
 );
+-- A delivery's receipts are found by the times of its transitions: a link has the same time as the transitions in it.
+CREATE INDEX holdfast_receipts_by_time ON holdfast_receipts (at);
 
--- What other systems append over the API: one shared chain, idempotent on the source tuple.
+-- Receipts that other systems append over the API: one shared chain, idempotent on the source tuple.
 CREATE TABLE holdfast_substrate (
   chain_seq      INTEGER PRIMARY KEY,
   id             TEXT NOT NULL UNIQUE,
@@ -279,7 +384,7 @@ CREATE TABLE holdfast_substrate (
   UNIQUE (source_system, source_table, source_id, action_type, source_version)
 );
 
--- Who works here ---------------------------------------------------------------------------------------------
+-- Owners and tokens ------------------------------------------------------------------------------------------
 
 CREATE TABLE holdfast_owners (
   id         INTEGER PRIMARY KEY AUTOINCREMENT,
