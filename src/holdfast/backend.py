@@ -26,7 +26,7 @@ from holdfast.domain.text import short_repr
 from holdfast.ingress.publish import event_from_mapping, publish, schema_of
 
 if TYPE_CHECKING:
-    from holdfast.operations.queue import QueueDesk
+    from holdfast.operations.message_queue import MessageQueue
 
 T = TypeVar("T")
 
@@ -147,10 +147,10 @@ class NativeSqlOutbox:
         self.close()
 
     @cached_property
-    def _desk(self) -> QueueDesk:
-        from holdfast.operations.queue import QueueDesk
+    def _desk(self) -> MessageQueue:
+        from holdfast.operations.message_queue import MessageQueue
 
-        return self._run(QueueDesk.open(self.url, round(self._lease_s * 1000)))
+        return self._run(MessageQueue.open(self.url, round(self._lease_s * 1000)))
 
     @cached_property
     def _loop(self) -> asyncio.AbstractEventLoop:

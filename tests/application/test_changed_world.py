@@ -107,7 +107,7 @@ async def pending(runtime: Runtime, address: str | None = None) -> list[dict[str
 
 async def misconfigured(runtime: Runtime) -> dict[str, str]:
     """As the contracts show it, and as the status shows it: the same."""
-    status = await runtime.operations.care.status()
+    status = await runtime.operations.status.show()
     shown = {one["id"]: one["misconfigured"] for one in await runtime.operations.contracts.find(inactive=True)}
     for entry in status["misconfigured"]:
         assert shown.get(entry["contract_id"], entry["why"]) == entry["why"]
@@ -122,10 +122,10 @@ async def test_a_policy_that_is_gone_keeps_its_deliveries_and_nothing_else_waits
         await add(runtime, "slow", "a", policy="slow")
         await add(runtime, "plain", "b")
         await add(runtime, "off", "c", policy="slow", active=False)
-        await runtime.operations.care.pause("contract", "slow")
+        await runtime.operations.maintenance.pause("contract", "slow")
         await emit(runtime, "a")
         await until(lambda: pending(runtime))
-        await runtime.operations.care.resume("contract", "slow")
+        await runtime.operations.maintenance.resume("contract", "slow")
         await until(lambda: seen == ["a"])
     seen.clear()
     async with world.working("", seen=seen.take) as runtime:
@@ -194,7 +194,7 @@ async def test_what_another_version_stored_is_named_and_stops_nothing(
                 "format": "raw", "rate": "10/s",
             }
         )  # fmt: skip
-        await runtime.operations.care.pause("contract", "newer")
+        await runtime.operations.maintenance.pause("contract", "newer")
     if "required" in old:
         async with world.working("", seen=seen.take) as runtime:
             await runtime.operations.contracts.remove("newer")
@@ -221,11 +221,11 @@ async def test_a_private_key_without_the_library_that_signs_with_it(
         await runtime.operations.contracts.add(
             {"id": "signed", "target": {"url": "https://93.184.215.14/x", "secret": key}, "type_criterion": "a"}
         )
-        await runtime.operations.care.pause("contract", "signed")
+        await runtime.operations.maintenance.pause("contract", "signed")
     monkeypatch.setattr("holdfast.routing.registry.can_sign_by_key", lambda: False)
     async with world.working("") as runtime:
         assert "holdfast[ed25519]" in runtime._registry.faults()["signed"]
-        assert (await runtime.operations.care.status())["misconfigured"] == [
+        assert (await runtime.operations.status.show())["misconfigured"] == [
             {"contract_id": "signed", "why": runtime._registry.faults()["signed"]}
         ]
     assert ed25519.is_available()
@@ -244,7 +244,7 @@ async def test_a_renamed_handler_leaves_no_contract_that_nobody_serves(
 ) -> None:
     before, _ = app(world, "order.placed")
     async with world.working(app=before) as runtime:
-        await runtime.operations.care.pause("contract", "order.placed")
+        await runtime.operations.maintenance.pause("contract", "order.placed")
         await emit(runtime, "order.placed")
         await until(lambda: pending(runtime))
         await _long_ago(runtime)
@@ -256,7 +256,7 @@ async def test_a_renamed_handler_leaves_no_contract_that_nobody_serves(
         await emit(runtime, "order.placed", "order.shipped")
         await until(lambda: seen == ["order.shipped"])
         await until(lambda: _has_pending(runtime, 1))  # what waited before is parked, and nothing is added to it
-        await runtime.operations.care.resume("contract", "order.placed")
+        await runtime.operations.maintenance.resume("contract", "order.placed")
         assert len(await pending(runtime)) == 1
     again, seen = app(world, "order.placed", "order.shipped")
     async with world.working(app=again) as runtime:
@@ -374,12 +374,12 @@ async def test_a_contract_that_stops_being_ordered_delivers_what_waits(world: Wo
     seen = Seen()
     async with world.working("", seen=seen.take) as runtime:
         await add(runtime, "c", "a", ordered=True)
-        await runtime.operations.care.pause("contract", "c")
+        await runtime.operations.maintenance.pause("contract", "c")
         await runtime.store.events.append([new_event("a", stream="s") for _ in range(3)])
         await until(lambda: _has_pending(runtime, 3))
     async with world.working("", seen=seen.take) as runtime:
         await add(runtime, "c", "a", ordered=False)
-        await runtime.operations.care.resume("contract", "c")
+        await runtime.operations.maintenance.resume("contract", "c")
         await until(lambda: len(seen) == 3)
 
 
@@ -396,7 +396,7 @@ async def test_two_daemons_of_which_only_one_knows_a_policy(tmp_path: Path) -> N
             await emit(second, *["a", "b"] * 20)
             await until(lambda: knows.count("a") == 20 and (knows + lacks).count("b") == 20)
             assert "a" not in lacks
-            assert set((await second.operations.care.status())["duties"].values()) == {"ok"}
+            assert set((await second.operations.status.show())["duties"].values()) == {"ok"}
 
 
 @pytest.mark.parametrize("to", ["session:abc", "session:claude-1"])

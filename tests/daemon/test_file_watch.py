@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.file_watch import FileWatch, NoWatch, open_file_watch
-from holdfast.operations.change_watch import BACKSTOP_S, POLL_S, ChangeWatch
+from holdfast.operations.duties.change_watch import BACKSTOP_S, POLL_S, ChangeWatch
 from holdfast.store.open import migrate_store, open_store
 
 HANGS_S = 60.0

@@ -69,7 +69,7 @@ async def test_below_the_low_water_mark_status_and_readiness_say_so(tmp_path: Pa
     runtime = Runtime(store, load_config(None), None)
     try:
         await runtime.start()
-        status = await runtime.operations.care.status()
+        status = await runtime.operations.status.show()
         assert status["healthy"] is False
         assert "nothing new is accepted" in status["not_accepting"]
         with pytest.raises(StoreFull):

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from holdfast.domain.delivery import Delivered, Handed, Retry
-from holdfast.operations.sweeper import Sweeper
+from holdfast.operations.duties.sweeper import Sweeper
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.suite.harness import Harness
 

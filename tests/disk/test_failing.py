@@ -11,8 +11,8 @@ from holdfast.daemon.loop import Loop
 from holdfast.domain.delivery import Delivered
 from holdfast.domain.errors import StoreError, StoreFailed
 from holdfast.domain.event import new_event
-from holdfast.operations.change_watch import ChangeWatch
-from holdfast.operations.maintenance import Checkpointing
+from holdfast.operations.duties.change_watch import ChangeWatch
+from holdfast.operations.duties.checkpointer import Checkpointer
 from holdfast.proof.power_cuts.recorder import EIO_READ, EIO_SYNC, EIO_WRITE, Fault
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.clock import SeededChance
@@ -77,7 +77,7 @@ async def test_a_checkpoint_that_cannot_sync_is_fatal_for_the_writer_too(shelf) 
     accepted = await fill(store)
     shelf.disk.fault = Fault("sync", "", EIO_SYNC, times=1)
     loop = Loop(SeededChance(1))
-    loop.add(Checkpointing(store.care))
+    loop.add(Checkpointer(store.care))
     async with asyncio.timeout(60):
         error = await loop.fatal
     assert "the disk failed" in error.message

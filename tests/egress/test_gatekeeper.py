@@ -14,8 +14,8 @@ from holdfast.domain.breaker import FAILURES_MAX, STREAK_MAX
 from holdfast.domain.delivery import Claim, Dead, Delivered, Outcome, Retry
 from holdfast.domain.event import new_event
 from holdfast.domain.states import Reason
-from holdfast.egress.gatekeeper import BreakerNews, Gatekeeper
-from holdfast.operations.system_events import Newsroom
+from holdfast.egress.gatekeeper import BreakerChange, Gatekeeper
+from holdfast.operations.system_events import SystemEvents
 from holdfast.store.base import Moment
 
 BAD, GOOD = "https://bad.example/hook", "https://good.example/hook"
@@ -29,13 +29,13 @@ class Gated(EngineHarness):
         self.script = Script("https")
         self.down = {BAD}
         self.script.answer = lambda claim: self.answer(claim)
-        self.told: list[BreakerNews] = []
+        self.told: list[BreakerChange] = []
         self.gatekeeper: Gatekeeper  # made with the engine, when the owner is known
 
     def answer(self, claim: Claim) -> Outcome:
         return Retry("503") if claim.delivery.address in self.down else Delivered()
 
-    async def tell(self, news: BreakerNews) -> None:
+    async def tell(self, news: BreakerChange) -> None:
         self.told.append(news)
 
     def new_engine(self, **options: Any) -> Any:
@@ -265,7 +265,8 @@ def _passing(harness: Gated) -> Callable[[float], Awaitable[None]]:
 
 
 async def test_after_days_of_failure_the_contract_is_disabled_and_what_waits_is_kept(harness: Gated) -> None:
-    harness.gatekeeper._tell = Newsroom(harness.store, harness.registry, harness.clock, 5 * 86_400_000).breaker
+    system_events = SystemEvents(harness.store, harness.registry, harness.clock, 5 * 86_400_000)
+    harness.gatekeeper._tell = system_events.breaker_changed
     await harness.contract("bad", BAD, attempts=1000)
     await harness.stream(1)
     for _ in range(130):
@@ -281,9 +282,9 @@ async def test_a_token_in_a_url_is_in_no_news_and_no_log(harness: Gated, caplog:
     caplog.set_level("INFO")
     token = "bot123456789:AAcanary-of-a-chat"
     url = f"https://chat.example/hooks/{token}/send?key=canary"
-    room = Newsroom(harness.store, harness.registry, harness.clock)
-    harness.engine = harness.new_engine(obituary=room.obituary)
-    harness.gatekeeper._tell = room.breaker
+    system_events = SystemEvents(harness.store, harness.registry, harness.clock)
+    harness.engine = harness.new_engine(delivery_dead=system_events.delivery_dead)
+    harness.gatekeeper._tell = system_events.breaker_changed
     harness.down = {url}
     await harness.contract("chat", url, attempts=FAILURES_MAX + 1, pattern="t.*")
     await harness.contract("news", GOOD, pattern="holdfast.*")
@@ -298,8 +299,8 @@ async def test_a_token_in_a_url_is_in_no_news_and_no_log(harness: Gated, caplog:
 
 
 async def test_a_death_is_told_to_who_asked_and_no_news_is_made_of_news(harness: Gated) -> None:
-    room = Newsroom(harness.store, harness.registry, harness.clock)
-    harness.engine = harness.new_engine(obituary=room.obituary)
+    system_events = SystemEvents(harness.store, harness.registry, harness.clock)
+    harness.engine = harness.new_engine(delivery_dead=system_events.delivery_dead)
     harness.script.answer = lambda claim: Dead(Reason.REJECTED, "400")
     await harness.contract("bad", BAD, pattern="t.*")
     await harness.stream(1)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from engine_harness import EngineHarness
 from holdfast.domain.event import new_event
-from holdfast.operations.contract_sweep import ContractSweep
+from holdfast.operations.duties.contract_sweep import ContractSweep
 from holdfast.store.base import Registered
 
 

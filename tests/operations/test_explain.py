@@ -16,6 +16,7 @@ from holdfast.domain.errors import BadInput, NotFound
 from holdfast.domain.event import NewEvent, new_event
 from holdfast.domain.states import Reason
 from holdfast.net.guard import Guard
+from holdfast.operations.context import OperationsContext
 from holdfast.operations.explain import WHY_MAX
 from holdfast.operations.verbs import Operations
 
@@ -29,7 +30,9 @@ async def harness(tmp_path: Path) -> EngineHarness:
 def ops(harness: EngineHarness) -> Operations:
     config = load_config(None)
     return Operations(
-        harness.store, harness.owner, Guard(()), config.policies, config.retention, harness.clock, harness.chance
+        OperationsContext(
+            harness.store, harness.owner, Guard(()), config.policies, config.retention, harness.clock, harness.chance
+        )
     )
 
 

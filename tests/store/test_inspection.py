@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.domain.event import new_event
-from holdfast.operations.maintenance import CHECK_AFTER_S, Checking
+from holdfast.operations.duties.integrity_check import START_AFTER_S, IntegrityCheck
 from holdfast.store.sqlite.store import DRIVERS, SqliteStore
 
 
@@ -71,8 +71,8 @@ async def test_it_begins_when_the_start_is_over() -> None:
             return []
 
     care = Care()
-    duty = Checking(care)  # type: ignore[arg-type]
-    assert await duty.tick() == CHECK_AFTER_S
+    duty = IntegrityCheck(care)  # type: ignore[arg-type]
+    assert await duty.tick() == START_AFTER_S
     assert care.asked == 0
     assert await duty.tick() is None
     assert await duty.tick() is None

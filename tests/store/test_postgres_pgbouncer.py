@@ -68,7 +68,7 @@ async def test_a_house_behind_it_delivers_and_reports_every_event(
     async with asyncio.timeout(60):
         while len(seen) < 300:
             await asyncio.sleep(0.02)
-    status = await runtime.operations.care.status()
+    status = await runtime.operations.status.show()
     assert (status["healthy"], status["notes"]) == (True, [SILENT])
     await runtime.stop()
     assert sorted(seen) == list(range(300))

@@ -18,6 +18,7 @@ from holdfast.__main__ import holdfast
 from holdfast.config.config import load_config
 from holdfast.domain.event import new_event
 from holdfast.net.guard import Guard
+from holdfast.operations.context import OperationsContext
 from holdfast.operations.verbs import Operations
 from holdfast.ports import SystemChance, SystemClock
 from holdfast.store.open import open_store
@@ -32,9 +33,9 @@ VERBS: dict[str, tuple[str, str | None]] = {
     "events.show": ("events show", "GET /api/events/{id}"),
     "events.explain": ("explain", "GET /api/events/{id}/explain"),
     "events.route": ("events route", "POST /api/events/route"),
-    "events.streams": ("streams list", "GET /api/streams"),
-    "events.stream": ("streams show", "GET /api/streams/{id}"),
-    "events.stream_events": ("streams events", "GET /api/streams/{id}/events"),
+    "streams.find": ("streams list", "GET /api/streams"),
+    "streams.show": ("streams show", "GET /api/streams/{id}"),
+    "streams.events": ("streams events", "GET /api/streams/{id}/events"),
     "deliveries.find": ("deliveries list", "GET /api/deliveries"),
     "deliveries.show": ("deliveries show", "GET /api/deliveries/{id}"),
     "deliveries.retry": ("deliveries retry", "POST /api/deliveries/{id}/retry"),
@@ -56,10 +57,10 @@ VERBS: dict[str, tuple[str, str | None]] = {
     "sessions.close": ("sessions close", "POST /api/sessions/{id}/close"),
     "receipts.find": ("receipts list", "GET /api/receipts"),
     "receipts.verify": ("receipts verify", "GET /api/receipts/verify"),
-    "care.status": ("status", "GET /api/status"),
-    "care.pause": ("pause", "POST /api/pause"),
-    "care.resume": ("resume", "POST /api/resume"),
-    "care.prune": ("prune", "POST /api/prune"),
+    "status.show": ("status", "GET /api/status"),
+    "maintenance.pause": ("pause", "POST /api/pause"),
+    "maintenance.resume": ("resume", "POST /api/resume"),
+    "maintenance.prune": ("prune", "POST /api/prune"),
     # Who may ask is not to be changed by asking: tokens are made on the machine itself.
     "tokens.create": ("token create", None),
     "tokens.find": ("token list", None),
@@ -99,7 +100,9 @@ async def operations_on(store: Any) -> Operations:
     config = load_config(None)
     owner = await store.owners.enlist()
     guard = Guard(("127.0.0.0/8",))
-    return Operations(store, owner, guard, config.policies, config.retention, SystemClock(), SystemChance())
+    return Operations(
+        OperationsContext(store, owner, guard, config.policies, config.retention, SystemClock(), SystemChance())
+    )
 
 
 def cli(daemon: Daemon, *arguments: str) -> Any:
@@ -194,9 +197,9 @@ async def test_looking_at_events_and_streams(daemon: Daemon) -> None:
             (("events", "list", "--unmatched"), "/api/events?unmatched=true", ops.events.find(unmatched=True)),
             (("events", "show", id), f"/api/events/{id}", ops.events.show(id)),
             (("explain", id), f"/api/events/{id}/explain", ops.events.explain(id)),
-            (("streams", "list"), "/api/streams", ops.events.streams()),
-            (("streams", "show", stream), f"/api/streams/{stream}", ops.events.stream(stream)),
-            (("streams", "events", stream), f"/api/streams/{stream}/events", ops.events.stream_events(stream)),
+            (("streams", "list"), "/api/streams", ops.streams.find()),
+            (("streams", "show", stream), f"/api/streams/{stream}", ops.streams.show(stream)),
+            (("streams", "events", stream), f"/api/streams/{stream}/events", ops.streams.events(stream)),
         ):
             assert cli(daemon, *arguments) == rest(daemon, "GET", path) == await answer
 
@@ -260,7 +263,7 @@ async def test_status(daemon: Daemon) -> None:
     async with python(daemon) as ops:
         shown, asked = cli(daemon, "status"), rest(daemon, "GET", "/api/status")
         assert shown.keys() == asked.keys()
-        assert still(shown) == still(asked) == still(await ops.care.status())
+        assert still(shown) == still(asked) == still(await ops.status.show())
 
 
 async def test_appending(daemon: Daemon) -> None:
@@ -342,13 +345,13 @@ async def test_pausing_and_resuming(daemon: Daemon) -> None:
         for verb in ("pause", "resume"):
             shown = cli(daemon, verb, "--lane", lanes[0])
             asked = rest(daemon, "POST", f"/api/{verb}", {"scope": "lane", "name": lanes[1]})
-            assert shown == await getattr(ops.care, verb)("lane", lanes[0])
+            assert shown == await getattr(ops.maintenance, verb)("lane", lanes[0])
             assert plain(shown, "name") == plain(asked, "name")
 
 
 async def test_pruning(daemon: Daemon) -> None:
     async with python(daemon) as ops:
-        answers = [cli(daemon, "prune"), rest(daemon, "POST", "/api/prune", {}), await ops.care.prune()]
+        answers = [cli(daemon, "prune"), rest(daemon, "POST", "/api/prune", {}), await ops.maintenance.prune()]
     assert answers[0].keys() == answers[1].keys() == answers[2].keys()
 
 

@@ -349,7 +349,7 @@ async def test_an_empty_filter_changes_nothing_unless_all_is_said(api: Api) -> N
 
 async def test_a_bulk_call_takes_the_oldest_and_says_how_many_remain(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     await _dead_letters(api, 5)
-    monkeypatch.setattr("holdfast.operations.deliveries.PAGE_MAX", 2)
+    monkeypatch.setattr("holdfast.operations.dead_letters.PAGE_MAX", 2)
     dead = sorted(item["id"] for item in (await api.call("GET", "/api/dlq?limit=50"))[1]["items"])
     taken = []
     for remaining in (3, 1, 0):

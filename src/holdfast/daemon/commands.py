@@ -15,7 +15,7 @@ from holdfast.surfaces.cli.options import NearGroup, json_option, long_page_opti
 from holdfast.surfaces.cli.output import say, show, show_fields, show_page, visible, warn
 
 if TYPE_CHECKING:
-    from holdfast.operations.status import TokenVerbs
+    from holdfast.operations.tokens import TokenVerbs
     from holdfast.ports import Application
     from holdfast.store.base import Store
 
@@ -211,11 +211,11 @@ def _with_store(url: str, work: Callable[[Store], Awaitable[T]]) -> T:
 
 
 def _with_tokens(url: str | None, work: Callable[[TokenVerbs], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
-    from holdfast.operations.status import TokenVerbs
+    from holdfast.operations.tokens import TokenVerbs
     from holdfast.ports import SystemChance, SystemClock
 
     return _with_store(
-        url or _configured_store(), lambda opened: work(TokenVerbs(opened, SystemClock(), SystemChance()))
+        url or _configured_store(), lambda opened: work(TokenVerbs(opened.tokens, SystemClock(), SystemChance()))
     )
 
 

@@ -35,12 +35,15 @@ from holdfast.ingress.webhook import InboundSource, normalizing
 from holdfast.ingress.webhook.platforms import find_normalizer
 from holdfast.ingress.webhook.platforms.platform import Normalizer
 from holdfast.net.guard import Guard
-from holdfast.operations.change_watch import ChangeWatch
-from holdfast.operations.contract_sweep import ContractSweep
-from holdfast.operations.maintenance import Checking, Checkpointing, Pruning
+from holdfast.operations.context import OperationsContext
+from holdfast.operations.duties.change_watch import ChangeWatch
+from holdfast.operations.duties.checkpointer import Checkpointer
+from holdfast.operations.duties.contract_sweep import ContractSweep
+from holdfast.operations.duties.integrity_check import IntegrityCheck
+from holdfast.operations.duties.pruner import Pruner
+from holdfast.operations.duties.sweeper import Sweeper
 from holdfast.operations.registration import register
-from holdfast.operations.sweeper import Sweeper
-from holdfast.operations.system_events import Newsroom
+from holdfast.operations.system_events import SystemEvents
 from holdfast.operations.verbs import Operations
 from holdfast.ports import Chance, Clock, SystemChance, SystemClock, Threads
 from holdfast.routing.registry import Refreshing, Registry
@@ -86,14 +89,14 @@ class Runtime:
         for source in config.inbound:
             self._serve_inbound(source, normalizers or {})
         self._registry = registry = Registry(store.contracts, config.policies, config.interval_us)
-        self._news = Newsroom(store, registry, self._clock, config.disable_after_ms)
+        self._system_events = SystemEvents(store, registry, self._clock, config.disable_after_ms)
         self._webhooks = WebhookDeliverer(
             self.guard,
             ContractRequests(registry, self._clock).options,
             self._clock,
             user_agent=f"holdfast/{__version__}",
             trusted=registry.is_trusted,
-            gone=self._news.gone,
+            gone=self._system_events.contract_gone,
             concurrency_per_host=config.concurrency_per_host,
             proxies=config.proxies,
             timeout=lambda contract_id: registry.terms_of(contract_id, "https").timeout_s,
@@ -144,26 +147,30 @@ class Runtime:
         store.on_change(self._changed)
         store.on_failure(loop.fail)
         self.operations = Operations(
-            store,
-            owner,
-            self.guard,
-            config.policies,
-            config.retention,
-            clock,
-            self._chance,
-            loop.health,
-            self._spooled,
-            lambda: self.handlers.serves() or frozenset(),
-            self._warnings,
-            self._hooks,
-            registry.faults,
+            OperationsContext(
+                store=store,
+                owner=owner,
+                guard=self.guard,
+                policies=config.policies,
+                retention=config.retention,
+                clock=clock,
+                chance=self._chance,
+                health=loop.health,
+                spooled=self._spooled,
+                served=lambda: self.handlers.serves() or frozenset(),
+                warnings=self._warnings,
+                hooks=self._hooks,
+                faults=registry.faults,
+            )
         )
 
     def _add_engine(self, owner: Owner) -> None:
         """The engine, and the gatekeeper that says which addresses it may try."""
         store, config, clock, loop = self.store, self.config, self._clock, self.loop
         deliverers: dict[str, Deliverer] = {"handler": self.handlers, "https": self._webhooks}
-        gatekeeper = Gatekeeper(store.gates, owner, clock, config.capacity, self._news.breaker, self._webhooks.start)
+        gatekeeper = Gatekeeper(
+            store.gates, owner, clock, config.capacity, self._system_events.breaker_changed, self._webhooks.start
+        )
         self.engine = Engine(
             store.deliveries,
             owner,
@@ -174,7 +181,7 @@ class Runtime:
             capacity=config.capacity,
             poll_s=self._poll_s,
             gatekeeper=gatekeeper,
-            obituary=self._news.obituary,
+            delivery_dead=self._system_events.delivery_dead,
             blocked_queues=self._registry.blocked_queues,
         )
         gatekeeper.wake = loop.add(gatekeeper, self._poll_s)
@@ -196,13 +203,13 @@ class Runtime:
             store.contracts, store.routing, clock, digest, registry.forget_private, self._modules, self._contracts
         )
         loop.add(self._contract_sweep, poll_s=60.0)
-        loop.add(Pruning(store.care, config.retention, config.prune_every_s), poll_s=config.prune_every_s)
-        loop.add(Checkpointing(store.care), poll_s=60.0)
+        loop.add(Pruner(store.care, config.retention, config.prune_every_s), poll_s=config.prune_every_s)
+        loop.add(Checkpointer(store.care), poll_s=60.0)
         watch = ChangeWatch(store.care, lambda: loop.wake("router", "engine", "registry", "contracts", "sweeper"))
         watch.watch(self._files)
         watch.wake = loop.add(watch, poll_s=60.0)
         if owner.unclean:
-            loop.add(Checking(store.care), poll_s=3600.0)
+            loop.add(IntegrityCheck(store.care), poll_s=3600.0)
         if self.home is not None:
             self._spool = self._importer(self.home.spool)
             spools = fallback.Spools(self.home.root, self._spool, self._importer)

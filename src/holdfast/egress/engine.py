@@ -77,11 +77,11 @@ class Engine:
         capacity: int = 1000,
         poll_s: float = POLL_S,
         gatekeeper: Gatekeeper | None = None,
-        obituary: Callable[[Claim, Transition], NewEvent | None] | None = None,
+        delivery_dead: Callable[[Claim, Transition], NewEvent | None] | None = None,
         blocked_queues: Callable[[], Iterable[int]] = tuple,
     ) -> None:
         self._blocked_queues = blocked_queues
-        self._gatekeeper, self._obituary, self._poll_s = gatekeeper, obituary, poll_s
+        self._gatekeeper, self._delivery_dead, self._poll_s = gatekeeper, delivery_dead, poll_s
         self._deliveries, self._owner, self._deliverers = deliveries, owner, deliverers
         self._terms_of, self._clock, self._chance, self._capacity = terms_of, clock, chance, capacity
         self._held: dict[int, Held] = {}
@@ -262,9 +262,9 @@ class Engine:
         chance = self._chance.fraction() if isinstance(outcome, Retry) else 0.0
         after = settle(held.claim.delivery.attempts, outcome, held.terms.policy, now_ms, chance)
         effects: Sequence[Effect] = outcome.effects if isinstance(outcome, Delivered) else ()
-        if after.state is State.DEAD and self._obituary is not None:
-            news = self._obituary(held.claim, after)
-            effects = () if news is None else (news,)
+        if after.state is State.DEAD and self._delivery_dead is not None:
+            event = self._delivery_dead(held.claim, after)
+            effects = () if event is None else (event,)
         return Settlement(
             held.claim,
             after,

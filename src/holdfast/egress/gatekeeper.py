@@ -31,7 +31,7 @@ LOOK_AGAIN_S = 5.0
 log = logging.getLogger("holdfast.gates")
 
 
-class BreakerNews(NamedTuple):
+class BreakerChange(NamedTuple):
     """What the gatekeeper tells: a breaker opened (again), or closed, with the row it had."""
 
     gate: Gate
@@ -53,7 +53,7 @@ class Gatekeeper:
         owner: Owner,
         clock: Clock,
         capacity: int = 1000,
-        tell: Callable[[BreakerNews], Awaitable[None]] | None = None,
+        tell: Callable[[BreakerChange], Awaitable[None]] | None = None,
         ready: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._gates, self._owner, self._clock, self._capacity, self._tell = gates, owner, clock, capacity, tell
@@ -200,13 +200,13 @@ class Gatekeeper:
         gate = self._open[address] = await self._gates.trip(address, cooldown_ms(trips))
         if gate.trips == 1:
             log.warning("breaker open: %d failures in a row at %s", failures, without_tokens(address))
-        await self._say(BreakerNews(gate, opened=True))
+        await self._say(BreakerChange(gate, opened=True))
 
     async def _close_one(self, address: str) -> None:
         gate = self._open.get(address)
         if await self._gates.close(address) and gate is not None:
             log.info("breaker closed: %s answers again", without_tokens(address))
-            await self._say(BreakerNews(gate, opened=False))
+            await self._say(BreakerChange(gate, opened=False))
         self._recover(address)
 
     def _recover(self, address: str) -> None:
@@ -216,6 +216,6 @@ class Gatekeeper:
         self._ramp[address] = 1
         self.freed()
 
-    async def _say(self, news: BreakerNews) -> None:
+    async def _say(self, news: BreakerChange) -> None:
         if self._tell is not None:
             await self._tell(news)

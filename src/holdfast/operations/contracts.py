@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,32 +11,23 @@ from holdfast.domain.contract import SECRET_MAX, SOURCES, Contract
 from holdfast.domain.errors import BadInput, Conflict, NotFound
 from holdfast.domain.event import Event
 from holdfast.domain.misconfiguration import misconfiguration
-from holdfast.domain.retry import Policy
 from holdfast.domain.signature import check_signing, public_keys
 from holdfast.domain.text import short_repr
 from holdfast.ingress.accept import reject_unknown_keys
-from holdfast.net.guard import Guard
 from holdfast.operations.answers import Index, Listing, check_limit, contract_shape, fitting, weigh, when
+from holdfast.operations.context import OperationsContext
 from holdfast.operations.contract_health import find_unserved, unserved_text
 from holdfast.operations.explain import group_misses, why_not
-from holdfast.ports import Clock
-from holdfast.store.base import PAGE_BYTES_MAX, PAGE_MAX, EventFilter, Registered, Store
+from holdfast.store.base import PAGE_BYTES_MAX, PAGE_MAX, EventFilter, Registered
 
 OVERLAP_DEFAULT_S = 24 * 3600
 OVERLAP_MAX_S = 30 * 24 * 3600
 
 
 class ContractVerbs:
-    def __init__(
-        self,
-        store: Store,
-        guard: Guard,
-        policies: Mapping[str, Policy],
-        clock: Clock,
-        served: Callable[[], frozenset[str]] = frozenset,
-    ) -> None:
-        self._store, self._guard, self._policies, self._clock = store, guard, policies, clock
-        self._served = served
+    def __init__(self, context: OperationsContext) -> None:
+        self._store, self._guard, self._policies = context.store, context.guard, context.policies
+        self._clock, self._served = context.clock, context.served
 
     async def add(self, body: object) -> dict[str, Any]:
         """Create a contract, or replace the one of that id. Its pending deliveries follow it to its new target."""

@@ -1,11 +1,10 @@
-"""Verbs on events and streams: append, look, explain, route again."""
+"""Verbs on events: append, list, show, explain, route again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
-from holdfast.domain.errors import BadInput, Conflict, NotFound
+from holdfast.domain.errors import BadInput, NotFound
 from holdfast.domain.event import Event, NewEvent
 from holdfast.domain.text import short_repr
 from holdfast.operations.answers import (
@@ -14,17 +13,17 @@ from holdfast.operations.answers import (
     check_limit,
     delivery_shape,
     event_shape,
-    stream_shape,
     weigh,
     with_fault,
 )
+from holdfast.operations.context import OperationsContext
 from holdfast.operations.explain import NEAR_DEFAULT, ask_all, moments_of, receipts_of, verdict
-from holdfast.store.base import PAGE_BYTES_MAX, PAGE_MAX, DeliveryFilter, DeliveryRow, EventFilter, Store
+from holdfast.store.base import PAGE_BYTES_MAX, PAGE_MAX, DeliveryFilter, DeliveryRow, EventFilter
 
 
 class EventVerbs:
-    def __init__(self, store: Store, faults: Callable[[], Mapping[str, str]] = dict) -> None:
-        self._store, self._faults = store, faults
+    def __init__(self, context: OperationsContext) -> None:
+        self._store, self._faults = context.store, context.faults
 
     async def append(self, event: NewEvent) -> dict[str, Any]:
         return (await self._store.events.append([event]))[0].as_dict()
@@ -81,32 +80,6 @@ class EventVerbs:
         if not 1 <= len(ids) <= PAGE_MAX:
             raise BadInput(f"name 1 to {PAGE_MAX} events to route again, not {len(ids)}")
         return {"routed": await self._store.events.reroute(ids)}
-
-    async def streams(self, *, after: str | None = None, limit: int = LIMIT_DEFAULT) -> dict[str, Any]:
-        page = await self._store.events.streams(after, check_limit(limit))
-        return {"items": [stream_shape(row) for row in page.items], "next": page.next}
-
-    async def stream(self, id: str) -> dict[str, Any]:
-        row = await self._store.events.stream(id)
-        if row is not None:
-            return stream_shape(row)
-        single = await self._store.events.get(id)
-        if single is None or single.stream != id:
-            raise NotFound(f"there is no stream {short_repr(id)}")
-        accepted = event_shape(single)["accepted_at"]
-        return {"id": id, "head": 1, "created_at": accepted, "closed_at": None}
-
-    async def stream_events(self, id: str, *, after: int = 0, limit: int = LIMIT_DEFAULT) -> dict[str, Any]:
-        """In `seq` order, after a given one."""
-        head = (await self.stream(id))["head"]
-        if after > head:
-            raise Conflict(
-                f"after={after} is beyond the head of stream {short_repr(id)}, which is {head}: the stream was "
-                "removed by retention and began again; read it from after=0"
-            )
-        events = await self._store.events.read(id, after, check_limit(limit))
-        more = str(events[-1].seq) if events and events[-1].seq < head else None
-        return {"items": [event_shape(event) for event in events], "next": more}
 
     async def _told(self, rows: list[DeliveryRow], limit: int) -> list[dict[str, Any]]:
         told, size, moments = list[dict[str, Any]](), 0, set[int]()

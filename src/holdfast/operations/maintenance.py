@@ -1,68 +1,44 @@
-"""Background duties on the store: retention, checkpoints, and a check of the file after a crash."""
+"""Maintenance verbs: pause and resume deliveries, prune now."""
 
 from __future__ import annotations
 
-from holdfast.domain.errors import StoreFailed
-from holdfast.store.base import Care, Retention
+from typing import Any
 
-PRUNE_MAX = 20_000
-CHECK_AFTER_S = 2.0
-CHECKPOINT_BUSY_S = 0.5
-CHECKPOINT_S = 2.0
-CHECKPOINT_IDLE_S = 10.0
+from holdfast.domain.address import parse_address, without_tokens
+from holdfast.domain.errors import BadInput, NotFound
+from holdfast.domain.event import check_name
+from holdfast.domain.text import short_repr
+from holdfast.operations.context import OperationsContext
 
-
-class Pruning:
-    name = "retention"
-
-    def __init__(self, care: Care, retention: Retention, every_s: float) -> None:
-        self._care, self._retention, self._every_s = care, retention, every_s
-        self._first = True
-
-    async def tick(self) -> float | None:
-        """Prune a bounded number; soon again if there was that much. The first look waits until start-up is over."""
-        if self._first:
-            self._first = False
-            return min(60.0, self._every_s)
-        counts = await self._care.prune(self._retention, PRUNE_MAX)
-        return 1.0 if max(counts.values()) >= PRUNE_MAX else self._every_s
+PRUNE_MAX = 100_000
+PAUSE_SCOPES = ("contract", "address", "lane")
 
 
-class Checkpointing:
-    """Moves the write-ahead log into the file, often while there are commits and seldom while there are none."""
+class MaintenanceVerbs:
+    def __init__(self, context: OperationsContext) -> None:
+        self._store, self._retention = context.store, context.retention
 
-    name = "checkpoint"
+    async def pause(self, scope: str, name: str) -> dict[str, Any]:
+        """Pause deliveries of a contract, an address or a lane. Running ones finish, pending ones stay queued."""
+        await self._check_pause(scope, name)
+        if scope == "contract" and await self._store.contracts.get(name) is None:
+            raise NotFound(f"there is no contract {short_repr(name)}")
+        changed = await self._store.operator.pause(scope, name)
+        return {"scope": scope, "name": without_tokens(name), "paused": True, "changed": changed}
 
-    def __init__(self, care: Care) -> None:
-        self._care = care
-        self._commits = -1
+    async def resume(self, scope: str, name: str) -> dict[str, Any]:
+        """Resume deliveries of a contract, an address or a lane."""
+        await self._check_pause(scope, name)
+        changed = await self._store.operator.resume(scope, name)
+        return {"scope": scope, "name": without_tokens(name), "paused": False, "changed": changed}
 
-    async def tick(self) -> float | None:
-        before, self._commits = self._commits, self._care.commits()
-        if await self._care.checkpoint():
-            return CHECKPOINT_BUSY_S
-        return CHECKPOINT_S if before != self._commits else CHECKPOINT_IDLE_S
+    async def prune(self) -> dict[str, int]:
+        """Remove rows past their retention now instead of within the hour."""
+        return await self._store.care.prune(self._retention, PRUNE_MAX)
 
-
-class Checking:
-    """After an unclean stop: a look at the whole file in the background, while deliveries go on.
-
-    It begins when what waited from before has had its turn: a large file keeps the disk busy.
-    """
-
-    name = "check"
-
-    def __init__(self, care: Care) -> None:
-        self._care = care
-        self._first, self._done = True, False
-
-    async def tick(self) -> float | None:
-        if self._first:
-            self._first = False
-            return CHECK_AFTER_S
-        if not self._done:
-            faults = await self._care.check()
-            if faults:
-                raise StoreFailed(f"the store is damaged: {faults[0]}; restore a backup with: holdfast db restore")
-            self._done = True
-        return None
+    async def _check_pause(self, scope: str, name: str) -> None:
+        if scope not in PAUSE_SCOPES:
+            raise BadInput(f"pause and resume take a contract, an address or a lane, not {short_repr(scope)}")
+        check_name(name, scope)
+        if scope == "address":
+            parse_address(name)

@@ -1,51 +1,31 @@
-"""Everything an operator can do, gathered: what REST, the command line and (later) other surfaces are made of."""
+"""All operator verbs. REST, the command line and other surfaces call nothing else."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
-
-from holdfast.domain.retry import Policy
-from holdfast.net.guard import Guard
-from holdfast.operations.contract_health import find_faults
+from holdfast.operations.context import OperationsContext
 from holdfast.operations.contracts import ContractVerbs
-from holdfast.operations.deliveries import DeadLetterVerbs, DeliveryVerbs
+from holdfast.operations.dead_letters import DeadLetterVerbs
+from holdfast.operations.deliveries import DeliveryVerbs
 from holdfast.operations.events import EventVerbs
+from holdfast.operations.maintenance import MaintenanceVerbs
+from holdfast.operations.receipts import ReceiptVerbs
 from holdfast.operations.sessions import SessionVerbs
-from holdfast.operations.status import CareVerbs, ReceiptVerbs, TokenVerbs
-from holdfast.ports import Chance, Clock
-from holdfast.store.base import Owner, Retention, Store
+from holdfast.operations.status import StatusVerbs
+from holdfast.operations.streams import StreamVerbs
+from holdfast.operations.tokens import TokenVerbs
 
 
 class Operations:
-    def __init__(
-        self,
-        store: Store,
-        owner: Owner,
-        guard: Guard,
-        policies: Mapping[str, Policy],
-        retention: Retention,
-        clock: Clock,
-        chance: Chance,
-        health: Callable[[], dict[str, str]] = dict,
-        spool_depth: Callable[[], int] = int,
-        served: Callable[[], frozenset[str]] = frozenset,
-        warnings: Callable[[], list[str]] = list,
-        hooks: Callable[[], dict[str, int]] = dict,
-        faults: Callable[[], Mapping[str, str]] = dict,
-    ) -> None:
-        self.events = EventVerbs(store, faults)
-        self.deliveries = DeliveryVerbs(store, owner, faults)
-        self.dead_letters = DeadLetterVerbs(store, owner)
-        self.contracts = ContractVerbs(store, guard, policies, clock, served)
-        self.sessions = SessionVerbs(store, clock)
-        self.receipts = ReceiptVerbs(store)
-        find = partial(self._find_faults, store, policies, served, clock)
-        self.care = CareVerbs(store, retention, clock, health, spool_depth, warnings, hooks, faults, find)
-        self.tokens = TokenVerbs(store, clock, chance)
+    """The verbs by subject, such as `operations.events.show(id)`."""
 
-    @staticmethod
-    async def _find_faults(
-        store: Store, policies: Mapping[str, Policy], served: Callable[[], frozenset[str]], clock: Clock
-    ) -> dict[str, str]:
-        return await find_faults(store.contracts, policies, served(), clock.now_ms())
+    def __init__(self, context: OperationsContext) -> None:
+        self.events = EventVerbs(context)
+        self.streams = StreamVerbs(context)
+        self.deliveries = DeliveryVerbs(context)
+        self.dead_letters = DeadLetterVerbs(context)
+        self.contracts = ContractVerbs(context)
+        self.sessions = SessionVerbs(context.store, context.clock)
+        self.receipts = ReceiptVerbs(context)
+        self.status = StatusVerbs(context)
+        self.maintenance = MaintenanceVerbs(context)
+        self.tokens = TokenVerbs(context.store.tokens, context.clock, context.chance)

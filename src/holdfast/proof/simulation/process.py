@@ -13,7 +13,7 @@ from holdfast.domain.errors import HoldfastError, StoreBusy
 from holdfast.egress.engine import Deadlines, Deliverer, Engine, Renewal
 from holdfast.egress.gatekeeper import Gatekeeper
 from holdfast.ingress.importer import SpoolImport
-from holdfast.operations.sweeper import Sweeper
+from holdfast.operations.duties.sweeper import Sweeper
 from holdfast.proof.simulation.between import GateWitness, Interrupted, OneByOne, Patient, Witness
 from holdfast.proof.simulation.clock import SkewedClock
 from holdfast.proof.simulation.driver import SimConnection

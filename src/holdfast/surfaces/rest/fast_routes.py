@@ -39,7 +39,7 @@ async def healthz(request: Request) -> ASGIApp:
 async def readyz(request: Request) -> ASGIApp:
     """The store answers and every duty is well; otherwise 503 and which is not."""
     try:
-        status = await request.app.state.operations.care.status()
+        status = await request.app.state.operations.status.show()
     except HoldfastError as error:
         return error_problem(error)
     if status["healthy"]:

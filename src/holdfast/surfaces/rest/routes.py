@@ -64,7 +64,7 @@ async def route_events(ops: Verbs, actor: Operator, request: Request) -> dict[st
 @router.get("/api/streams", dependencies=Reads, tags=["streams"])
 async def list_streams(ops: Verbs, after: Text = None, limit: Limit = 50) -> dict[str, Any]:
     """Streams by name."""
-    return await ops.events.streams(after=after, limit=limit)
+    return await ops.streams.find(after=after, limit=limit)
 
 
 @router.get("/api/streams/{id:path}/events", dependencies=Reads, tags=["streams"])
@@ -72,13 +72,13 @@ async def stream_events(
     ops: Verbs, id: str, after: Annotated[int, Query(ge=0, le=2**62)] = 0, limit: Limit = 50
 ) -> dict[str, Any]:
     """A stream's events in `seq` order."""
-    return await ops.events.stream_events(id, after=after, limit=limit)
+    return await ops.streams.events(id, after=after, limit=limit)
 
 
 @router.get("/api/streams/{id:path}", dependencies=Reads, tags=["streams"])
 async def show_stream(ops: Verbs, id: str) -> dict[str, Any]:
     """One stream. Its name may hold slashes."""
-    return await ops.events.stream(id)
+    return await ops.streams.show(id)
 
 
 @router.get("/api/deliveries", dependencies=Reads, tags=["deliveries"])
@@ -253,25 +253,25 @@ async def verify_receipts(ops: Verbs) -> dict[str, Any]:
 @router.get("/api/status", dependencies=Reads, tags=["care"])
 async def status(ops: Verbs) -> dict[str, Any]:
     """What is true right now."""
-    return await ops.care.status()
+    return await ops.status.show()
 
 
 @router.post("/api/pause", tags=["care"], openapi_extra=body(HOLD))
 async def pause(ops: Verbs, actor: Operator, request: Request) -> dict[str, Any]:
     """Hold a contract, an address or a lane."""
-    return await ops.care.pause(*_hold(await read_json(request)))
+    return await ops.maintenance.pause(*_hold(await read_json(request)))
 
 
 @router.post("/api/resume", tags=["care"], openapi_extra=body(HOLD))
 async def resume(ops: Verbs, actor: Operator, request: Request) -> dict[str, Any]:
     """Let a contract, an address or a lane go on."""
-    return await ops.care.resume(*_hold(await read_json(request)))
+    return await ops.maintenance.resume(*_hold(await read_json(request)))
 
 
 @router.post("/api/prune", tags=["care"])
 async def prune(ops: Verbs, actor: Admin) -> dict[str, int]:
     """Remove now what is past its retention."""
-    return await ops.care.prune()
+    return await ops.maintenance.prune()
 
 
 def _link(request: Request, response: Response, next: str | None) -> None:

@@ -23,7 +23,7 @@ POLICY = POLICIES["receipt"]
 SERVE_EVERY_MS = 60_000
 
 
-class QueueDesk:
+class MessageQueue:
     """An owner of its own beside whoever else works on the store. Every end carries the lease's token."""
 
     def __init__(self, url: str, store: Store, owner: Owner, lease_ms: int) -> None:
@@ -34,7 +34,7 @@ class QueueDesk:
         self._served_ms: dict[str, int] = {}
 
     @classmethod
-    async def open(cls, url: str, lease_ms: int) -> QueueDesk:
+    async def open(cls, url: str, lease_ms: int) -> MessageQueue:
         store = open_store(url, driver="sqlite3", own=False)
         return cls(url, store, await store.owners.enlist(), lease_ms)
 

@@ -1,0 +1,33 @@
+"""Checks the whole database file once after an unclean stop."""
+
+from __future__ import annotations
+
+from holdfast.domain.errors import StoreFailed
+from holdfast.store.base import Care
+
+START_AFTER_S = 2.0
+
+
+class IntegrityCheck:
+    """Runs in the background while deliveries continue.
+
+    It starts `START_AFTER_S` late, so that deliveries left from before the crash go out first: reading a large file
+    keeps the disk busy.
+    """
+
+    name = "check"
+
+    def __init__(self, care: Care) -> None:
+        self._care = care
+        self._first, self._done = True, False
+
+    async def tick(self) -> float | None:
+        if self._first:
+            self._first = False
+            return START_AFTER_S
+        if not self._done:
+            faults = await self._care.check()
+            if faults:
+                raise StoreFailed(f"the store is damaged: {faults[0]}; restore a backup with: holdfast db restore")
+            self._done = True
+        return None

@@ -1,0 +1,50 @@
+"""Verbs on API tokens: create, list, revoke. Only a hash of each token is stored."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from holdfast.domain.errors import BadInput, NotFound
+from holdfast.domain.event import check_name
+from holdfast.domain.ids import ENTROPY_BYTES, make_id
+from holdfast.domain.text import short_repr
+from holdfast.operations.answers import check_limit, token_shape
+from holdfast.ports import Chance, Clock
+from holdfast.store.base import PAGE_MAX, Tokens
+
+SCOPES = ("read", "operate", "admin")
+
+
+class TokenVerbs:
+    def __init__(self, tokens: Tokens, clock: Clock, chance: Chance) -> None:
+        self._tokens, self._clock, self._chance = tokens, clock, chance
+
+    async def create(self, name: str, scope: str) -> dict[str, Any]:
+        """Create a token. Its text appears in this answer and nowhere else: only its hash is stored."""
+        if scope not in SCOPES:
+            raise BadInput(f"scope {short_repr(scope)} is unknown; use one of {', '.join(SCOPES)}")
+        check_name(name, "name")
+        id = make_id("tok", self._clock.now_ms(), self._chance.entropy(ENTROPY_BYTES))
+        text = "hf_" + self._chance.entropy(32).hex()
+        await self._tokens.add(id, name, scope, token_hash(text))
+        return {"id": id, "name": name, "scope": scope, "token": text}
+
+    async def find(self, *, after: str | None = None, limit: int = PAGE_MAX) -> dict[str, Any]:
+        """Tokens ordered by id, starting after the id `after`."""
+        rows = await self._tokens.find(after or "", check_limit(limit))
+        return {"items": [token_shape(row) for row in rows], "next": rows[-1].id if len(rows) == limit else None}
+
+    async def revoke(self, id: str) -> dict[str, Any]:
+        """Revoke a token. Requests with it are refused from now on."""
+        if not await self._tokens.revoke(id):
+            raise NotFound(f"there is no active token {short_repr(id)}")
+        return {"revoked": id}
+
+    async def scope_of(self, text: str) -> str | None:
+        """The scope of a token's text, or None if it is unknown or revoked."""
+        return await self._tokens.scope_of(token_hash(text))
+
+
+def token_hash(text: str) -> str:
+    return hashlib.sha256(b"holdfast.token\n" + text.encode("utf-8", "replace")).hexdigest()
