@@ -65,6 +65,10 @@ class TestCursors(suite.CursorsSuite):
     pass
 
 
+class TestBookmarks(suite.BookmarksSuite):
+    pass
+
+
 class TestOwners(suite.OwnersSuite):
     pass
 

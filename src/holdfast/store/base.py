@@ -9,6 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+from holdfast.domain.bookmark import Bookmark
 from holdfast.domain.contract import Contract
 from holdfast.domain.cursor import Cursor
 from holdfast.domain.delivery import Claim, Settlement
@@ -424,6 +425,19 @@ class Cursors(Protocol):
     async def advance(self, reader: str, stream: str, position: int) -> Cursor: ...
 
 
+class Bookmarks(Protocol):
+    """How far the transcript files of agent sessions were read."""
+
+    async def get(self, session: str, file: str) -> Bookmark | None:
+        """The bookmark of a file, by session id and a key that identifies the file; None: never read."""
+
+    async def put(self, session: str, file: str, bookmark: Bookmark) -> None:
+        """Set a bookmark. Raises Conflict when the stored one is ahead: another process reads the same file.
+
+        Bookmarks are removed together with their session.
+        """
+
+
 class Owners(Protocol):
     async def enlist(self) -> Owner: ...
     async def retire(self, owner: Owner) -> None: ...
@@ -491,6 +505,8 @@ class Store(Protocol):
     def receipts(self) -> Receipts: ...
     @property
     def cursors(self) -> Cursors: ...
+    @property
+    def bookmarks(self) -> Bookmarks: ...
     @property
     def owners(self) -> Owners: ...
     @property

@@ -17,6 +17,7 @@ The suite closes whatever it opened; closing twice must be harmless. Tests are c
 pytest-asyncio in `auto` mode. What a store does not declare in `features` is skipped; what it declares must hold.
 """
 
+from holdfast.testing.suite.bookmarks import BookmarksSuite
 from holdfast.testing.suite.bursts import BurstsSuite
 from holdfast.testing.suite.claims import ClaimsSuite
 from holdfast.testing.suite.contracts import ContractsSuite
@@ -40,6 +41,7 @@ from holdfast.testing.suite.sweeps import SweepsSuite
 from holdfast.testing.suite.tokens import TokensSuite
 
 __all__ = [
+    "BookmarksSuite",
     "BurstsSuite",
     "ClaimsSuite",
     "ContractsSuite",

@@ -9,6 +9,7 @@ from typing import Any
 from holdfast.domain.errors import StoreFailed
 from holdfast.ports import Chance, Clock, Probe, SystemChance, SystemClock, no_probe
 from holdfast.store.base import Feature
+from holdfast.store.postgres.bookmarks import PostgresBookmarks
 from holdfast.store.postgres.clock import ServerClock
 from holdfast.store.postgres.contracts import PostgresContracts
 from holdfast.store.postgres.cursors import PostgresCursors, PostgresOwners, PostgresTokens
@@ -61,6 +62,7 @@ class PostgresStore:
         self.operator = PostgresOperator(pool, clock, changed)
         self.receipts = PostgresReceipts(pool)
         self.cursors = PostgresCursors(pool, clock)
+        self.bookmarks = PostgresBookmarks(pool, clock)
         self.owners = PostgresOwners(pool, wire, clock)
         self.tokens = PostgresTokens(pool, clock)
         self.care = PostgresCare(pool, wire, clock)

@@ -22,6 +22,7 @@ from holdfast.ports import (
     no_probe,
 )
 from holdfast.store.base import Feature
+from holdfast.store.sqlite.bookmarks import SqliteBookmarks
 from holdfast.store.sqlite.connection import ApswConnection, Connection, StdlibConnection, tune
 from holdfast.store.sqlite.cursors import SqliteCursors, SqliteOwners, SqliteTokens
 from holdfast.store.sqlite.deliveries import SqliteDeliveries
@@ -86,6 +87,7 @@ class SqliteStore:
         self.operator = SqliteOperator(writer, reader, clock, changed)
         self.receipts = SqliteReceipts(reader)
         self.cursors = SqliteCursors(writer, reader, clock)
+        self.bookmarks = SqliteBookmarks(writer, reader, clock)
         self.owners = SqliteOwners(writer, clock, keeper is not None)
         self.tokens = SqliteTokens(writer, reader, clock)
         self._inspector = Inspector(lambda: make(path), executor("check"))

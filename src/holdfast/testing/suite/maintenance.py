@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.domain.bookmark import Bookmark
 from holdfast.domain.delivery import Dead, Delivered, Dropped, Retry
 from holdfast.domain.errors import Conflict
 from holdfast.domain.event import new_event
@@ -133,16 +134,16 @@ class MaintenanceSuite(StoreSuite):
     async def test_a_session_goes_when_its_time_is_over_and_nothing_of_it_is_left(self, harness: Harness) -> None:
         await self._session(harness, "gone", SessionState.CLOSED)
         await self._session(harness, "silent", SessionState.WORKING)  # its CLI never said that it ended
-        await harness.store.cursors.ensure("transcripts", "session:gone#abc")
-        await harness.store.cursors.ensure("transcripts", "session:gone-not#abc")
+        await harness.store.bookmarks.put("gone", "abc", Bookmark(0, 10))
+        await harness.store.bookmarks.put("gone-not", "abc", Bookmark(0, 10))
         harness.clock.advance(89 * DAY)
         await self._session(harness, "fresh", SessionState.CLOSED)
         assert (await harness.prune(sessions_s=90 * DAY))["sessions"] == 0
         harness.clock.advance(1 * DAY + 1)
         assert (await harness.prune(sessions_s=90 * DAY))["sessions"] == 2
         assert [one.id for one in (await harness.store.sessions.find(SessionFilter(), None, 10)).items] == ["fresh"]
-        assert await harness.store.cursors.get("transcripts", "session:gone#abc") is None
-        assert await harness.store.cursors.get("transcripts", "session:gone-not#abc") is not None
+        assert await harness.store.bookmarks.get("gone", "abc") is None
+        assert await harness.store.bookmarks.get("gone-not", "abc") == Bookmark(0, 10)
 
     async def test_a_session_outlives_its_events_and_the_messages_that_wait_for_it(self, harness: Harness) -> None:
         for id in ("told", "asked"):

@@ -278,6 +278,17 @@ CREATE TABLE holdfast.sessions (
 CREATE INDEX sessions_by_native ON holdfast.sessions (native_id);
 CREATE INDEX sessions_by_time ON holdfast.sessions (updated_at, id);
 
+-- How far each transcript of a session was read. `file` identifies the file by its path and first line; `generation`
+-- grows when the file was truncated or replaced.
+CREATE TABLE holdfast.bookmarks (
+  session     text   COLLATE "C" NOT NULL,
+  file        text   COLLATE "C" NOT NULL,
+  generation  bigint NOT NULL CHECK (generation >= 0),
+  byte_offset bigint NOT NULL CHECK (byte_offset >= 0),
+  updated_at  bigint NOT NULL,
+  PRIMARY KEY (session, file)
+);
+
 -- Receipts ---------------------------------------------------------------------------------------------------
 
 CREATE TABLE holdfast.nodes (

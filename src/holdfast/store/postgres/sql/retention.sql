@@ -76,9 +76,7 @@ DELETE FROM holdfast.sessions s WHERE s.id = ANY ($1::text[]) AND s.updated_at <
 RETURNING s.id;
 
 -- name: prune_bookmarks
--- How far the transcripts of a session were read: cursors named after its stream, `#` and a digest.
-DELETE FROM holdfast.cursors c USING unnest($1::text[]) gone(id)
-WHERE c.stream > 'session:' || gone.id || '#' AND c.stream < 'session:' || gone.id || '$';
+DELETE FROM holdfast.bookmarks WHERE session = ANY ($1::text[]);
 
 -- name: prune_dedup
 DELETE FROM holdfast.dedup WHERE (source, key) IN (

@@ -344,6 +344,17 @@ CREATE TABLE holdfast_sessions (
 CREATE INDEX holdfast_sessions_by_native ON holdfast_sessions (native_id);
 CREATE INDEX holdfast_sessions_by_time ON holdfast_sessions (updated_at, id);
 
+-- How far each transcript of a session was read. `file` identifies the file by its path and first line; `generation`
+-- grows when the file was truncated or replaced.
+CREATE TABLE holdfast_bookmarks (
+  session     TEXT    NOT NULL,
+  file        TEXT    NOT NULL,
+  generation  INTEGER NOT NULL CHECK (generation >= 0),
+  byte_offset INTEGER NOT NULL CHECK (byte_offset >= 0),
+  updated_at  INTEGER NOT NULL,
+  PRIMARY KEY (session, file)
+) WITHOUT ROWID;
+
 -- Receipts ---------------------------------------------------------------------------------------------------
 
 CREATE TABLE holdfast_nodes (

@@ -66,8 +66,7 @@ ORDER BY s.updated_at LIMIT ?2;
 DELETE FROM holdfast_sessions WHERE id = ?;
 
 -- name: prune_bookmarks
--- How far the transcripts of a session were read: cursors named after its stream, `#` and a digest.
-DELETE FROM holdfast_cursors WHERE stream > 'session:' || ?1 || '#' AND stream < 'session:' || ?1 || '$';
+DELETE FROM holdfast_bookmarks WHERE session = ?;
 
 -- name: prune_dedup
 DELETE FROM holdfast_dedup WHERE (source, key) IN (

@@ -21,3 +21,14 @@ WHERE (updated_at, id) < (?1, ?2)
   AND (?3 IS NULL OR agent = ?3) AND (?4 IS NULL OR state = ?4) AND (?5 IS NULL OR native_id = ?5)
   AND (?6 IS NULL OR cwd = ?6)
 ORDER BY updated_at DESC, id DESC LIMIT ?7;
+
+-- name: bookmark_get
+SELECT generation, byte_offset FROM holdfast_bookmarks WHERE session = ?1 AND file = ?2;
+
+-- name: bookmark_put
+-- No row changes when the stored bookmark is ahead: another process reads the same file.
+INSERT INTO holdfast_bookmarks AS b (session, file, generation, byte_offset, updated_at)
+VALUES (?1, ?2, ?3, ?4, ?5)
+ON CONFLICT (session, file) DO UPDATE
+SET generation = excluded.generation, byte_offset = excluded.byte_offset, updated_at = excluded.updated_at
+WHERE (b.generation, b.byte_offset) <= (excluded.generation, excluded.byte_offset);
