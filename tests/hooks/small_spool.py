@@ -8,7 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from holdfast.agents.receiver.fallback import Spools, troubles, waiting
+from holdfast.agents.receiver.fallback_folders import count_waiting, recent_failures
+from holdfast.agents.receiver.spool_duty import SpoolDuty
 from holdfast.ingress.importer import SpoolImport
 from receiving import Receiver, silent
 
@@ -51,14 +52,14 @@ async def story(home: Path, command: list[str]) -> None:
     mount("-o", "remount,ro", str(home))
     assert silent(receiver("--agent", "claude", "three", stdin=BODY))
     assert [(header["event"], body) for header, body in receiver.kept_elsewhere()] == [("two", BODY), ("three", BODY)]
-    (told,) = troubles(home, 0)
+    (told,) = recent_failures(home, 0)
     assert "2 hook events were kept in a fallback folder" in told, told
     assert "Read-only file system" in told
-    assert waiting(home) == 3
+    assert count_waiting(home) == 3
     mount("-o", "remount,rw", str(home))
     (home / "filler").unlink()
     assert silent(receiver("--agent", "claude", "four", stdin=BODY))
-    await Spools(home, Looker(home / "spool", None, Clock()), lambda folder: Looker(folder, None, Clock())).tick()
+    await SpoolDuty(home, Looker(home / "spool", None, Clock()), lambda folder: Looker(folder, None, Clock())).tick()
     assert [path.startswith(str(home)) for path in Looker.seen] == [False, False, True, True]
 
 

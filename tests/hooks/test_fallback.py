@@ -11,8 +11,9 @@ import pytest
 
 from engine_harness import EngineHarness
 from holdfast.agents.hooks.decoder import HookDecoder
-from holdfast.agents.receiver import fallback, intake
-from holdfast.agents.receiver.fallback import Spools, folders, remove_unfinished, troubles, waiting
+from holdfast.agents.receiver import intake
+from holdfast.agents.receiver.fallback_folders import count_waiting, fallback_folders, recent_failures
+from holdfast.agents.receiver.spool_duty import UNFINISHED_S, SpoolDuty, remove_unfinished
 from holdfast.domain.event import new_event
 from holdfast.ingress.importer import SpoolImport
 from holdfast.ingress.lateness import Lateness
@@ -32,13 +33,13 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def spools(harness: EngineHarness, home: Path) -> Spools:
+def make_duty(harness: EngineHarness, home: Path) -> SpoolDuty:
     lateness = Lateness()
 
     def make(folder: Path) -> SpoolImport:
         return SpoolImport(folder, harness.store.events, harness.clock, [HookDecoder()], lateness)
 
-    return Spools(home, make(home / "spool"), make)
+    return SpoolDuty(home, make(home / "spool"), make)
 
 
 async def types(harness: EngineHarness) -> list[str]:
@@ -50,11 +51,11 @@ async def test_what_was_kept_elsewhere_is_imported_before_what_came_later(tmp_pa
     harness, home = await EngineHarness(tmp_path).start(), tmp_path / "home"
     write_event(elsewhere, new_event("earlier"), "evt_" + "1" * 32)
     write_event(home / "spool", new_event("later"), "evt_" + "2" * 32)
-    assert waiting(home) == 2
-    duty = spools(harness, home)
+    assert count_waiting(home) == 2
+    duty = make_duty(harness, home)
     assert await duty.tick() == 0.0
     assert await types(harness) == ["earlier", "later"]
-    assert waiting(home) == 0
+    assert count_waiting(home) == 0
     assert await duty.tick() == 1.0
 
 
@@ -66,7 +67,7 @@ async def test_what_lay_in_the_spool_before_the_disk_was_full_comes_late_and_say
     write_hook(home / "spool", 1, "claude", claude("UserPromptSubmit", prompt="Go"))
     write_hook(elsewhere, 2, "claude", claude("Stop"))
     write_hook(home / "spool", 3, "claude", claude("UserPromptSubmit", "s2", prompt="Go"))
-    await spools(harness, home).tick()
+    await make_duty(harness, home).tick()
     page = await harness.store.events.find(EventFilter(), None, 100)
     assert [(event.type, event.properties.get("spool_late")) for event in reversed(page.items)] == [
         ("hook.agent_stop", None), ("hook.user_prompt_submit", True), ("hook.user_prompt_submit", None),
@@ -79,7 +80,7 @@ async def test_what_cannot_be_read_in_a_fallback_folder_does_not_hold_up_the_spo
     harness, home = await EngineHarness(tmp_path).start(), tmp_path / "home"
     write_event(home / "spool", new_event("t"), "evt_" + "1" * 32)
     (elsewhere / f"{'a' * 16}-{1:020d}-1-{'0' * 8}.evt").mkdir()
-    duty = spools(harness, home)
+    duty = make_duty(harness, home)
     await duty.tick()
     await duty.tick()
     assert sorted(await types(harness)) == ["error.error", "t"]  # it is set aside, and told of
@@ -89,21 +90,21 @@ async def test_what_cannot_be_read_in_a_fallback_folder_does_not_hold_up_the_spo
 @pytest.mark.parametrize("who", ["parent", "folder"])
 def test_nothing_is_imported_from_a_folder_that_others_may_write(tmp_path: Path, elsewhere: Path, who: str) -> None:
     home = tmp_path / "home"
-    assert folders(home) == [elsewhere]
+    assert fallback_folders(home) == [elsewhere]
     (elsewhere.parent if who == "parent" else elsewhere).chmod(0o777)
-    assert folders(home) == []
+    assert fallback_folders(home) == []
 
 
 def test_nothing_is_imported_through_a_link(tmp_path: Path, elsewhere: Path) -> None:
     elsewhere.rename(tmp_path / "moved")
     elsewhere.symlink_to(tmp_path / "moved")
-    assert folders(tmp_path / "home") == []
+    assert fallback_folders(tmp_path / "home") == []
 
 
 def test_troubles_are_told_for_a_day_and_no_line_can_spoil_them(tmp_path: Path, elsewhere: Path) -> None:
     home, now_ms = tmp_path / "home", 1_800_000_000_000
     home.mkdir()
-    assert troubles(home, now_ms) == []
+    assert recent_failures(home, now_ms) == []
     lines = [
         {"at": now_ms - 25 * 3600_000, "why": "long ago", "kept": None},
         {"at": now_ms - 2, "why": "No space left on device", "kept": None},
@@ -112,16 +113,16 @@ def test_troubles_are_told_for_a_day_and_no_line_can_spoil_them(tmp_path: Path, 
     ]
     text = "\n".join(["x" * 70_000, *map(json.dumps, lines), "[]", "{", '{"at": "x"}', "\x00", ""])
     (elsewhere / "receiver.log").write_text(text)
-    assert troubles(home, now_ms) == [
-        f"1 hook event was lost within a day: the spool of {home} could not be written (No space left on device)",
-        f"2 hook events were kept in a fallback folder within a day: the spool of {home} could not be written (later)",
+    assert recent_failures(home, now_ms) == [
+        f"1 hook event was lost in the last 24 hours: cannot write the spool of {home} (No space left on device)",
+        f"2 hook events were kept in a fallback folder in the last 24 hours: cannot write the spool of {home} (later)",
     ]
 
 
 def test_a_log_that_is_no_file_is_not_waited_for(tmp_path: Path, elsewhere: Path) -> None:
     (tmp_path / "home").mkdir()
     os.mkfifo(tmp_path / "home" / "receiver.log")
-    assert troubles(tmp_path / "home", 0) == []
+    assert recent_failures(tmp_path / "home", 0) == []
 
 
 async def test_what_killed_writers_left_is_swept_after_a_day(tmp_path: Path, elsewhere: Path) -> None:
@@ -134,8 +135,8 @@ async def test_what_killed_writers_left_is_swept_after_a_day(tmp_path: Path, els
         (folder / name.replace("-1-", "-2-")).write_text("half, under way")
         (folder / ".keep").write_text("not ours")
         for old in (name, ".keep"):
-            os.utime(folder / old, (0, time.time() - fallback.UNFINISHED_S - 60))
-    await spools(harness, home).tick()
+            os.utime(folder / old, (0, time.time() - UNFINISHED_S - 60))
+    await make_duty(harness, home).tick()
     for folder in (spool, elsewhere):
         assert sorted(os.listdir(folder)) == sorted([".keep", name.replace("-1-", "-2-")])
     assert remove_unfinished(tmp_path / "nowhere", time.time()) == 0

@@ -44,5 +44,5 @@ def test_status_tells_of_events_that_could_not_be_kept() -> None:
         assert silent(receiver("--agent", "claude", "Stop", stdin=b"x" * 5000, preexec_fn=limit))
         receiver.clean()
         (told,) = daemon.request("GET", "/api/status")[1]["notes"]
-        assert told.startswith("1 hook event was lost within a day")
+        assert told.startswith("1 hook event was lost in the last 24 hours")
         assert told.endswith("(File too large)")

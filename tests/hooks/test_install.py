@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.agents.install import files, jsonc
 from holdfast.agents.install.environment import GUARD, is_own, split_line
-from wired import AGENTS, FOLDERS, JSON_FILES, make_machine, make_wiring, only, snapshot
+from installing import AGENTS, FOLDERS, JSON_FILES, make_environment, make_installer, only, snapshot
 
 FOREIGN = {"type": "command", "command": "/usr/bin/say done", "bash": "/usr/bin/say done"}
 HOOKS = {
@@ -57,32 +57,32 @@ MATRIX = [(name, kind) for name in JSON_FILES for kind in texts(name)]
 
 @pytest.mark.parametrize(("name", "kind"), MATRIX)
 def test_a_file_comes_back_byte_for_byte(tmp_path: Path, name: str, kind: str) -> None:
-    machine = make_machine(tmp_path)
-    path = machine.home / JSON_FILES[name]
+    environment = make_environment(tmp_path)
+    path = environment.home / JSON_FILES[name]
     path.parent.mkdir(parents=True)
     path.write_bytes(texts(name)[kind])
     path.chmod(0o640)
-    before = snapshot(machine.home)
+    before = snapshot(environment.home)
 
-    first = only(make_wiring(machine).install([name]), name)
+    first = only(make_installer(environment).install([name]), name)
     assert (first["result"], first["error"]) == ("changed", None)
-    wired = snapshot(machine.home)
+    wired = snapshot(environment.home)
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
-    assert only(make_wiring(machine).install([name]), name)["result"] == "unchanged"
-    assert snapshot(machine.home) == wired
-    assert only(make_wiring(machine).install([name], tools=True), name)["result"] == "changed"
+    assert only(make_installer(environment).install([name]), name)["result"] == "unchanged"
+    assert snapshot(environment.home) == wired
+    assert only(make_installer(environment).install([name], tools=True), name)["result"] == "changed"
 
-    assert only(make_wiring(machine).uninstall([name]), name)["error"] is None
-    assert snapshot(machine.home) == before
+    assert only(make_installer(environment).uninstall([name]), name)["error"] is None
+    assert snapshot(environment.home) == before
 
 
 @pytest.mark.parametrize(("name", "kind"), MATRIX)
 def test_wiring_only_inserts_in_the_manner_of_the_file(tmp_path: Path, name: str, kind: str) -> None:
-    machine = make_machine(tmp_path)
-    path = machine.home / JSON_FILES[name]
+    environment = make_environment(tmp_path)
+    path = environment.home / JSON_FILES[name]
     path.parent.mkdir(parents=True)
     path.write_bytes(texts(name)[kind])
-    make_wiring(machine).install([name])
+    make_installer(environment).install([name])
 
     raw = path.read_bytes()
     rest = iter(raw)
@@ -100,105 +100,105 @@ def test_wiring_only_inserts_in_the_manner_of_the_file(tmp_path: Path, name: str
 @pytest.mark.parametrize("kind", ["plain", "one line", "foreign hooks", "comments", "tabs", "CRLF", "BOM"])
 @pytest.mark.parametrize("name", JSON_FILES)
 def test_without_its_record_uninstall_removes_exactly_our_entries(tmp_path: Path, name: str, kind: str) -> None:
-    machine = make_machine(tmp_path)
-    path = machine.home / JSON_FILES[name]
+    environment = make_environment(tmp_path)
+    path = environment.home / JSON_FILES[name]
     path.parent.mkdir(parents=True)
     path.write_bytes(texts(name)[kind])
-    make_wiring(machine).install([name], tools=True)
-    (machine.home / "state" / "wired.json").unlink()
-    make_wiring(machine).uninstall([name])
+    make_installer(environment).install([name], tools=True)
+    (environment.home / "state" / "wired.json").unlink()
+    make_installer(environment).uninstall([name])
     assert path.read_bytes() == texts(name)[kind]
 
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_a_machine_without_files_comes_back_as_it_was(tmp_path: Path, name: str) -> None:
-    machine = make_machine(tmp_path)
-    before = snapshot(machine.home)
-    assert only(make_wiring(machine).install([name], tools=True), name)["result"] == "changed"
-    assert only(make_wiring(machine).install([name]), name)["result"] == "unchanged"
-    make_wiring(machine).uninstall([name])
-    assert snapshot(machine.home) == before
+    environment = make_environment(tmp_path)
+    before = snapshot(environment.home)
+    assert only(make_installer(environment).install([name], tools=True), name)["result"] == "changed"
+    assert only(make_installer(environment).install([name]), name)["result"] == "unchanged"
+    make_installer(environment).uninstall([name])
+    assert snapshot(environment.home) == before
 
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_a_project_has_files_of_its_own(tmp_path: Path, name: str) -> None:
-    machine = make_machine(tmp_path)
-    machine.project.mkdir()
-    home, project = snapshot(machine.home), snapshot(machine.project)
-    assert only(make_wiring(machine, project=True).install([name]), name)["result"] == "changed"
-    assert snapshot(machine.home) == home
-    assert make_wiring(machine, project=True).status([name])["agents"][0]["state"].startswith("installed")
-    make_wiring(machine, project=True).uninstall([name])
-    assert snapshot(machine.project) == project
+    environment = make_environment(tmp_path)
+    environment.project.mkdir()
+    home, project = snapshot(environment.home), snapshot(environment.project)
+    assert only(make_installer(environment, project=True).install([name]), name)["result"] == "changed"
+    assert snapshot(environment.home) == home
+    assert make_installer(environment, project=True).status([name])["agents"][0]["state"].startswith("installed")
+    make_installer(environment, project=True).uninstall([name])
+    assert snapshot(environment.project) == project
 
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_a_dry_run_shows_and_changes_nothing(tmp_path: Path, name: str) -> None:
-    machine = make_machine(tmp_path)
+    environment = make_environment(tmp_path)
     before = snapshot(tmp_path)
-    answer = only(make_wiring(machine).install([name], dry_run=True), name)
+    answer = only(make_installer(environment).install([name], dry_run=True), name)
     assert answer["result"] == "changed"
-    assert machine.receiver in answer["files"][0]["diff"]
+    assert environment.receiver in answer["files"][0]["diff"]
     assert snapshot(tmp_path) == before
 
 
 @pytest.mark.parametrize("name", JSON_FILES)
 def test_changes_of_others_after_install_survive_uninstall(tmp_path: Path, name: str) -> None:
-    machine = make_machine(tmp_path)
-    path = machine.home / JSON_FILES[name]
+    environment = make_environment(tmp_path)
+    path = environment.home / JSON_FILES[name]
     path.parent.mkdir(parents=True)
     path.write_bytes(texts(name)["foreign hooks"])
-    make_wiring(machine).install([name])
+    make_installer(environment).install([name])
     settings = jsonc.parse(path.read_text()).value
     path.write_text(jsonc.rewrite(path.read_text(), {**settings, "theme": "dark"}))
-    make_wiring(machine).install([name], tools=True)
-    make_wiring(machine).uninstall([name])
+    make_installer(environment).install([name], tools=True)
+    make_installer(environment).uninstall([name])
     expected = {**json.loads(texts(name)["foreign hooks"]), "theme": "dark"}
     assert json.loads(path.read_text()) == expected
 
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_an_installation_that_moved_replaces_its_entries_where_they_stand(tmp_path: Path, name: str) -> None:
-    old, new = make_machine(tmp_path, installation="old"), make_machine(tmp_path, installation="new")
-    make_wiring(old).install([name], tools=True)
+    old, new = make_environment(tmp_path, installation="old"), make_environment(tmp_path, installation="new")
+    make_installer(old).install([name], tools=True)
     Path(old.receiver).unlink()
-    assert make_wiring(new).status([name])["agents"][0]["state"] == "stale path"
-    assert only(make_wiring(new).install([name]), name)["result"] == "changed"
-    told = make_wiring(new).status([name])["agents"][0]
+    assert make_installer(new).status([name])["agents"][0]["state"] == "stale path"
+    assert only(make_installer(new).install([name]), name)["result"] == "changed"
+    told = make_installer(new).status([name])["agents"][0]
     assert told["state"].startswith("installed")
     written = "".join(path.read_text() for path in new.home.rglob("*") if path.is_file() and path.suffix != ".bak")
     assert old.receiver not in written
     assert written.count(new.receiver) == (1 if name == "opencode" else len(told["events"]) + (name == "codex"))
-    before = snapshot(make_machine(tmp_path / "other").home)
-    make_wiring(new).uninstall([name])
+    before = snapshot(make_environment(tmp_path / "other").home)
+    make_installer(new).uninstall([name])
     assert snapshot(new.home) == before
 
 
 def test_tool_events_stay_as_they_are_unless_asked(tmp_path: Path) -> None:
-    machine = make_machine(tmp_path)
+    environment = make_environment(tmp_path)
 
     def events() -> set[str]:
-        return set(make_wiring(machine).status(["claude"])["agents"][0]["events"])
+        return set(make_installer(environment).status(["claude"])["agents"][0]["events"])
 
-    make_wiring(machine).install(["claude"])
+    make_installer(environment).install(["claude"])
     lifecycle = events()
     assert "PreToolUse" not in lifecycle
-    make_wiring(machine).install(["claude"], tools=True)
+    make_installer(environment).install(["claude"], tools=True)
     assert events() - lifecycle == {"PreToolUse", "PostToolUse", "PostToolUseFailure"}
-    make_wiring(machine).install(["claude"])
+    make_installer(environment).install(["claude"])
     assert "PreToolUse" in events()
-    make_wiring(machine).install(["claude"], tools=False)
+    make_installer(environment).install(["claude"], tools=False)
     assert events() == lifecycle
 
 
 def test_only_what_is_found_is_wired(tmp_path: Path) -> None:
-    machine = make_machine(tmp_path)
-    (machine.home / ".claude").mkdir()
+    environment = make_environment(tmp_path)
+    (environment.home / ".claude").mkdir()
     program = tmp_path / "bin" / "gemini"
     program.parent.mkdir()
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    results = {item["agent"]: item["result"] for item in make_wiring(machine).install()["agents"]}
+    results = {item["agent"]: item["result"] for item in make_installer(environment).install()["agents"]}
     assert [name for name, result in results.items() if result == "changed"] == ["claude", "gemini"]
     assert {result for name, result in results.items() if name not in ("claude", "gemini")} == {"not found"}
 
@@ -215,10 +215,10 @@ def test_only_what_is_found_is_wired(tmp_path: Path) -> None:
     ],
 )
 def test_a_cli_is_wired_where_its_variable_says(tmp_path: Path, variable: str, name: str, file: str) -> None:
-    machine = make_machine(tmp_path, {variable: str(tmp_path / "elsewhere")})
-    make_wiring(machine).install([name])
-    assert machine.receiver in (tmp_path / "elsewhere" / file).read_text()
-    assert list(machine.home.iterdir()) == [machine.home / "state"]
+    environment = make_environment(tmp_path, {variable: str(tmp_path / "elsewhere")})
+    make_installer(environment).install([name])
+    assert environment.receiver in (tmp_path / "elsewhere" / file).read_text()
+    assert list(environment.home.iterdir()) == [environment.home / "state"]
 
 
 BAD = [b"{", b'{"a": }', b"[1]", b'{"hooks": 5}', b'{"hooks": {"Stop": 5}}', b"\xff\xfe", b"nul", b"[" * 5000]
@@ -226,13 +226,13 @@ BAD = [b"{", b'{"a": }', b"[1]", b'{"hooks": 5}', b'{"hooks": {"Stop": 5}}', b"\
 
 @pytest.mark.parametrize("text", BAD, ids=range(len(BAD)))
 def test_a_file_that_cannot_be_understood_is_refused_with_a_sentence(tmp_path: Path, text: bytes) -> None:
-    machine = make_machine(tmp_path)
-    path = machine.home / ".claude" / "settings.json"
+    environment = make_environment(tmp_path)
+    path = environment.home / ".claude" / "settings.json"
     path.parent.mkdir()
     path.write_bytes(text)
-    (machine.home / ".gemini").mkdir()
+    (environment.home / ".gemini").mkdir()
     before = snapshot(path.parent)
-    answer = make_wiring(machine).install()
+    answer = make_installer(environment).install()
     told = only(answer, "claude")
     assert told["result"] == "refused"
     assert str(path) in told["error"]
@@ -242,45 +242,45 @@ def test_a_file_that_cannot_be_understood_is_refused_with_a_sentence(tmp_path: P
 
 
 def test_a_read_only_file_is_refused(tmp_path: Path) -> None:
-    machine = make_machine(tmp_path)
-    path = machine.home / ".claude" / "settings.json"
+    environment = make_environment(tmp_path)
+    path = environment.home / ".claude" / "settings.json"
     path.parent.mkdir()
     path.write_text("{}")
     path.chmod(0o444)
-    before = snapshot(machine.home)
-    assert "read-only" in only(make_wiring(machine).install(["claude"]), "claude")["error"]
-    assert snapshot(machine.home) == before
+    before = snapshot(environment.home)
+    assert "read-only" in only(make_installer(environment).install(["claude"]), "claude")["error"]
+    assert snapshot(environment.home) == before
 
 
 def test_a_link_stays_a_link_and_what_it_leads_to_is_changed(tmp_path: Path) -> None:
-    machine = make_machine(tmp_path)
+    environment = make_environment(tmp_path)
     target = tmp_path / "dotfiles" / "claude.json"
     target.parent.mkdir()
     target.write_text('{\n  "model": "opus"\n}\n')
-    link = machine.home / ".claude" / "settings.json"
+    link = environment.home / ".claude" / "settings.json"
     link.parent.mkdir()
     link.symlink_to(target)
     before = snapshot(tmp_path)
-    make_wiring(machine).install(["claude"])
+    make_installer(environment).install(["claude"])
     assert link.is_symlink()
-    assert machine.receiver in target.read_text()
+    assert environment.receiver in target.read_text()
     assert [path.name for path in target.parent.iterdir()] == ["claude.json"]
-    make_wiring(machine).uninstall(["claude"])
+    make_installer(environment).uninstall(["claude"])
     assert {name: kept for name, kept in snapshot(tmp_path).items() if "state" not in name} == before
 
 
 def test_a_link_that_leads_nowhere_is_refused(tmp_path: Path) -> None:
-    machine = make_machine(tmp_path)
-    link = machine.home / ".claude" / "settings.json"
+    environment = make_environment(tmp_path)
+    link = environment.home / ".claude" / "settings.json"
     link.parent.mkdir()
     link.symlink_to(tmp_path / "gone")
-    assert "does not exist" in only(make_wiring(machine).install(["claude"]), "claude")["error"]
+    assert "does not exist" in only(make_installer(environment).install(["claude"]), "claude")["error"]
     assert not (tmp_path / "gone").exists()
 
 
 def test_a_change_between_reading_and_writing_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    machine = make_machine(tmp_path)
-    path = machine.home / ".claude" / "settings.json"
+    environment = make_environment(tmp_path)
+    path = environment.home / ".claude" / "settings.json"
     path.parent.mkdir()
     path.write_text("{}")
     keep = files._keep
@@ -290,56 +290,56 @@ def test_a_change_between_reading_and_writing_is_noticed(tmp_path: Path, monkeyp
         return keep(kept, raw)
 
     monkeypatch.setattr(files, "_keep", somebody_writes)
-    told = only(make_wiring(machine).install(["claude"]), "claude")
+    told = only(make_installer(environment).install(["claude"]), "claude")
     assert "changed by another program" in told["error"]
     assert path.read_text() == '{"theirs": 1}'
     assert [each.name for each in path.parent.iterdir()] == ["settings.json"]
 
 
 def test_copies_are_private_and_few(tmp_path: Path) -> None:
-    machine = make_machine(tmp_path)
-    path = machine.home / ".claude" / "settings.json"
+    environment = make_environment(tmp_path)
+    path = environment.home / ".claude" / "settings.json"
     path.parent.mkdir()
     path.write_text('{"env": {"SECRET": "x"}}')
     path.chmod(0o644)
     for number in range(8):
-        make_wiring(machine).install(["claude"], tools=number % 2 == 0)
+        make_installer(environment).install(["claude"], tools=number % 2 == 0)
     copies = [each for each in path.parent.iterdir() if each.suffix == ".bak"]
     assert 1 <= len(copies) <= files.BACKUPS_MAX + 1
     assert all(stat.S_IMODE(copy.stat().st_mode) == 0o600 for copy in copies)
-    make_wiring(machine).uninstall(["claude"])
+    make_installer(environment).uninstall(["claude"])
     assert [each.name for each in path.parent.iterdir()] == ["settings.json"]
     assert path.read_text() == '{"env": {"SECRET": "x"}}'
 
 
 def test_a_diff_shows_no_secret(tmp_path: Path) -> None:
-    machine = make_machine(tmp_path)
-    path = machine.home / ".claude" / "settings.json"
+    environment = make_environment(tmp_path)
+    path = environment.home / ".claude" / "settings.json"
     path.parent.mkdir()
     path.write_text('{\n  "env": {"API_KEY": "hunter2", "auth_token": "hunter3"}\n}\n')
-    answer = make_wiring(machine).install(["claude"], dry_run=True)
+    answer = make_installer(environment).install(["claude"], dry_run=True)
     assert "hunter" not in json.dumps(answer)
 
 
 def test_the_owner_of_a_file_stays_its_owner(tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root may give files away")
-    machine = make_machine(tmp_path)
-    path = machine.home / ".claude" / "settings.json"
+    environment = make_environment(tmp_path)
+    path = environment.home / ".claude" / "settings.json"
     path.parent.mkdir()
     path.write_text("{}")
     os.chown(path, 1234, 1235)
-    make_wiring(machine).install(["claude"])
+    make_installer(environment).install(["claude"])
     assert (path.stat().st_uid, path.stat().st_gid) == (1234, 1235)
 
 
 def test_a_plugin_of_that_name_that_is_not_ours_is_not_touched(tmp_path: Path) -> None:
-    machine = make_machine(tmp_path)
-    path = machine.home / FOLDERS["opencode"] / "plugin" / "holdfast.js"
+    environment = make_environment(tmp_path)
+    path = environment.home / FOLDERS["opencode"] / "plugin" / "holdfast.js"
     path.parent.mkdir(parents=True)
     path.write_text("export const Mine = 1\n")
-    assert "not touched" in only(make_wiring(machine).install(["opencode"]), "opencode")["error"]
-    make_wiring(machine).uninstall(["opencode"])
+    assert "not touched" in only(make_installer(environment).install(["opencode"]), "opencode")["error"]
+    make_installer(environment).uninstall(["opencode"])
     assert path.read_text() == "export const Mine = 1\n"
 
 
@@ -358,18 +358,18 @@ def test_a_script_of_the_users_that_calls_the_receiver_is_the_users() -> None:
 
 
 def test_a_path_with_spaces_survives_the_shell(tmp_path: Path) -> None:
-    machine = make_machine(tmp_path / "my agents")
-    machine = replace(machine, spool_home=str(tmp_path / "my state"))
-    words = split_line(machine.line("gemini", "Stop"))
-    assert words == machine.words("gemini", "Stop")
+    environment = make_environment(tmp_path / "my agents")
+    environment = replace(environment, spool_home=str(tmp_path / "my state"))
+    words = split_line(environment.line("gemini", "Stop"))
+    assert words == environment.words("gemini", "Stop")
     assert is_own(words)
 
 
 def test_a_home_that_cannot_be_used_is_told_after_the_file_is_wired(tmp_path: Path) -> None:
-    machine = make_machine(tmp_path)
-    (machine.home / "state").write_text("a file where the home should be")
-    told = only(make_wiring(machine).install(["claude"]), "claude")
-    assert (told["result"], told["files"][0]["path"]) == ("failed", str(machine.home / ".claude" / "settings.json"))
+    environment = make_environment(tmp_path)
+    (environment.home / "state").write_text("a file where the home should be")
+    told = only(make_installer(environment).install(["claude"]), "claude")
+    assert (told["result"], told["files"][0]["path"]) == ("failed", str(environment.home / ".claude" / "settings.json"))
     assert "state" in told["error"]
-    assert only(make_wiring(machine).uninstall(["claude"]), "claude")["error"] is None
-    assert machine.receiver not in (machine.home / ".claude" / "settings.json").read_text()
+    assert only(make_installer(environment).uninstall(["claude"]), "claude")["error"] is None
+    assert environment.receiver not in (environment.home / ".claude" / "settings.json").read_text()

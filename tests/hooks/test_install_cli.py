@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from daemon import Daemon, Said, run_cli
-from holdfast.agents.install.wiring import NAMES
+from holdfast.agents.install.installer import NAMES
 from holdfast.surfaces.cli.hooks import AGENTS
-from wired import snapshot
+from installing import snapshot
 
 
 class Shell:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.agents.codex import install as codex
-from holdfast.agents.install import agent
-from holdfast.agents.install.environment import Machine
-from holdfast.agents.install.wiring import AGENTS
+from holdfast.agents.install import hook_config
+from holdfast.agents.install.environment import Environment
+from holdfast.agents.install.installer import AGENTS
 from holdfast.agents.opencode import install as opencode
 
 PAGE = (Path(__file__).parents[2] / "docs" / "agents" / "hooks.md").read_text(encoding="utf-8")
@@ -22,7 +22,7 @@ def events_of(name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     if name == "opencode":
         return opencode.LIFECYCLE, opencode.TOOLS
     found = codex._HOOKS if name == "codex" else next(each for each in AGENTS if each.name == name)
-    assert isinstance(found, agent.JsonAgent)
+    assert isinstance(found, hook_config.JsonHookConfig)
     return found.lifecycle, found.tools
 
 
@@ -35,16 +35,18 @@ def test_the_table_of_events_is_the_code_s(name: str) -> None:
 
 
 @pytest.mark.parametrize("each", AGENTS, ids=lambda each: each.name)
-def test_the_table_of_files_is_the_code_s(each: agent.Agent) -> None:
+def test_the_table_of_files_is_the_code_s(each: hook_config.HookConfig) -> None:
     row = re.search(rf"^\| `{each.name}` \| (.*) \| (.*) \| (.*) \| .* \|$", PAGE, re.MULTILINE)
     assert row is not None
-    machine = Machine(Path("/home"), {}, Path("/project"), "python", ("python", "receiver.py"))
-    user, project = each.targets(machine, False)[0].path, each.targets(machine, True)[0].path
+    environment = Environment(Path("/home"), {}, Path("/project"), "python", ("python", "receiver.py"))
+    user, project = each.targets(environment, False)[0].path, each.targets(environment, True)[0].path
     assert any(str(user).endswith(f"/{name}") for name in re.findall(r"`([^`]+)`", row[2]))
     assert str(project.relative_to("/project")) in re.findall(r"`([^`]+)`", row[3])
 
 
 def test_every_state_is_explained() -> None:
-    states = {value for name, value in vars(agent).items() if name.isupper() and isinstance(value, str)} - {agent.BOM}
+    states = {value for name, value in vars(hook_config).items() if name.isupper() and isinstance(value, str)} - {
+        hook_config.BOM
+    }
     section = PAGE.partition("## States")[2].partition("\n## ")[0]
     assert set(re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE)) == states

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.agents.install import jsonc, toml_text
+from holdfast.agents.codex import config_toml
+from holdfast.agents.install import jsonc
 from holdfast.agents.install.files import Refused
 
 values = st.recursive(
@@ -124,42 +125,42 @@ def is_ours(handler: Any) -> bool:
 @pytest.mark.parametrize("kind", CONFIGS)
 def test_hooks_go_into_toml_and_out_again(kind: str) -> None:
     text = CONFIGS[kind]
-    wired = toml_text.set_hooks(text, {"Stop": HANDLER, "SessionEnd": OTHER}, is_ours)
+    wired = config_toml.set_hooks(text, {"Stop": HANDLER, "SessionEnd": OTHER}, is_ours)
     said = tomllib.loads(wired)["hooks"]
     assert said["Stop"][-1] == {"hooks": [HANDLER]}
     assert said["SessionEnd"] == [{"hooks": [OTHER]}]
     assert wired.startswith(text)
-    assert toml_text.set_hooks(wired, {"Stop": HANDLER, "SessionEnd": OTHER}, is_ours) == wired
-    assert toml_text.set_hooks(wired, {}, is_ours) == text
+    assert config_toml.set_hooks(wired, {"Stop": HANDLER, "SessionEnd": OTHER}, is_ours) == wired
+    assert config_toml.set_hooks(wired, {}, is_ours) == text
 
 
 @pytest.mark.parametrize("kind", CONFIGS)
 def test_notify_goes_into_toml_and_out_again(kind: str) -> None:
     text = CONFIGS[kind]
-    wired = toml_text.set_notify(text, ["/a b/python", "receiver"])
+    wired = config_toml.set_notify(text, ["/a b/python", "receiver"])
     assert tomllib.loads(wired)["notify"] == ["/a b/python", "receiver"]
     rest = iter(wired)
     assert all(letter in rest for letter in text)
     assert ("\r\n" in wired) == ("\r\n" in text)
-    changed = toml_text.set_notify(wired, ["other"])
+    changed = config_toml.set_notify(wired, ["other"])
     assert tomllib.loads(changed)["notify"] == ["other"]
-    assert toml_text.set_notify(changed, None) == text
+    assert config_toml.set_notify(changed, None) == text
 
 
 def test_a_hook_in_toml_is_replaced_where_it_stands() -> None:
     text = (
-        toml_text.set_hooks(CONFIGS["foreign"], {"Stop": HANDLER}, is_ours)
+        config_toml.set_hooks(CONFIGS["foreign"], {"Stop": HANDLER}, is_ours)
         + '\n[[hooks.Stop]]\n[[hooks.Stop.hooks]]\ntype = "command"\ncommand = "last"\n'
     )
-    moved = toml_text.set_hooks(text, {"Stop": {**HANDLER, "command": "ours moved"}}, is_ours)
+    moved = config_toml.set_hooks(text, {"Stop": {**HANDLER, "command": "ours moved"}}, is_ours)
     assert moved == text.replace("ours stop", "ours moved")
 
 
 def test_hooks_written_inline_are_refused() -> None:
     with pytest.raises(Refused, match=r"by hand|TOML"):
-        toml_text.set_hooks('hooks = { Stop = [ { hooks = [ { command = "ours" } ] } ] }\n', {}, is_ours)
+        config_toml.set_hooks('hooks = { Stop = [ { hooks = [ { command = "ours" } ] } ] }\n', {}, is_ours)
 
 
 def test_what_is_not_toml_is_refused() -> None:
     with pytest.raises(Refused, match="TOML"):
-        toml_text.set_notify("a = = 1", ["x"])
+        config_toml.set_notify("a = = 1", ["x"])

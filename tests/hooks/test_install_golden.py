@@ -15,20 +15,20 @@ from typing import Any
 import pytest
 
 from holdfast.agents.hooks.adapters import adapter_for
-from holdfast.agents.install.environment import GUARD, Machine, find_program, is_own, slow_program, split_line
+from holdfast.agents.install.environment import GUARD, Environment, find_program, is_own, slow_program, split_line
 from holdfast.ingress.spool import read_record
-from wired import AGENTS, JSON_FILES, make_machine, make_wiring
+from installing import AGENTS, JSON_FILES, make_environment, make_installer
 
 GOLDEN = Path(__file__).with_name("install_golden")
 FILES = {**JSON_FILES, "opencode": ".config/opencode/plugin/holdfast.js", "codex notify": ".codex/config.toml"}
 PER_CHUNK = {"MessageDisplay", "AfterModel", "BeforeModel", "BeforeToolSelection", "PreCompress", "WorktreeCreate"}
 
 
-def wired(machine: Machine, name: str, tools: bool) -> str:
-    make_wiring(machine).install([name.split()[0]], tools=tools)
-    text = (machine.home / FILES[name]).read_text()
-    return text.replace(machine.python, "/opt/holdfast/bin/python").replace(
-        str(Path(machine.receiver).parents[3]), "/opt/holdfast/lib"
+def wired(environment: Environment, name: str, tools: bool) -> str:
+    make_installer(environment).install([name.split()[0]], tools=tools)
+    text = (environment.home / FILES[name]).read_text()
+    return text.replace(environment.python, "/opt/holdfast/bin/python").replace(
+        str(Path(environment.receiver).parents[3]), "/opt/holdfast/lib"
     )
 
 
@@ -36,23 +36,25 @@ def wired(machine: Machine, name: str, tools: bool) -> str:
 @pytest.mark.parametrize("name", FILES)
 def test_a_cli_is_wired_exactly_like_this(tmp_path: Path, name: str, tools: bool) -> None:
     kept = GOLDEN / f"{name.replace(' ', '-')}{'-tools' if tools else ''}{Path(FILES[name]).suffix}"
-    assert wired(make_machine(tmp_path), name, tools) == kept.read_text()
+    assert wired(make_environment(tmp_path), name, tools) == kept.read_text()
 
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_no_event_that_fires_for_every_chunk_is_wired(tmp_path: Path, name: str) -> None:
-    machine = make_machine(tmp_path)
-    make_wiring(machine).install([name], tools=True)
-    assert not PER_CHUNK & set(make_wiring(machine).status([name])["agents"][0]["events"])
+    environment = make_environment(tmp_path)
+    make_installer(environment).install([name], tools=True)
+    assert not PER_CHUNK & set(make_installer(environment).status([name])["agents"][0]["events"])
 
 
 @pytest.mark.parametrize("tools", [False, True], ids=["lifecycle", "tools"])
 @pytest.mark.parametrize("name", AGENTS)
 def test_a_cli_that_reports_subagents_reports_their_start_and_their_end(tmp_path: Path, name: str, tools: bool) -> None:
-    machine = make_machine(tmp_path)
-    make_wiring(machine).install([name], tools=tools)
+    environment = make_environment(tmp_path)
+    make_installer(environment).install([name], tools=tools)
     events = adapter_for(name).events
-    wired = [events[event] for event in make_wiring(machine).status([name])["agents"][0]["events"] if event in events]
+    wired = [
+        events[event] for event in make_installer(environment).status([name])["agents"][0]["events"] if event in events
+    ]
     known = {native.event_type for native in events.values()} & {"subagent_start", "subagent_stop"}
     assert known <= {native.event_type for native in wired}
 
@@ -69,8 +71,8 @@ def commands(value: Any) -> list[list[str]]:
     return [words for item in value.values() for words in commands(item)]
 
 
-def written(machine: Machine, name: str) -> list[list[str]]:
-    text = (machine.home / FILES[name]).read_text()
+def written(environment: Environment, name: str) -> list[list[str]]:
+    text = (environment.home / FILES[name]).read_text()
     if name == "codex notify":
         return [tomllib.loads(text)["notify"]]
     if name == "opencode":
@@ -85,9 +87,9 @@ def written(machine: Machine, name: str) -> list[list[str]]:
 def test_every_command_that_is_written_reaches_the_spool(tmp_path: Path, name: str, program: tuple[str, ...]) -> None:
     """The real receiver, the one that works everywhere and the quickest one; a run for each different command."""
     agent = name.split()[0]
-    machine = Machine(tmp_path, {}, tmp_path, sys.executable, program, str(tmp_path / "a home"))
-    make_wiring(machine).install([agent], tools=True)
-    lines = {tuple(words) for words in written(machine, name)}
+    environment = Environment(tmp_path, {}, tmp_path, sys.executable, program, str(tmp_path / "a home"))
+    make_installer(environment).install([agent], tools=True)
+    lines = {tuple(words) for words in written(environment, name)}
     assert lines
     for words in lines:
         assert is_own(words)
@@ -114,10 +116,10 @@ def test_every_command_that_is_written_reaches_the_spool(tmp_path: Path, name: s
 def test_a_receiver_that_is_gone_disturbs_no_agent(tmp_path: Path, name: str) -> None:
     """An interpreter without its script ends with 2, which would block what the user wants to do."""
     gone = (sys.executable, "-I", "-S", str(tmp_path / "holdfast" / "agents" / "receiver" / "receiver.py"))
-    machine = Machine(tmp_path, {}, tmp_path, sys.executable, gone)
-    make_wiring(machine).install([name])
+    environment = Environment(tmp_path, {}, tmp_path, sys.executable, gone)
+    make_installer(environment).install([name])
     assert subprocess.run([*gone, "--agent", name], capture_output=True, timeout=30, check=False).returncode == 2
-    words = written(machine, name)[0]
+    words = written(environment, name)[0]
     done = subprocess.run(words, input=b"{}", capture_output=True, timeout=30, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
@@ -125,11 +127,11 @@ def test_a_receiver_that_is_gone_disturbs_no_agent(tmp_path: Path, name: str) ->
 @pytest.mark.skipif(shutil.which("node") is None, reason="OpenCode's plugin is JavaScript, and there is no node here")
 def test_the_plugin_hands_events_to_its_command_and_goes_on(tmp_path: Path) -> None:
     """In node instead of OpenCode, with a command that writes down what it got."""
-    machine = make_machine(tmp_path)
-    make_wiring(machine).install(["opencode"])
+    environment = make_environment(tmp_path)
+    make_installer(environment).install(["opencode"])
     catcher = tmp_path / "catch.py"
     catcher.write_text("import sys; open(sys.argv[-1], 'w').write(sys.stdin.read())")
-    text = (machine.home / FILES["opencode"]).read_text()
+    text = (environment.home / FILES["opencode"]).read_text()
     command = json.dumps([sys.executable, str(catcher)])
     plugin = tmp_path / "plugin.mjs"
     plugin.write_text(re.sub(r"^const command = .*$", lambda _: f"const command = {command}", text, flags=re.MULTILINE))

@@ -9,43 +9,43 @@ from pathlib import Path
 import pytest
 
 from holdfast.agents.codex.install import trust_hash
-from holdfast.agents.install.environment import Machine
-from wired import AGENTS, make_machine, make_wiring, only
+from holdfast.agents.install.environment import Environment
+from installing import AGENTS, make_environment, make_installer, only
 
 
-def state(machine: Machine, name: str, project: bool = False) -> tuple[str, str | None]:
-    told = only(make_wiring(machine, project).status(), name)
+def state(environment: Environment, name: str, project: bool = False) -> tuple[str, str | None]:
+    told = only(make_installer(environment, project).status(), name)
     return told["state"], told["detail"]
 
 
 @pytest.mark.parametrize("name", [name for name in AGENTS if name != "codex"])
 def test_not_found_then_installed_then_not_installed(tmp_path: Path, name: str) -> None:
-    machine = make_machine(tmp_path)
-    assert state(machine, name) == ("not found", None)
-    make_wiring(machine).install([name])
-    assert state(machine, name) == ("installed", None)
-    make_wiring(machine).uninstall([name])
-    assert state(machine, name) == ("not found", None)
+    environment = make_environment(tmp_path)
+    assert state(environment, name) == ("not found", None)
+    make_installer(environment).install([name])
+    assert state(environment, name) == ("installed", None)
+    make_installer(environment).uninstall([name])
+    assert state(environment, name) == ("not found", None)
     (tmp_path / "bin").mkdir()
     program = tmp_path / "bin" / name
     program.write_text("")
     program.chmod(0o755)
-    assert state(machine, name) == ("not installed", None)
+    assert state(environment, name) == ("not installed", None)
 
 
 @pytest.mark.parametrize("mine", ['{\n  // mine\n  "hooks": {}\n}\n', '{"hooks": {},}\n'])
 @pytest.mark.parametrize(("name", "file"), [("claude", ".claude/settings.json"), ("codex", ".codex/hooks.json")])
 def test_a_file_that_its_own_cli_ignores_is_told(tmp_path: Path, name: str, file: str, mine: str) -> None:
-    machine = make_machine(tmp_path)
-    path = machine.home / file
+    environment = make_environment(tmp_path)
+    path = environment.home / file
     path.parent.mkdir(parents=True)
     path.write_text(mine)
-    assert state(machine, name)[0] == "not installed"
-    notes = only(make_wiring(machine).install([name]), name)["notes"]
-    told, detail = state(machine, name)
+    assert state(environment, name)[0] == "not installed"
+    notes = only(make_installer(environment).install([name]), name)["notes"]
+    told, detail = state(environment, name)
     assert (told, "comments or trailing commas" in (detail or "")) == ("unreadable", True)
     assert any("comments or trailing commas" in note for note in notes)
-    make_wiring(machine).uninstall([name])
+    make_installer(environment).uninstall([name])
     assert path.read_text() == mine
 
 
@@ -60,40 +60,40 @@ def test_a_file_that_its_own_cli_ignores_is_told(tmp_path: Path, name: str, file
     ],
 )
 def test_a_switch_that_is_off_is_named(tmp_path: Path, name: str, file: str, setting: dict, said: str) -> None:
-    machine = make_machine(tmp_path)
-    path = machine.home / file
+    environment = make_environment(tmp_path)
+    path = environment.home / file
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps(setting))
-    answer = only(make_wiring(machine).install([name]), name)
-    found, detail = state(machine, name)
+    answer = only(make_installer(environment).install([name]), name)
+    found, detail = state(environment, name)
     assert found == "disabled by setting"
     assert said in (detail or "")
     assert any(said in note for note in answer["notes"])
 
 
 def test_a_missing_event_and_an_unreadable_file_are_told(tmp_path: Path) -> None:
-    machine = make_machine(tmp_path)
-    make_wiring(machine).install(["claude"])
-    path = machine.home / ".claude" / "settings.json"
+    environment = make_environment(tmp_path)
+    make_installer(environment).install(["claude"])
+    path = environment.home / ".claude" / "settings.json"
     settings = json.loads(path.read_text())
     del settings["hooks"]["Stop"]
     path.write_text(json.dumps(settings))
-    assert state(machine, "claude") == ("installed", "without Stop; run: holdfast hooks install")
+    assert state(environment, "claude") == ("installed", "without Stop; run: holdfast hooks install")
     path.write_text("{")
-    assert state(machine, "claude")[0] == "unreadable"
+    assert state(environment, "claude")[0] == "unreadable"
 
 
 def test_an_interpreter_that_is_gone_is_stale(tmp_path: Path) -> None:
-    machine = make_machine(tmp_path)
-    make_wiring(machine).install(["claude"])
-    path = machine.home / ".claude" / "settings.json"
-    path.write_text(path.read_text().replace(machine.python, "/gone/python"))
-    assert state(machine, "claude") == ("stale path", "/gone/python is gone; run: holdfast hooks install")
+    environment = make_environment(tmp_path)
+    make_installer(environment).install(["claude"])
+    path = environment.home / ".claude" / "settings.json"
+    path.write_text(path.read_text().replace(environment.python, "/gone/python"))
+    assert state(environment, "claude") == ("stale path", "/gone/python is gone; run: holdfast hooks install")
 
 
-def trust(machine: Machine, path: Path, but: str | None = None) -> None:
+def trust(environment: Environment, path: Path, but: str | None = None) -> None:
     """What Codex writes when the user trusts the hooks."""
-    config = machine.home / ".codex" / "config.toml"
+    config = environment.home / ".codex" / "config.toml"
     raw = path.read_text()
     hooks = (json.loads(raw) if path.suffix == ".json" else tomllib.loads(raw))["hooks"]
     lines = []
@@ -107,79 +107,79 @@ def trust(machine: Machine, path: Path, but: str | None = None) -> None:
 
 
 def test_codex_hooks_are_not_trusted_until_the_user_does(tmp_path: Path) -> None:
-    machine = make_machine(tmp_path)
-    answer = only(make_wiring(machine).install(["codex"]), "codex")
-    found, detail = state(machine, "codex")
+    environment = make_environment(tmp_path)
+    answer = only(make_installer(environment).install(["codex"]), "codex")
+    found, detail = state(environment, "codex")
     assert found == "installed but not trusted"
     assert "/hooks" in (detail or "")
     assert answer["notes"] == [detail]
-    path = machine.home / ".codex" / "hooks.json"
-    assert "trusted_hash" not in (machine.home / ".codex" / "config.toml").read_text()
-    trust(machine, path)
-    assert state(machine, "codex") == ("installed", None)
-    moved = make_machine(tmp_path, installation="two")
-    make_wiring(moved).install(["codex"])
+    path = environment.home / ".codex" / "hooks.json"
+    assert "trusted_hash" not in (environment.home / ".codex" / "config.toml").read_text()
+    trust(environment, path)
+    assert state(environment, "codex") == ("installed", None)
+    moved = make_environment(tmp_path, installation="two")
+    make_installer(moved).install(["codex"])
     assert state(moved, "codex")[0] == "installed but not trusted"
 
 
 def test_one_hook_that_is_not_trusted_is_named(tmp_path: Path) -> None:
-    machine = make_machine(tmp_path)
-    make_wiring(machine).install(["codex"])
-    trust(machine, machine.home / ".codex" / "hooks.json", but="Stop")
-    found, detail = state(machine, "codex")
+    environment = make_environment(tmp_path)
+    make_installer(environment).install(["codex"])
+    trust(environment, environment.home / ".codex" / "hooks.json", but="Stop")
+    found, detail = state(environment, "codex")
     assert found == "installed but not trusted"
     assert "trust Stop" in (detail or "")
     assert "UserPromptSubmit" not in (detail or "")
 
 
 def test_codex_with_its_hooks_switched_off(tmp_path: Path) -> None:
-    machine = make_machine(tmp_path)
-    config = machine.home / ".codex" / "config.toml"
+    environment = make_environment(tmp_path)
+    config = environment.home / ".codex" / "config.toml"
     config.parent.mkdir()
     config.write_text("[features]\nhooks = false\n")
-    make_wiring(machine).install(["codex"])
-    assert state(machine, "codex")[0] == "disabled by setting"
+    make_installer(environment).install(["codex"])
+    assert state(environment, "codex")[0] == "disabled by setting"
 
 
 def test_hooks_that_stand_in_config_toml_are_joined_there(tmp_path: Path) -> None:
-    machine = make_machine(tmp_path)
-    config = machine.home / ".codex" / "config.toml"
+    environment = make_environment(tmp_path)
+    config = environment.home / ".codex" / "config.toml"
     config.parent.mkdir()
     before = '# mine\n[[hooks.Stop]]\n[[hooks.Stop.hooks]]\ntype = "command"\ncommand = "say" # aloud\n'
     config.write_text(before)
-    make_wiring(machine).install(["codex"])
+    make_installer(environment).install(["codex"])
     assert not config.with_name("hooks.json").exists()
     assert [group["hooks"][0]["command"] for group in tomllib.loads(config.read_text())["hooks"]["Stop"]] == [
-        "say", machine.line("codex"),
+        "say", environment.line("codex"),
     ]  # fmt: skip
-    assert state(machine, "codex")[0] == "installed but not trusted"
-    trust(machine, config)
-    assert state(machine, "codex")[0] == "installed"
-    make_wiring(machine).uninstall(["codex"])
+    assert state(environment, "codex")[0] == "installed but not trusted"
+    trust(environment, config)
+    assert state(environment, "codex")[0] == "installed"
+    make_installer(environment).uninstall(["codex"])
     assert config.read_text().startswith(before)
-    assert machine.receiver not in config.read_text()
+    assert environment.receiver not in config.read_text()
 
 
 def test_a_foreign_notify_stays_and_is_mentioned(tmp_path: Path) -> None:
-    machine = make_machine(tmp_path)
-    config = machine.home / ".codex" / "config.toml"
+    environment = make_environment(tmp_path)
+    config = environment.home / ".codex" / "config.toml"
     config.parent.mkdir()
     config.write_text('notify = ["terminal-notifier"]\n')
-    answer = only(make_wiring(machine).install(["codex"]), "codex")
+    answer = only(make_installer(environment).install(["codex"]), "codex")
     assert config.read_text() == 'notify = ["terminal-notifier"]\n'
     assert [file["path"] for file in answer["files"]] == [str(config.with_name("hooks.json"))]
     assert any("names another program" in note for note in answer["notes"])
 
 
 def test_a_config_that_cannot_be_read_keeps_codex_from_being_wired(tmp_path: Path) -> None:
-    machine = make_machine(tmp_path)
-    config = machine.home / ".codex" / "config.toml"
+    environment = make_environment(tmp_path)
+    config = environment.home / ".codex" / "config.toml"
     config.parent.mkdir()
     config.write_text("model = ")
-    answer = only(make_wiring(machine).install(["codex"]), "codex")
+    answer = only(make_installer(environment).install(["codex"]), "codex")
     assert str(config) in answer["error"]
     assert not config.with_name("hooks.json").exists()
-    assert state(machine, "codex")[0] == "unreadable"
+    assert state(environment, "codex")[0] == "unreadable"
 
 
 def test_the_hash_is_the_one_codex_computes() -> None:

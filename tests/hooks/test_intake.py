@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from holdfast import home as homes
 from holdfast import ports
 from holdfast.agents.receiver import intake, receiver
-from holdfast.agents.receiver.fallback import troubles
+from holdfast.agents.receiver.fallback_folders import recent_failures
 from holdfast.ingress.spool import RECORD_MAX, position_of
 from receiving import Receiver, silent
 
@@ -216,5 +216,5 @@ def test_a_disk_that_does_not_answer_is_given_up_for_another(tmp_path: Path) -> 
     assert silent(done)
     assert [body for _, body in kept] == [b"x"]
     assert made.records() == []
-    (told,) = troubles(tmp_path, 0)
+    (told,) = recent_failures(tmp_path, 0)
     assert "the disk does not answer" in told

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.agents.hooks.decoder import decode_hook
-from holdfast.agents.hooks.hook import ending, read_hook
+from holdfast.agents.hooks.hook import read_hook, session_end_event
 from holdfast.agents.sessions.lifecycle import ANSWER_MAX, PROMPT_MAX, SUBAGENTS_MAX, Last, advance, continued
 from holdfast.domain.session import Session, SessionState
 from hooks import Life, applied, claude, header, stored
@@ -239,7 +239,7 @@ def test_one_that_ended_to_be_continued_is_linked_and_not_ended_twice() -> None:
 
 def test_a_session_thought_to_be_continued_elsewhere_shows_that_it_lives(life: Life) -> None:
     session = life.feed(claude("UserPromptSubmit", prompt="Go"))
-    raw = ending(session, "continued", "2026-11-15T22:00:00Z", by="claude-s2")
+    raw = session_end_event(session, "continued", "2026-11-15T22:00:00Z", by="claude-s2")
     change, events = advance(session, read_hook(stored(replaced_id(raw))))
     life.session = applied(session, change)
     assert life.session.state is S.ENDED
@@ -260,7 +260,9 @@ def test_what_a_killed_agent_left_under_way_is_gone_when_it_begins_again(life: L
 
 def test_a_closed_session_stays_closed_when_its_agent_ends(life: Life) -> None:
     session = life.feed(claude("Stop"))
-    change, _ = advance(session, read_hook(stored(replaced_id(ending(session, "closed", "2026-11-15T22:00:00Z")))))
+    change, _ = advance(
+        session, read_hook(stored(replaced_id(session_end_event(session, "closed", "2026-11-15T22:00:00Z"))))
+    )
     life.session = applied(session, change)
     assert life.session.state is S.CLOSED
     assert life.feed(claude("SessionEnd")).state is S.CLOSED

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agents.receiver.fallback import troubles
+from holdfast.agents.receiver.fallback_folders import recent_failures
 from holdfast.ingress.spool import position_of
 from holdfast.ports import SystemClock, boot_ns
 from receiving import PYTHON, Receiver
@@ -112,7 +112,7 @@ def test_what_could_not_be_synced_is_written_again(receiver: Receiver, tmp_path:
     assert [body for _, body in kept] == [b"{}"] * places
     if plain[:3] == PYTHON[:3]:
         assert len({header["id"] for header, _ in kept}) == min(places, 1)
-        (told,) = troubles(receiver.home, 0)
+        (told,) = recent_failures(receiver.home, 0)
         assert told.startswith("1 hook event was " + ("kept" if places else "lost"))
         assert "Input/output error" in told
     assert not [name for name in os.listdir(receiver.home / "spool") if name.startswith(".")]

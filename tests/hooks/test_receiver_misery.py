@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.agents.receiver import receiver as module
-from holdfast.agents.receiver.fallback import troubles
+from holdfast.agents.receiver.fallback_folders import recent_failures
 from receiving import PAYLOADS, PYTHON, Receiver, silent
 
 BODY = (PAYLOADS / "claude" / "Stop.json").read_bytes()
@@ -123,8 +123,8 @@ def test_without_a_spool_the_event_is_kept_in_a_fallback_folder(receiver: Receiv
     assert silent(receiver(*WORDS, stdin=BODY))
     ((header, body),) = receiver.kept_elsewhere()
     assert (header["agent"], body) == ("claude", BODY)
-    (told,) = troubles(receiver.home, header["received_at"])
-    assert told.startswith("1 hook event was kept in a fallback folder within a day")
+    (told,) = recent_failures(receiver.home, header["received_at"])
+    assert told.startswith("1 hook event was kept in a fallback folder in the last 24 hours")
 
 
 def test_a_home_with_a_name_too_long_has_a_fallback_folder_too(receiver: Receiver) -> None:
@@ -141,8 +141,8 @@ def test_an_event_that_nothing_can_take_is_told_as_lost(receiver: Receiver, limi
     assert silent(receiver(*WORDS, stdin=b"x" * 5000, preexec_fn=limited(resource.RLIMIT_FSIZE, limit)))
     assert receiver.records() == receiver.kept_elsewhere() == []
     assert os.listdir(receiver.home / "spool") == []
-    said = troubles(receiver.home, 0)
-    assert [line.partition(" within")[0] for line in said] == (["1 hook event was lost"] if told else [])
+    said = recent_failures(receiver.home, 0)
+    assert [line.partition(" in the last")[0] for line in said] == (["1 hook event was lost"] if told else [])
 
 
 def test_a_folder_that_is_missing_is_made(receiver: Receiver) -> None:

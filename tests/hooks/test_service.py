@@ -15,7 +15,7 @@ import pytest
 from holdfast.agents.install.service import Service
 from holdfast.domain.errors import BadInput, NotFound
 from holdfast.home import Home
-from wired import make_machine, snapshot
+from installing import make_environment, snapshot
 
 # A stand-in that writes down how it was called, and remembers whether the service runs.
 MANAGER = """#!/bin/sh
@@ -33,13 +33,13 @@ esac
 def make_service(folder: Path, platform: str, manager: bool = True, **env: str) -> tuple[Service, Path]:
     calls = folder / "calls"
     path = f"{folder / 'bin'}:/usr/bin:/bin" if manager else str(folder / "bin")
-    machine = make_machine(folder, {"PATH": path, "CALLS": str(calls), **env})
+    environment = make_environment(folder, {"PATH": path, "CALLS": str(calls), **env})
     (folder / "bin").mkdir(exist_ok=True)
     for name in ("systemctl", "launchctl") if manager else ():
         program = folder / "bin" / name
         program.write_text(MANAGER)
         program.chmod(0o755)
-    return Service(replace(machine, platform=platform), Home(folder / "my state")), calls
+    return Service(replace(environment, platform=platform), Home(folder / "my state")), calls
 
 
 def called(calls: Path) -> list[str]:
@@ -50,9 +50,9 @@ def called(calls: Path) -> list[str]:
 
 def test_a_unit_is_written_enabled_and_started_and_removed_again(tmp_path: Path) -> None:
     service, calls = make_service(tmp_path, "linux")
-    before = snapshot(service.machine.home)
+    before = snapshot(service.environment.home)
     assert service.status() == {
-        "path": str(service.machine.home / ".config/systemd/user/holdfast.service"), "state": "not installed",
+        "path": str(service.environment.home / ".config/systemd/user/holdfast.service"), "state": "not installed",
         "running": False, "notes": [],
     }  # fmt: skip
     answer = service.install()
@@ -71,7 +71,7 @@ def test_a_unit_is_written_enabled_and_started_and_removed_again(tmp_path: Path)
     assert service.uninstall()["changed"]
     assert called(calls) == ["systemctl --user disable --now holdfast.service", "systemctl --user daemon-reload"]
     assert not Path(answer["path"]).exists()
-    assert [name for name, kept in snapshot(service.machine.home).items() if kept[0] != "folder"] == [
+    assert [name for name, kept in snapshot(service.environment.home).items() if kept[0] != "folder"] == [
         name for name, kept in before.items() if kept[0] != "folder"
     ]
     assert service.uninstall()["changed"] is False
@@ -83,7 +83,7 @@ def test_the_unit_says_everything_the_daemon_needs(tmp_path: Path) -> None:
     )
     path = Path(service.install()["path"])
     lines = path.read_text().splitlines()
-    assert f'ExecStart="{service.machine.python}" "-P" "-m" "holdfast" "up"' in lines
+    assert f'ExecStart="{service.environment.python}" "-P" "-m" "holdfast" "up"' in lines
     assert f'Environment="HOLDFAST_HOME={tmp_path}/my state"' in lines
     assert 'Environment="HOLDFAST_CONFIG=/etc/hold fast.yml"' in lines
     assert {"Restart=on-failure", "WantedBy=default.target", "NoNewPrivileges=yes", "UMask=0077"} <= set(lines)
@@ -95,7 +95,7 @@ def test_a_change_is_shown_and_restarts_the_service(tmp_path: Path) -> None:
     service, calls = make_service(tmp_path, "linux")
     service.install()
     called(calls)
-    moved = Service(service.machine, Home(tmp_path / "elsewhere"))
+    moved = Service(service.environment, Home(tmp_path / "elsewhere"))
     assert moved.status()["state"] == "outdated"
     answer = moved.install()
     assert f'+Environment="HOLDFAST_HOME={tmp_path}/elsewhere"' in answer["diff"]
@@ -135,17 +135,17 @@ def test_a_file_that_is_not_ours_is_not_touched(tmp_path: Path) -> None:
 def test_an_agent_of_launchd_is_written_loaded_and_removed_again(tmp_path: Path) -> None:
     service, calls = make_service(tmp_path, "darwin")
     answer = service.install()
-    path = service.machine.home / "Library" / "LaunchAgents" / "holdfast.plist"
+    path = service.environment.home / "Library" / "LaunchAgents" / "holdfast.plist"
     assert answer["path"] == str(path)
     domain = f"gui/{os.getuid()}"
     assert called(calls) == [f"launchctl bootstrap {domain} {path}"]
     said = plistlib.loads(path.read_bytes())
-    assert said["ProgramArguments"] == [service.machine.python, "-P", "-m", "holdfast", "up"]
+    assert said["ProgramArguments"] == [service.environment.python, "-P", "-m", "holdfast", "up"]
     assert said["EnvironmentVariables"]["HOLDFAST_HOME"] == str(tmp_path / "my state")
     assert (said["RunAtLoad"], said["KeepAlive"]) == (True, {"SuccessfulExit": False})
     assert service.install()["changed"] is False
     assert called(calls) == []
-    moved = Service(service.machine, Home(tmp_path / "elsewhere"))
+    moved = Service(service.environment, Home(tmp_path / "elsewhere"))
     assert moved.install()["running"] is True
     assert called(calls) == [f"launchctl bootout {domain}/holdfast", f"launchctl bootstrap {domain} {path}"]
     assert moved.uninstall()["changed"]
@@ -163,7 +163,7 @@ def test_another_system_is_told_what_to_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize("state", ["state", 'a "b" $HOME 100% \\x'])
 def test_systemd_accepts_the_unit(tmp_path: Path, state: str) -> None:
     service, _ = make_service(tmp_path, "linux")
-    path = Path(Service(service.machine, Home(tmp_path / state)).install()["path"])
+    path = Path(Service(service.environment, Home(tmp_path / state)).install()["path"])
     done = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", str(path)], capture_output=True, text=True, timeout=60, check=False,
         env={**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)},

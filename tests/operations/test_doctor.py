@@ -13,7 +13,7 @@ import pytest
 
 from daemon import Daemon, Said, run_cli, shop
 from holdfast import __version__
-from holdfast.agents.install.wiring import Wiring
+from holdfast.agents.install.installer import Installer
 from holdfast.home import Home
 from holdfast.operations.doctor.agents import check_agents
 from holdfast.operations.doctor.examine import Case, examine
@@ -23,9 +23,9 @@ from holdfast.operations.doctor.spool import check_receiver, check_spool
 from holdfast.operations.doctor.store import check_store
 from holdfast.store.open import migrate_store
 from holdfast.surfaces.cli.doctor import _store_of
+from installing import make_environment
 from postgres import Server, newest, own_server, schema, server  # noqa: F401
 from receiving import PYTHON, Receiver
-from wired import make_machine
 
 MIB = 1 << 20
 
@@ -239,7 +239,7 @@ async def test_a_damaged_file_is_a_failure(tmp_path: Path, env: dict[str, str]) 
 
 async def test_another_version_and_a_tired_duty_are_told(home: Home, tmp_path: Path) -> None:
     async def level(status: dict[str, Any]) -> str:
-        case = Case(home, make_machine(tmp_path), None, 0, 0, time.time_ns() // 1_000_000, status=status)
+        case = Case(home, make_environment(tmp_path), None, 0, 0, time.time_ns() // 1_000_000, status=status)
         found = {each["id"]: each["level"] for each in (await examine(case))["findings"]}
         return found["daemon"]
 
@@ -249,9 +249,9 @@ async def test_another_version_and_a_tired_duty_are_told(home: Home, tmp_path: P
 
 
 def test_each_agent_says_how_it_stands(home: Home, tmp_path: Path) -> None:
-    machine = make_machine(tmp_path)
+    environment = make_environment(tmp_path)
     for name in (".claude", ".codex", ".gemini", ".qwen"):
-        (machine.home / name).mkdir()
+        (environment.home / name).mkdir()
     program = tmp_path / "bin" / "claude"
     program.parent.mkdir()
     program.write_text("#!/bin/sh\necho '2.1.9 (Claude Code)'\n")
@@ -263,11 +263,11 @@ def test_each_agent_says_how_it_stands(home: Home, tmp_path: Path) -> None:
     script.write_text("#!/bin/sh\necho started >&2; exit 1\n")
     script.chmod(0o755)
     (tmp_path / "bin" / "gemini").symlink_to(script)
-    Wiring(machine, home).install(["claude", "codex", "gemini"])
-    settings = machine.home / ".gemini" / "settings.json"
+    Installer(environment, home).install(["claude", "codex", "gemini"])
+    settings = environment.home / ".gemini" / "settings.json"
     settings.write_text(json.dumps({**json.loads(settings.read_text()), "hooksConfig": {"enabled": False}}))
     heard = {"claude": "2026-01-31T12:00:00.000Z"}
-    found = {each.id: each for each in check_agents(machine, home, heard, 1769861000.0)}
+    found = {each.id: each for each in check_agents(environment, home, heard, 1769861000.0)}
     assert {id: each.level for id, each in found.items()} == {
         "agent.claude": "ok", "agent.codex": "warn", "agent.gemini": "warn", "agent.qwen": "ok"
     }  # fmt: skip
@@ -276,9 +276,9 @@ def test_each_agent_says_how_it_stands(home: Home, tmp_path: Path) -> None:
     assert "/hooks" in (found["agent.codex"].todo or "")
     assert found["agent.gemini"].text.startswith("gemini 0.61.0: disabled by setting")
     assert "hears nothing" in found["agent.qwen"].text
-    Path(machine.receiver).unlink()
-    (machine.home / ".codex" / "hooks.json").write_text("{broken")
-    found = {each.id: each for each in check_agents(machine, home, None, 0.0)}
+    Path(environment.receiver).unlink()
+    (environment.home / ".codex" / "hooks.json").write_text("{broken")
+    found = {each.id: each for each in check_agents(environment, home, None, 0.0)}
     assert (found["agent.claude"].level, "stale path" in found["agent.claude"].text) == ("fail", True)
     assert (found["agent.codex"].level, "unreadable" in found["agent.codex"].text) == ("fail", True)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.agents.receiver import receiver
-from holdfast.agents.receiver.fallback import folders
+from holdfast.agents.receiver.fallback_folders import fallback_folders
 from holdfast.agents.receiver.intake import fallbacks
 from holdfast.ingress.spool import position_of, read_record
 
@@ -46,7 +46,7 @@ class Receiver:
         return [read_record(self.home / "spool" / name) for name in self.names()]
 
     def kept_elsewhere(self) -> list[Record]:
-        return [read_record(folder / name) for folder in folders(self.home) for name in _names(folder)]
+        return [read_record(folder / name) for folder in fallback_folders(self.home) for name in _names(folder)]
 
     def clean(self) -> None:
         for parent, key in fallbacks(os.fsencode(self.home)):

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from holdfast.agents.hooks.decoder import HookDecoder
-from holdfast.agents.receiver import fallback
+from holdfast.agents.receiver.fallback_folders import count_waiting, recent_failures
+from holdfast.agents.receiver.spool_duty import SpoolDuty
 from holdfast.agents.sessions.consumer import SessionConsumer
 from holdfast.agents.transcripts.follower import Follower, Pace, Start
 from holdfast.agents.transcripts.places import find_transcript
@@ -212,8 +213,8 @@ class Runtime:
             loop.add(IntegrityCheck(store.care), poll_s=3600.0)
         if self.home is not None:
             self._spool = self._importer(self.home.spool)
-            spools = fallback.Spools(self.home.root, self._spool, self._importer)
-            spools.watch(self._files, loop.add(spools, poll_s=60.0))
+            spool_duty = SpoolDuty(self.home.root, self._spool, self._importer)
+            spool_duty.watch(self._files, loop.add(spool_duty, poll_s=60.0))
             if config.transcripts != "off":
                 pace = Pace(start=cast(Start, config.transcripts))
                 self._follower = Follower(store, clock, self._reading, pace=pace)
@@ -276,11 +277,11 @@ class Runtime:
         return SpoolImport(folder, self.store.events, self._clock, decoders, self._lateness)
 
     def _warnings(self) -> list[str]:
-        troubles = [] if self.home is None else fallback.troubles(self.home.root, self._clock.now_ms())
-        return [*filter(None, [self._contract_sweep.warning]), *troubles]
+        failures = [] if self.home is None else recent_failures(self.home.root, self._clock.now_ms())
+        return [*filter(None, [self._contract_sweep.warning]), *failures]
 
     def _spooled(self) -> int:
-        return fallback.waiting(self.home.root) if self.home is not None else 0
+        return count_waiting(self.home.root) if self.home is not None else 0
 
     def _hooks(self) -> dict[str, int]:
         """What became of agents' hooks that were not appended, since this process began."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from holdfast.agents.hooks.hook import CLOSED, ending
+from holdfast.agents.hooks.hook import CLOSED, session_end_event
 from holdfast.domain.errors import BadInput, NotFound
 from holdfast.domain.event import iso_time
 from holdfast.domain.session import Session, SessionState
@@ -55,7 +55,7 @@ class SessionVerbs:
         session = await self._get(id)
         if session.state is not SessionState.CLOSED:
             at_ms = self._clock.now_ms()
-            await self._store.events.append([ending(session, CLOSED, iso_time(at_ms))])
+            await self._store.events.append([session_end_event(session, CLOSED, iso_time(at_ms))])
             session = await self._until_closed(session)
         return session_shape(session)
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.agents.install.agent import JsonAgent
-from holdfast.agents.install.environment import Machine, split_line
+from holdfast.agents.install.environment import Environment, split_line
+from holdfast.agents.install.hook_config import JsonHookConfig
 from holdfast.agents.install.hook_entries import Handler
 
 TIMEOUT_S = 5
 
 
-def _handler(machine: Machine, event: str) -> Handler:
-    return {"type": "command", "command": machine.line("claude"), "timeout": TIMEOUT_S}
+def _handler(environment: Environment, event: str) -> Handler:
+    return {"type": "command", "command": environment.line("claude"), "timeout": TIMEOUT_S}
 
 
 def _words(handler: Handler) -> list[str]:
@@ -33,10 +33,10 @@ def _switched_off(settings: Mapping[str, Any]) -> str | None:
 
 
 # The project's file is the one Claude keeps out of version control: the command holds paths of this machine.
-CLAUDE = JsonAgent(
+CLAUDE = JsonHookConfig(
     name="claude",
     programs=("claude",),
-    folder=lambda machine: machine.folder("CLAUDE_CONFIG_DIR", ".claude"),
+    folder=lambda environment: environment.folder("CLAUDE_CONFIG_DIR", ".claude"),
     user_file="settings.json",
     project_file=".claude/settings.local.json",
     lifecycle=(

@@ -18,21 +18,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from holdfast.agents.install import toml_text
-from holdfast.agents.install.agent import (
+from holdfast.agents.codex import config_toml
+from holdfast.agents.install.environment import Environment, is_own, split_line
+from holdfast.agents.install.files import BOM, Refused, decode, read
+from holdfast.agents.install.hook_config import (
     DISABLED,
     INSTALLED,
     UNREADABLE,
     UNTRUSTED,
-    JsonAgent,
-    Look,
-    Target,
+    HookFile,
+    HookStatus,
+    JsonHookConfig,
     check_plain,
     read_json,
 )  # fmt: skip
-from holdfast.agents.install.environment import Machine, is_own, split_line
-from holdfast.agents.install.files import BOM, Refused, decode, read
-from holdfast.agents.install.hook_entries import Found, Handler, find_groups
+from holdfast.agents.install.hook_entries import Handler, HookEntry, find_groups
 
 TIMEOUT_S = 5
 SESSION_END_S = 3  # the most Codex allows there
@@ -40,15 +40,15 @@ DEFAULT_TIMEOUT_S, DEFAULT_SESSION_END_S = 600, 1
 _UNMATCHED = ("UserPromptSubmit", "Stop")  # events whose matcher Codex ignores, in the hash too
 
 
-def _handler(machine: Machine, event: str) -> Handler:
+def _handler(environment: Environment, event: str) -> Handler:
     timeout = SESSION_END_S if event == "SessionEnd" else TIMEOUT_S
-    return {"type": "command", "command": machine.line("codex"), "timeout": timeout}
+    return {"type": "command", "command": environment.line("codex"), "timeout": timeout}
 
 
-_HOOKS = JsonAgent(
+_HOOKS = JsonHookConfig(
     name="codex",
     programs=("codex",),
-    folder=lambda machine: machine.folder("CODEX_HOME", ".codex"),
+    folder=lambda environment: environment.folder("CODEX_HOME", ".codex"),
     user_file="hooks.json",
     project_file=".codex/hooks.json",
     lifecycle=(
@@ -68,36 +68,36 @@ class Codex:
     name: str = "codex"
     programs: tuple[str, ...] = _HOOKS.programs
 
-    def is_found(self, machine: Machine) -> bool:
-        return _HOOKS.is_found(machine)
+    def is_found(self, environment: Environment) -> bool:
+        return _HOOKS.is_found(environment)
 
-    def targets(self, machine: Machine, project: bool) -> list[Target]:
-        hooks, config = self._paths(machine, project)
+    def targets(self, environment: Environment, project: bool) -> list[HookFile]:
+        hooks, config = self._paths(environment, project)
         in_toml = self._is_in_toml(config)
-        targets = [] if in_toml else _HOOKS.targets(machine, project)
+        targets = [] if in_toml else _HOOKS.targets(environment, project)
         if in_toml or not project:
             targets.append(
-                Target(
+                HookFile(
                     config,
-                    lambda raw, tools: self._wire(machine, config, raw, tools, in_toml, not project),
+                    lambda raw, tools: self._wire(environment, config, raw, tools, in_toml, not project),
                     lambda raw: self._unwire(config, raw),
                 )
             )
         if in_toml and find_groups(read_json(hooks), _HOOKS.is_own):  # wired before the user moved to config.toml
             targets.append(
-                Target(hooks, lambda raw, _: _HOOKS.unwire(hooks, raw), lambda raw: _HOOKS.unwire(hooks, raw))
+                HookFile(hooks, lambda raw, _: _HOOKS.unwire(hooks, raw), lambda raw: _HOOKS.unwire(hooks, raw))
             )
         return targets
 
-    def look(self, machine: Machine, project: bool) -> Look:
-        hooks, config = self._paths(machine, project)
+    def look(self, environment: Environment, project: bool) -> HookStatus:
+        hooks, config = self._paths(environment, project)
         try:
             document = _read_toml(config)
             path = config if find_groups(document, _HOOKS.is_own) else hooks
             settings = document if path == config else read_json(hooks)
-            trust = document if not project else _read_toml(self._paths(machine, False)[1])
+            trust = document if not project else _read_toml(self._paths(environment, False)[1])
         except Refused as error:
-            return Look(UNREADABLE, config, error.message)
+            return HookStatus(UNREADABLE, config, error.message)
         found = _HOOKS.find(settings)
         look = _HOOKS.judge(path, settings, found)
         if path == hooks and found:
@@ -113,17 +113,17 @@ class Codex:
         detail = f"start codex, type /hooks and trust {', '.join(dict.fromkeys(doubted))}{notified}"
         return look._replace(state=UNTRUSTED, detail=detail)
 
-    def advice(self, machine: Machine, project: bool) -> list[str]:
-        look = self.look(machine, project)
+    def advice(self, environment: Environment, project: bool) -> list[str]:
+        look = self.look(environment, project)
         told = [look.detail] if look.state in (UNTRUSTED, DISABLED, UNREADABLE) and look.detail else []
-        notify = _read_toml(self._paths(machine, False)[1]).get("notify")
+        notify = _read_toml(self._paths(environment, False)[1]).get("notify")
         if notify and not is_own(notify):
             told.append("notify in config.toml names another program and stays as it is: until the hooks are trusted, "
                         "Codex tells Holdfast nothing")  # fmt: skip
         return told
 
-    def _paths(self, machine: Machine, project: bool) -> tuple[Path, Path]:
-        hooks = _HOOKS.path(machine, project)
+    def _paths(self, environment: Environment, project: bool) -> tuple[Path, Path]:
+        hooks = _HOOKS.path(environment, project)
         return hooks, hooks.with_name("config.toml")
 
     def _is_in_toml(self, config: Path) -> bool:
@@ -132,16 +132,16 @@ class Codex:
         return isinstance(hooks, dict) and any(isinstance(groups, list) and groups for groups in hooks.values())
 
     def _wire(
-        self, machine: Machine, config: Path, raw: bytes | None, tools: bool | None, in_toml: bool, notify: bool
+        self, environment: Environment, config: Path, raw: bytes | None, tools: bool | None, in_toml: bool, notify: bool
     ) -> bytes | None:
         text, bom = _split(config, raw)
         try:
             made = text
-            if notify and _may_notify(toml_text.load(text)):
-                made = toml_text.set_notify(made, machine.words("codex", guarded=False))
+            if notify and _may_notify(config_toml.load(text)):
+                made = config_toml.set_notify(made, environment.words("codex", guarded=False))
             if in_toml:
-                wanted = _HOOKS.wanted(machine, toml_text.load(text), tools)
-                made = toml_text.set_hooks(made, wanted, _HOOKS.is_own)
+                wanted = _HOOKS.wanted(environment, config_toml.load(text), tools)
+                made = config_toml.set_hooks(made, wanted, _HOOKS.is_own)
         except Refused as error:
             raise Refused(f"{config}: {error.message}; not touched") from None
         return raw if made == text else (bom + made).encode()
@@ -149,9 +149,9 @@ class Codex:
     def _unwire(self, config: Path, raw: bytes | None) -> bytes | None:
         text, bom = _split(config, raw)
         try:
-            made = toml_text.set_hooks(text, {}, _HOOKS.is_own)
-            if is_own(toml_text.load(text).get("notify") or []):
-                made = toml_text.set_notify(made, None)
+            made = config_toml.set_hooks(text, {}, _HOOKS.is_own)
+            if is_own(config_toml.load(text).get("notify") or []):
+                made = config_toml.set_notify(made, None)
         except Refused as error:
             raise Refused(f"{config}: {error.message}; not touched") from None
         return raw if made == text else (bom + made).encode()
@@ -169,7 +169,7 @@ def trust_hash(event: str, matcher: str | None, handler: Handler) -> str:
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
-def is_trusted(config: Mapping[str, Any], path: Path, found: Found) -> bool:
+def is_trusted(config: Mapping[str, Any], path: Path, found: HookEntry) -> bool:
     """Whether Codex will run this hook: trusted as it is now, at its place, and not switched off there."""
     hooks = config.get("hooks")
     states = hooks.get("state") if isinstance(hooks, dict) else None
@@ -227,7 +227,7 @@ def _split(path: Path, raw: bytes | None) -> tuple[str, str]:
 
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
-        return toml_text.load(_split(path, read(path))[0])
+        return config_toml.load(_split(path, read(path))[0])
     except Refused as error:
         said = error.message
         raise Refused(said if str(path) in said else f"{path}: {said}; not touched, mend it first") from None

@@ -9,25 +9,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.agents.install.agent import JsonAgent
-from holdfast.agents.install.environment import Machine, split_line
+from holdfast.agents.install.environment import Environment, split_line
+from holdfast.agents.install.hook_config import JsonHookConfig
 from holdfast.agents.install.hook_entries import Handler
 
 TIMEOUT_S = 10
 
 
-def _handler(machine: Machine, event: str) -> Handler:
-    return {"type": "command", "bash": machine.line("copilot", event), "timeoutSec": TIMEOUT_S}
+def _handler(environment: Environment, event: str) -> Handler:
+    return {"type": "command", "bash": environment.line("copilot", event), "timeoutSec": TIMEOUT_S}
 
 
 def _switched_off(settings: Mapping[str, Any]) -> str | None:
     return "disableAllHooks is true" if settings.get("disableAllHooks") is True else None
 
 
-COPILOT = JsonAgent(
+COPILOT = JsonHookConfig(
     name="copilot",
     programs=("copilot",),
-    folder=lambda machine: machine.folder("COPILOT_HOME", ".copilot"),
+    folder=lambda environment: environment.folder("COPILOT_HOME", ".copilot"),
     user_file="hooks/holdfast.json",
     project_file=".github/hooks/holdfast.json",
     lifecycle=(

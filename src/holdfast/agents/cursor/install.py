@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from holdfast.agents.install.agent import JsonAgent
-from holdfast.agents.install.environment import Machine, split_line
+from holdfast.agents.install.environment import Environment, split_line
+from holdfast.agents.install.hook_config import JsonHookConfig
 from holdfast.agents.install.hook_entries import Handler
 
 
-def _handler(machine: Machine, event: str) -> Handler:
-    return {"command": machine.line("cursor")}
+def _handler(environment: Environment, event: str) -> Handler:
+    return {"command": environment.line("cursor")}
 
 
-CURSOR = JsonAgent(
+CURSOR = JsonHookConfig(
     name="cursor",
     programs=("cursor", "cursor-agent"),
-    folder=lambda machine: machine.home / ".cursor",
+    folder=lambda environment: environment.home / ".cursor",
     user_file="hooks.json",
     project_file=".cursor/hooks.json",
     lifecycle=(

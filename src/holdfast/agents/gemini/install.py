@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.agents.install.agent import JsonAgent
-from holdfast.agents.install.environment import Machine, split_line
+from holdfast.agents.install.environment import Environment, split_line
+from holdfast.agents.install.hook_config import JsonHookConfig
 from holdfast.agents.install.hook_entries import Handler
 
 TIMEOUT_MS = 5000
 NAME = "holdfast"
 
 
-def _handler(machine: Machine, event: str) -> Handler:
-    return {"type": "command", "name": NAME, "command": machine.line("gemini"), "timeout": TIMEOUT_MS}
+def _handler(environment: Environment, event: str) -> Handler:
+    return {"type": "command", "name": NAME, "command": environment.line("gemini"), "timeout": TIMEOUT_MS}
 
 
 def _switched_off(settings: Mapping[str, Any]) -> str | None:
@@ -31,10 +31,10 @@ def _switched_off(settings: Mapping[str, Any]) -> str | None:
     return f"hooksConfig.disabled lists {NAME}" if isinstance(disabled, list) and NAME in disabled else None
 
 
-GEMINI = JsonAgent(
+GEMINI = JsonHookConfig(
     name="gemini",
     programs=("gemini",),
-    folder=lambda machine: machine.folder("GEMINI_CLI_HOME", "") / ".gemini",
+    folder=lambda environment: environment.folder("GEMINI_CLI_HOME", "") / ".gemini",
     user_file="settings.json",
     project_file=".gemini/settings.json",
     lifecycle=("SessionStart", "BeforeAgent", "AfterAgent", "Notification", "SessionEnd"),

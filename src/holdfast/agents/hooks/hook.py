@@ -120,7 +120,7 @@ def read_hook(event: Event) -> Hook:
     )
 
 
-def ending(session: Session, reason: str, at: str, *, by: str | None = None) -> NewEvent:
+def session_end_event(session: Session, reason: str, at: str, *, by: str | None = None) -> NewEvent:
     """The end of a session that no hook told of: it takes its turn behind what its hooks told before.
 
     `closed`: an operator closed it. `continued`: the session `by` goes on in its place.

@@ -23,7 +23,7 @@ _OWN = re.compile(r"(?:.*[/\\])?holdfast(?:[/\\]\w+){2}[/\\]receiver\.\w+")
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class Environment:
     """Everything wiring reads that is not in a file, so that tests can bring their own."""
 
     home: Path
@@ -37,8 +37,8 @@ class Machine:
     def folder(self, variable: str, default: str) -> Path:
         """The folder a variable names, or the default under the home.
 
-        >>> Machine(Path("/home/you"), {}, Path("/"), "python3", ()).folder("CODEX_HOME", ".codex")
-        PosixPath('/home/you/.codex')
+        >>> Environment(Path("/home/you"), {}, Path("/"), "python3", ()).folder("AGENT_HOME", ".agent")
+        PosixPath('/home/you/.agent')
         """
         given = self.env.get(variable, "")
         if not given:
@@ -68,10 +68,10 @@ class Machine:
         return shlex.join(self.words(agent, event))
 
 
-def this_machine() -> Machine:
+def this_environment() -> Environment:
     """The machine of this process. A home that only this shell's variables name is told to the receiver."""
     home = find_home().root
-    return Machine(
+    return Environment(
         home=Path.home(),
         env=os.environ,
         project=find_project(Path.cwd()),

@@ -19,7 +19,7 @@ Handler = dict[str, Any]
 IsOwn = Callable[[Any], bool]
 
 
-class Found(NamedTuple):
+class HookEntry(NamedTuple):
     """A handler of ours in a file, and where."""
 
     event: str
@@ -57,7 +57,7 @@ def set_lists(settings: Mapping[str, Any], wanted: Mapping[str, Handler], is_own
     return _each(settings, wanted, place)
 
 
-def find_groups(settings: Any, is_own: IsOwn) -> list[Found]:
+def find_groups(settings: Any, is_own: IsOwn) -> list[HookEntry]:
     """Every handler of ours that stands in groups."""
     found = []
     for event, groups in _lists(settings):
@@ -65,14 +65,14 @@ def find_groups(settings: Any, is_own: IsOwn) -> list[Found]:
             handlers = group.get("hooks") if isinstance(group, dict) else None
             for index, handler in enumerate(handlers if isinstance(handlers, list) else []):
                 if is_own(handler):
-                    found.append(Found(event, at, index, group.get("matcher"), handler))
+                    found.append(HookEntry(event, at, index, group.get("matcher"), handler))
     return found
 
 
-def find_lists(settings: Any, is_own: IsOwn) -> list[Found]:
+def find_lists(settings: Any, is_own: IsOwn) -> list[HookEntry]:
     """Every handler of ours that stands in plain lists."""
     return [
-        Found(event, 0, index, None, handler)
+        HookEntry(event, 0, index, None, handler)
         for event, handlers in _lists(settings)
         for index, handler in enumerate(handlers)
         if is_own(handler)

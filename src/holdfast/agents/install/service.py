@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from holdfast.agents.install.environment import Machine
+from holdfast.agents.install.environment import Environment
 from holdfast.agents.install.files import Change, Refused, apply, prune, read, show_diff
 from holdfast.domain.errors import HoldfastError, NotFound
 from holdfast.home import Home
@@ -59,7 +59,7 @@ class NoManager(HoldfastError):
 class Service:
     """The verbs: install, uninstall, status. Each answers a plain dictionary."""
 
-    machine: Machine
+    environment: Environment
     home: Home
 
     def install(self) -> dict[str, Any]:
@@ -100,14 +100,14 @@ class Service:
 
     @property
     def _is_linux(self) -> bool:
-        return self.machine.platform.startswith("linux")
+        return self.environment.platform.startswith("linux")
 
     def _path(self) -> Path:
-        if self.machine.platform == "darwin":
-            return self.machine.home / "Library" / "LaunchAgents" / f"{LABEL}.plist"
+        if self.environment.platform == "darwin":
+            return self.environment.home / "Library" / "LaunchAgents" / f"{LABEL}.plist"
         if self._is_linux:
-            return self.machine.folder("XDG_CONFIG_HOME", ".config") / "systemd" / "user" / UNIT
-        raise NotFound(f"no service manager is known for {self.machine.platform}; run: holdfast up")
+            return self.environment.folder("XDG_CONFIG_HOME", ".config") / "systemd" / "user" / UNIT
+        raise NotFound(f"no service manager is known for {self.environment.platform}; run: holdfast up")
 
     def _read_own(self, path: Path) -> bytes | None:
         raw = read(path)
@@ -119,12 +119,12 @@ class Service:
         return self._unit() if self._is_linux else self._plist()
 
     def _command(self) -> list[str]:
-        return [self.machine.python, "-P", "-m", "holdfast", "up"]
+        return [self.environment.python, "-P", "-m", "holdfast", "up"]
 
     def _environment(self) -> dict[str, str]:
         """What the daemon must know; never a store's URL, which may hold a password."""
         given = {"HOLDFAST_HOME": str(self.home.root)}
-        if config := self.machine.env.get("HOLDFAST_CONFIG"):
+        if config := self.environment.env.get("HOLDFAST_CONFIG"):
             given["HOLDFAST_CONFIG"] = str(Path(config).expanduser().absolute())
         return given
 
@@ -135,7 +135,7 @@ class Service:
 
     def _plist(self) -> bytes:
         log = str(self.home.root / "service.log")
-        path = self.machine.env.get("PATH", os.defpath)  # launchd's own has no Homebrew, where tmux usually is
+        path = self.environment.env.get("PATH", os.defpath)  # launchd's own has no Homebrew, where tmux usually is
         return plistlib.dumps(
             {
                 "Label": LABEL,
@@ -207,7 +207,7 @@ class Service:
         try:
             return subprocess.run(
                 words, capture_output=True, text=True, timeout=CALL_S, check=False, stdin=subprocess.DEVNULL,
-                env=dict(self.machine.env), errors="replace",
+                env=dict(self.environment.env), errors="replace",
             )  # fmt: skip
         except FileNotFoundError:
             raise NoManager(f"there is no {words[0]} here") from None

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from holdfast.agents.install.agent import INSTALLED, NOT_INSTALLED, STALE, UNREADABLE, Look, Target
-from holdfast.agents.install.environment import Machine, find_gone, is_own
+from holdfast.agents.install.environment import Environment, find_gone, is_own
 from holdfast.agents.install.files import Refused, decode, read
+from holdfast.agents.install.hook_config import INSTALLED, NOT_INSTALLED, STALE, UNREADABLE, HookFile, HookStatus
 
 MARK = "// Written by `holdfast hooks install`; changes are lost. Remove it with: holdfast hooks uninstall"
 LIFECYCLE = (
@@ -92,44 +92,44 @@ class OpenCode:
     name: str = "opencode"
     programs: tuple[str, ...] = ("opencode",)
 
-    def is_found(self, machine: Machine) -> bool:
-        return self._folder(machine).is_dir() or machine.has_program(*self.programs)
+    def is_found(self, environment: Environment) -> bool:
+        return self._folder(environment).is_dir() or environment.has_program(*self.programs)
 
-    def targets(self, machine: Machine, project: bool) -> list[Target]:
-        path = self._path(machine, project)
-        return [Target(path, lambda raw, tools: self._wire(machine, path, raw, tools), lambda raw: _unwire(raw))]
+    def targets(self, environment: Environment, project: bool) -> list[HookFile]:
+        path = self._path(environment, project)
+        return [HookFile(path, lambda raw, tools: self._wire(environment, path, raw, tools), lambda raw: _unwire(raw))]
 
-    def look(self, machine: Machine, project: bool) -> Look:
-        path = self._path(machine, project)
+    def look(self, environment: Environment, project: bool) -> HookStatus:
+        path = self._path(environment, project)
         try:
             raw = read(path)
         except Refused as error:
-            return Look(UNREADABLE, path, error.message)
+            return HookStatus(UNREADABLE, path, error.message)
         if raw is None or not _is_ours(raw):
-            return Look(NOT_INSTALLED, path)
+            return HookStatus(NOT_INSTALLED, path)
         events = tuple(_list(_EVENTS, raw))
         words = _list(_COMMAND, raw)
         gone = find_gone(words) if is_own(words) else "its receiver"
         if gone is not None:
-            return Look(STALE, path, f"{gone} is gone; run: holdfast hooks install", events)
-        return Look(INSTALLED, path, None, events)
+            return HookStatus(STALE, path, f"{gone} is gone; run: holdfast hooks install", events)
+        return HookStatus(INSTALLED, path, None, events)
 
-    def advice(self, machine: Machine, project: bool) -> list[str]:
+    def advice(self, environment: Environment, project: bool) -> list[str]:
         return []
 
-    def _folder(self, machine: Machine) -> Path:
-        return machine.folder("XDG_CONFIG_HOME", ".config") / "opencode"
+    def _folder(self, environment: Environment) -> Path:
+        return environment.folder("XDG_CONFIG_HOME", ".config") / "opencode"
 
-    def _path(self, machine: Machine, project: bool) -> Path:
-        folder = machine.project / ".opencode" if project else self._folder(machine)
+    def _path(self, environment: Environment, project: bool) -> Path:
+        folder = environment.project / ".opencode" if project else self._folder(environment)
         return folder / "plugin" / "holdfast.js"
 
-    def _wire(self, machine: Machine, path: Path, raw: bytes | None, tools: bool | None) -> bytes:
+    def _wire(self, environment: Environment, path: Path, raw: bytes | None, tools: bool | None) -> bytes:
         if raw is not None and raw.strip() and not _is_ours(raw):
             raise Refused(f"{path} is not a file that holdfast wrote; not touched")
         if tools is None:
             tools = raw is not None and any(event in TOOLS for event in _list(_EVENTS, raw))
-        command, events = machine.words("opencode", guarded=False), LIFECYCLE + (TOOLS if tools else ())
+        command, events = environment.words("opencode", guarded=False), LIFECYCLE + (TOOLS if tools else ())
         facts = {"mark": MARK, "command": json.dumps(command), "events": json.dumps(events)}
         return (_PLUGIN % facts).encode()
 

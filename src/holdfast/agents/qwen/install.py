@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.agents.install.agent import JsonAgent
-from holdfast.agents.install.environment import Machine, split_line
+from holdfast.agents.install.environment import Environment, split_line
+from holdfast.agents.install.hook_config import JsonHookConfig
 from holdfast.agents.install.hook_entries import Handler
 
 TIMEOUT_MS = 5000
 
 
-def _handler(machine: Machine, event: str) -> Handler:
-    return {"type": "command", "name": "holdfast", "command": machine.line("qwen"), "timeout": TIMEOUT_MS}
+def _handler(environment: Environment, event: str) -> Handler:
+    return {"type": "command", "name": "holdfast", "command": environment.line("qwen"), "timeout": TIMEOUT_MS}
 
 
 def _switched_off(settings: Mapping[str, Any]) -> str | None:
     return "disableAllHooks is true" if settings.get("disableAllHooks") is True else None
 
 
-QWEN = JsonAgent(
+QWEN = JsonHookConfig(
     name="qwen",
     programs=("qwen",),
-    folder=lambda machine: machine.folder("QWEN_HOME", ".qwen"),
+    folder=lambda environment: environment.folder("QWEN_HOME", ".qwen"),
     user_file="settings.json",
     project_file=".qwen/settings.json",
     lifecycle=(

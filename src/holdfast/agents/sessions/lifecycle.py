@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
-from holdfast.agents.hooks.hook import CLOSED, CONTINUED, Hook, ending
+from holdfast.agents.hooks.hook import CLOSED, CONTINUED, Hook, session_end_event
 from holdfast.agents.sessions.session_events import (
     ANSWER_MAX,
     MESSAGE_MAX,
@@ -90,7 +90,7 @@ def advance(
     after = _after(session, change)
     events = tell(session, after, hook, before)
     if before is not None and before.state not in FINISHED_STATES:
-        events.append(ending(before, CONTINUED, hook.at, by=hook.session_id))
+        events.append(session_end_event(before, CONTINUED, hook.at, by=hook.session_id))
     return change, events
 
 

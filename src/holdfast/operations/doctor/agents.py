@@ -11,9 +11,17 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from holdfast.agents.install.agent import DISABLED, INSTALLED, NOT_FOUND, NOT_INSTALLED, STALE, UNTRUSTED, Agent
-from holdfast.agents.install.environment import Machine
-from holdfast.agents.install.wiring import AGENTS, Wiring
+from holdfast.agents.install.environment import Environment
+from holdfast.agents.install.hook_config import (
+    DISABLED,
+    INSTALLED,
+    NOT_FOUND,
+    NOT_INSTALLED,
+    STALE,
+    UNTRUSTED,
+    HookConfig,
+)
+from holdfast.agents.install.installer import AGENTS, Installer
 from holdfast.home import Home
 from holdfast.operations.doctor.finding import Finding, fail, ok, warn
 from holdfast.operations.elapsed import ago
@@ -26,23 +34,23 @@ PACKAGE_BYTES_MAX = 1024 * 1024
 _VERSION = re.compile(r"\d+\.\d+(?:[.+-]\w+)*")
 
 
-def check_agents(machine: Machine, home: Home, heard: Mapping[str, str] | None, now_s: float) -> list[Finding]:
+def check_agents(environment: Environment, home: Home, heard: Mapping[str, str] | None, now_s: float) -> list[Finding]:
     """`heard`: when an event of each agent last came; None where there is no daemon to ask."""
-    looks = {look["agent"]: look for look in Wiring(machine, home).status()["agents"]}
+    looks = {look["agent"]: look for look in Installer(environment, home).status()["agents"]}
     here = [agent for agent in AGENTS if looks[agent.name]["state"] != NOT_FOUND]
     if not here:
         return [ok("agents", "no agent CLI is on this machine")]
     with ThreadPoolExecutor(AT_ONCE) as threads:
-        versions = list(threads.map(lambda agent: find_version(machine, agent), here))
+        versions = list(threads.map(lambda agent: find_version(environment, agent), here))
     return [_judge(looks[agent.name], version, heard, now_s) for agent, version in zip(here, versions, strict=True)]
 
 
-def find_version(machine: Machine, agent: Agent) -> str:
+def find_version(environment: Environment, agent: HookConfig) -> str:
     """What its package or the program itself says; else why it is not known."""
-    program = machine.find_program(*agent.programs)
+    program = environment.find_program(*agent.programs)
     if program is None:
         return "(not on PATH)"
-    return read_version(Path(program), agent.programs) or ask_version(program, machine.env) or "(version unknown)"
+    return read_version(Path(program), agent.programs) or ask_version(program, environment.env) or "(version unknown)"
 
 
 def read_version(program: Path, names: Sequence[str]) -> str | None:

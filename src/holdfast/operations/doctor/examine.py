@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.agents.install.environment import Machine
+from holdfast.agents.install.environment import Environment
 from holdfast.domain.errors import HoldfastError
 from holdfast.domain.retry import Policy
 from holdfast.home import Home
@@ -28,7 +28,7 @@ class Case:
     """
 
     home: Home
-    machine: Machine
+    environment: Environment
     url: str | None
     low_water_bytes: int
     ballast_bytes: int
@@ -65,7 +65,7 @@ async def examine(case: Case) -> dict[str, Any]:
     if case.unreachable is not None:
         text = f"the daemon keeps {case.unreachable}, whose password is not known here: that store is not examined"
         found.append(ok("store.reached", text, "to examine it too, set HOLDFAST_STORE to its whole URL"))
-    found += _run("agents", lambda: check_agents(case.machine, home, case.heard, now_s))
+    found += _run("agents", lambda: check_agents(case.environment, home, case.heard, now_s))
     healthy = not any(finding.level == "fail" for finding in found)
     return {"healthy": healthy, "version": __version__, "findings": [finding.shape() for finding in found]}
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from holdfast.agents.receiver.fallback import folders, troubles
+from holdfast.agents.receiver.fallback_folders import fallback_folders, recent_failures
 from holdfast.agents.receiver.program import find_program, try_program
 from holdfast.domain.errors import BadInput
 from holdfast.home import Home
@@ -25,11 +25,11 @@ def check_spool(home: Home, alive: bool, now_s: float) -> list[Finding]:
     spool = home.spool
     if spool.is_dir() and not os.access(spool, os.W_OK | os.X_OK):
         return [fail("spool.waiting", f"{spool} cannot be written", f"run: chmod 700 {spool}")]
-    others = [folder for folder in folders(home.root) if _records(folder)]
+    others = [folder for folder in fallback_folders(home.root) if _records(folder)]
     return [
         *_check_waiting(spool, alive, now_s),
         *(_check_fallback(folder, alive) for folder in others),
-        *_check_rejected([spool, *folders(home.root)]),
+        *_check_rejected([spool, *fallback_folders(home.root)]),
     ]
 
 
@@ -59,9 +59,9 @@ def _check_fallback(folder: Path, alive: bool) -> Finding:
     return warn("spool.fallback", f"{count} in the fallback folder {folder}", todo)
 
 
-def _check_rejected(spools: Sequence[Path]) -> list[Finding]:
+def _check_rejected(spool_duty: Sequence[Path]) -> list[Finding]:
     found = []
-    for folder in (spool / "rejected" for spool in spools):
+    for folder in (spool / "rejected" for spool in spool_duty):
         if names := _records(folder):
             text = f"{_count(len(names), 'record')} could not be imported and lie in {folder}"
             found.append(warn("spool.rejected", text, "read them, and remove them when they are understood"))
@@ -70,7 +70,7 @@ def _check_rejected(spools: Sequence[Path]) -> list[Finding]:
 
 def check_troubles(home: Home, now_ms: int) -> list[Finding]:
     """What receivers wrote down when they could not write the spool."""
-    told = troubles(home.root, now_ms)
+    told = recent_failures(home.root, now_ms)
     todo = "make room, or make the spool writable"
     if not told:
         return [ok("receiver.trouble", "no receiver told of trouble within a day")]

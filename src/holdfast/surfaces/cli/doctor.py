@@ -31,14 +31,14 @@ class Settings:
 
 
 def run_doctor(home: Home, settings: Settings, as_json: bool) -> int:
-    from holdfast.agents.install.environment import this_machine
+    from holdfast.agents.install.environment import this_environment
     from holdfast.operations.doctor.examine import Case, examine
 
     status, fault = _ask(home)
     url, unreachable = _store_of(status, settings.url)
     case = Case(
         home=home,
-        machine=this_machine(),
+        environment=this_environment(),
         url=url,
         unreachable=unreachable,
         low_water_bytes=settings.low_water_bytes,

@@ -15,7 +15,7 @@ from holdfast.surfaces.cli.options import NearGroup, json_option
 from holdfast.surfaces.cli.output import say, show, show_table, visible
 
 if TYPE_CHECKING:
-    from holdfast.agents.install.wiring import Wiring
+    from holdfast.agents.install.installer import Installer
 
 AGENTS = ("claude", "codex", "gemini", "qwen", "copilot", "cursor", "opencode")
 EVENTS_MAX = 100  # as far back as the last event of each agent is looked for
@@ -48,7 +48,7 @@ def install(
 
     Shows each change. Harmless to repeat, and needed again after Holdfast moved.
     """
-    answer = _wiring(project, choose=True).install(names, tools, dry_run)
+    answer = _installer(project, choose=True).install(names, tools, dry_run)
     answer["service"] = _install_service() if service and not dry_run else None
     show(answer, as_json, _say_installed)
     return _code(answer)
@@ -61,7 +61,7 @@ def install(
 @json_option
 def uninstall(names: tuple[str, ...], project: bool, dry_run: bool, as_json: bool) -> int:
     """Take out what install put in: to the byte where nothing else changed, else exactly our entries."""
-    answer = _wiring(project).uninstall(names, dry_run)
+    answer = _installer(project).uninstall(names, dry_run)
     show(answer, as_json, _say_uninstalled)
     return _code(answer)
 
@@ -72,7 +72,7 @@ def uninstall(names: tuple[str, ...], project: bool, dry_run: bool, as_json: boo
 @json_option
 def status(names: tuple[str, ...], project: bool, as_json: bool) -> None:
     """Say of each agent CLI whether it is wired, trusted, switched off, and when it was last heard."""
-    answer = _wiring(project).status(names)
+    answer = _installer(project).status(names)
     seen = last_events()
     for item in answer["agents"]:
         item["last_event_at"] = None if seen is None else seen.get(item["agent"])
@@ -92,15 +92,15 @@ def last_events() -> dict[str, str] | None:
     return seen
 
 
-def _wiring(project: bool, choose: bool = False) -> Wiring:
+def _installer(project: bool, choose: bool = False) -> Installer:
     """`choose`: find out by a trial which receiver serves here; needed only where one is written down."""
     from dataclasses import replace
 
-    from holdfast.agents.install.environment import find_program, this_machine
-    from holdfast.agents.install.wiring import Wiring
+    from holdfast.agents.install.environment import find_program, this_environment
+    from holdfast.agents.install.installer import Installer
 
-    machine = this_machine()
-    return Wiring(replace(machine, program=find_program()) if choose else machine, find_home(), project)
+    environment = this_environment()
+    return Installer(replace(environment, program=find_program()) if choose else environment, find_home(), project)
 
 
 def _install_service() -> dict[str, Any]:

@@ -49,10 +49,10 @@ def status(as_json: bool) -> None:
 
 
 def make_service() -> Service:
-    from holdfast.agents.install.environment import this_machine
+    from holdfast.agents.install.environment import this_environment
     from holdfast.agents.install.service import Service
 
-    return Service(this_machine(), find_home())
+    return Service(this_environment(), find_home())
 
 
 def install_service() -> dict[str, Any]:

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from holdfast.agents.install.environment import Machine
-from holdfast.agents.install.wiring import Wiring
+from holdfast.agents.install.environment import Environment
+from holdfast.agents.install.installer import Installer
 from holdfast.home import Home
 
 AGENTS = ("claude", "codex", "gemini", "qwen", "copilot", "cursor", "opencode")
@@ -26,14 +26,14 @@ JSON_FILES = {
 }
 
 
-def make_machine(folder: Path, env: Mapping[str, str] | None = None, installation: str = "one") -> Machine:
+def make_environment(folder: Path, env: Mapping[str, str] | None = None, installation: str = "one") -> Environment:
     """A machine in a folder. Another installation has its receiver elsewhere."""
     home = folder / "home"
     home.mkdir(parents=True, exist_ok=True)
     receiver = folder / installation / "holdfast" / "agents" / "receiver" / "receiver.py"
     receiver.parent.mkdir(parents=True, exist_ok=True)
     receiver.touch()
-    return Machine(
+    return Environment(
         home=home,
         env={"PATH": str(folder / "bin"), **(env or {})},
         project=folder / "project",
@@ -43,8 +43,8 @@ def make_machine(folder: Path, env: Mapping[str, str] | None = None, installatio
     )
 
 
-def make_wiring(machine: Machine, project: bool = False) -> Wiring:
-    return Wiring(machine, Home(machine.home / "state"), project)
+def make_installer(environment: Environment, project: bool = False) -> Installer:
+    return Installer(environment, Home(environment.home / "state"), project)
 
 
 def only(answer: dict, name: str) -> dict:

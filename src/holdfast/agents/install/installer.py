@@ -12,30 +12,30 @@ from holdfast.agents.codex.install import CODEX
 from holdfast.agents.copilot.install import COPILOT
 from holdfast.agents.cursor.install import CURSOR
 from holdfast.agents.gemini.install import GEMINI
-from holdfast.agents.install.agent import NOT_FOUND, NOT_INSTALLED, UNREADABLE, Agent, Target
-from holdfast.agents.install.environment import Machine
+from holdfast.agents.install.environment import Environment
 from holdfast.agents.install.files import Change, apply, check, digest, prune, read, show_diff
-from holdfast.agents.install.record import Entry, Record
+from holdfast.agents.install.hook_config import NOT_FOUND, NOT_INSTALLED, UNREADABLE, HookConfig, HookFile
+from holdfast.agents.install.install_record import InstalledFile, InstallRecord
 from holdfast.agents.opencode.install import OPENCODE
 from holdfast.agents.qwen.install import QWEN
 from holdfast.domain.errors import BadInput, HoldfastError
 from holdfast.home import Home
 
-AGENTS: tuple[Agent, ...] = (CLAUDE, CODEX, GEMINI, QWEN, COPILOT, CURSOR, OPENCODE)
+AGENTS: tuple[HookConfig, ...] = (CLAUDE, CODEX, GEMINI, QWEN, COPILOT, CURSOR, OPENCODE)
 NAMES = tuple(agent.name for agent in AGENTS)
 
 
-class Wiring:
+class Installer:
     """What can be done about the CLIs of one machine.
 
-    >>> from holdfast.agents.install.environment import this_machine
-    >>> Wiring(this_machine(), Home(Path("/nowhere"))).status(["gemini"])["agents"][0]["agent"]
+    >>> from holdfast.agents.install.environment import this_environment
+    >>> Installer(this_environment(), Home(Path("/nowhere"))).status(["gemini"])["agents"][0]["agent"]
     'gemini'
     """
 
-    def __init__(self, machine: Machine, home: Home, project: bool = False) -> None:
-        self._machine, self._project = machine, project
-        self._record = Record(home)
+    def __init__(self, environment: Environment, home: Home, project: bool = False) -> None:
+        self._machine, self._project = environment, project
+        self._record = InstallRecord(home)
 
     def install(self, names: Sequence[str] = (), tools: bool | None = None, dry_run: bool = False) -> dict[str, Any]:
         """Wire the named CLIs, or all that are found. Named ones are wired even before their CLI is there."""
@@ -48,7 +48,7 @@ class Wiring:
     def status(self, names: Sequence[str] = ()) -> dict[str, Any]:
         return {"agents": [self._look(agent) for agent in pick(names)]}
 
-    def _install(self, agent: Agent, names: Sequence[str], tools: bool | None, dry_run: bool) -> dict[str, Any]:
+    def _install(self, agent: HookConfig, names: Sequence[str], tools: bool | None, dry_run: bool) -> dict[str, Any]:
         if not names and not agent.is_found(self._machine):
             return _answer(agent, NOT_FOUND)
         answer = self._change(agent, lambda target, raw: target.wire(raw, tools), self._note_installed, dry_run)
@@ -57,14 +57,14 @@ class Wiring:
                 answer["notes"] = agent.advice(self._machine, self._project)
         return answer
 
-    def _uninstall(self, agent: Agent, dry_run: bool) -> dict[str, Any]:
+    def _uninstall(self, agent: HookConfig, dry_run: bool) -> dict[str, Any]:
         return self._change(agent, self._undo, self._note_uninstalled, dry_run)
 
     def _change(
         self,
-        agent: Agent,
-        plan: Callable[[Target, bytes | None], bytes | None],
-        note: Callable[[Target, Change, Path | None, list[Path]], Sequence[str]],
+        agent: HookConfig,
+        plan: Callable[[HookFile, bytes | None], bytes | None],
+        note: Callable[[HookFile, Change, Path | None, list[Path]], Sequence[str]],
         dry_run: bool,
     ) -> dict[str, Any]:
         """Plan every file of a CLI before the first is written."""
@@ -95,18 +95,20 @@ class Wiring:
             answer.update(result="failed" if answer["files"] else "refused", error=_sentence(error))
         return answer
 
-    def _undo(self, target: Target, raw: bytes | None) -> bytes | None:
+    def _undo(self, target: HookFile, raw: bytes | None) -> bytes | None:
         """The bytes from before where nothing else changed since, otherwise all but our entries."""
         known, original = self._record.original(target.path, raw)
         return original if known else target.unwire(raw)
 
-    def _note_installed(self, target: Target, change: Change, kept: Path | None, made: list[Path]) -> Sequence[str]:
+    def _note_installed(self, target: HookFile, change: Change, kept: Path | None, made: list[Path]) -> Sequence[str]:
         path, after = change.path, digest(change.after)
         entry = self._record.find(path)
         if entry is not None and entry.after == digest(change.before):
             entry = entry._replace(after=after)
         elif target.unwire(change.before) == change.before:
-            entry = Entry(digest(change.before), after, None if kept is None else str(kept), tuple(map(str, made)))
+            entry = InstalledFile(
+                digest(change.before), after, None if kept is None else str(kept), tuple(map(str, made))
+            )
         else:  # wired before, and changed by others since: what was there before us is no longer known
             entry = None
         if entry is None:
@@ -116,7 +118,7 @@ class Wiring:
         prune(path, None if entry is None or entry.copy is None else Path(entry.copy))
         return ()
 
-    def _note_uninstalled(self, target: Target, change: Change, kept: Path | None, made: list[Path]) -> Sequence[str]:
+    def _note_uninstalled(self, target: HookFile, change: Change, kept: Path | None, made: list[Path]) -> Sequence[str]:
         """Forget the file; the folders that were made for it, if it is gone."""
         entry = self._record.find(change.path)
         restored = entry is not None and entry.before == digest(change.after)
@@ -124,7 +126,7 @@ class Wiring:
         self._record.drop(change.path)
         return entry.made if entry is not None and change.after is None else ()
 
-    def _look(self, agent: Agent) -> dict[str, Any]:
+    def _look(self, agent: HookConfig) -> dict[str, Any]:
         found = agent.is_found(self._machine)
         shape: dict[str, Any] = {"agent": agent.name, "found": found}
         try:
@@ -135,7 +137,7 @@ class Wiring:
         return {**shape, "state": state, "detail": look.detail, "path": str(look.path), "events": list(look.events)}
 
 
-def pick(names: Sequence[str]) -> list[Agent]:
+def pick(names: Sequence[str]) -> list[HookConfig]:
     """The named ones, in the usual order; all where none is named."""
     unknown = [name for name in names if name not in NAMES]
     if unknown:
@@ -143,7 +145,7 @@ def pick(names: Sequence[str]) -> list[Agent]:
     return [agent for agent in AGENTS if not names or agent.name in names]
 
 
-def _answer(agent: Agent, result: str) -> dict[str, Any]:
+def _answer(agent: HookConfig, result: str) -> dict[str, Any]:
     return {"agent": agent.name, "result": result, "error": None, "files": [], "notes": []}
 
 

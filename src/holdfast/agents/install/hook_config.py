@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from holdfast.agents.install import jsonc
-from holdfast.agents.install.environment import Machine, find_gone, is_own
+from holdfast.agents.install.environment import Environment, find_gone, is_own
 from holdfast.agents.install.files import BOM, Refused, decode, read
-from holdfast.agents.install.hook_entries import Found, Handler, find_groups, find_lists, set_groups, set_lists
+from holdfast.agents.install.hook_entries import Handler, HookEntry, find_groups, find_lists, set_groups, set_lists
 
 NOT_FOUND = "not found"
 NOT_INSTALLED = "not installed"
@@ -23,7 +23,7 @@ UNREADABLE = "unreadable"
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class HookFile:
     """A file to wire: from its bytes (None: it is not there) to those it should have."""
 
     path: Path
@@ -31,7 +31,7 @@ class Target:
     unwire: Callable[[bytes | None], bytes | None]
 
 
-class Look(NamedTuple):
+class HookStatus(NamedTuple):
     """What a CLI's files say now."""
 
     state: str
@@ -40,7 +40,7 @@ class Look(NamedTuple):
     events: tuple[str, ...] = ()
 
 
-class Agent(Protocol):
+class HookConfig(Protocol):
     """One CLI. `tools` says: tool events too, no tool events, or (None) as it is."""
 
     @property
@@ -51,29 +51,29 @@ class Agent(Protocol):
         """What its program may be called."""
         ...
 
-    def is_found(self, machine: Machine) -> bool: ...
+    def is_found(self, environment: Environment) -> bool: ...
 
-    def targets(self, machine: Machine, project: bool) -> list[Target]: ...
+    def targets(self, environment: Environment, project: bool) -> list[HookFile]: ...
 
-    def look(self, machine: Machine, project: bool) -> Look: ...
+    def look(self, environment: Environment, project: bool) -> HookStatus: ...
 
-    def advice(self, machine: Machine, project: bool) -> list[str]:
+    def advice(self, environment: Environment, project: bool) -> list[str]:
         """What a person should know or do once the files are as they are now."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class JsonAgent:
+class JsonHookConfig:
     """A CLI whose hooks stand in a JSON file; its particulars are values and small functions."""
 
     name: str
     programs: tuple[str, ...]
-    folder: Callable[[Machine], Path]
+    folder: Callable[[Environment], Path]
     user_file: str
     project_file: str
     lifecycle: tuple[str, ...]
     tools: tuple[str, ...]
-    handler: Callable[[Machine, str], Handler]
+    handler: Callable[[Environment, str], Handler]
     words: Callable[[Handler], list[str]]
     grouped: bool = True
     start: Mapping[str, Any] = field(default_factory=dict)
@@ -82,22 +82,24 @@ class JsonAgent:
     hints: tuple[str, ...] = ()
     plain: bool = False  # it ignores a file with comments or trailing commas, hooks and all
 
-    def is_found(self, machine: Machine) -> bool:
-        return self.folder(machine).is_dir() or machine.has_program(*self.programs)
+    def is_found(self, environment: Environment) -> bool:
+        return self.folder(environment).is_dir() or environment.has_program(*self.programs)
 
-    def path(self, machine: Machine, project: bool) -> Path:
-        return machine.project / self.project_file if project else self.folder(machine) / self.user_file
+    def path(self, environment: Environment, project: bool) -> Path:
+        return environment.project / self.project_file if project else self.folder(environment) / self.user_file
 
-    def targets(self, machine: Machine, project: bool) -> list[Target]:
-        path = self.path(machine, project)
+    def targets(self, environment: Environment, project: bool) -> list[HookFile]:
+        path = self.path(environment, project)
         return [
-            Target(path, lambda raw, tools: self.wire(machine, path, raw, tools), lambda raw: self.unwire(path, raw))
+            HookFile(
+                path, lambda raw, tools: self.wire(environment, path, raw, tools), lambda raw: self.unwire(path, raw)
+            )
         ]
 
-    def wire(self, machine: Machine, path: Path, raw: bytes | None, tools: bool | None) -> bytes:
+    def wire(self, environment: Environment, path: Path, raw: bytes | None, tools: bool | None) -> bytes:
         def change(settings: Mapping[str, Any]) -> dict[str, Any]:
             settings = settings or self.start
-            return self.set(settings, self.wanted(machine, settings, tools))
+            return self.set(settings, self.wanted(environment, settings, tools))
 
         return edit_json(path, raw, change) or b""
 
@@ -107,53 +109,53 @@ class JsonAgent:
             return None
         return left
 
-    def wanted(self, machine: Machine, settings: Mapping[str, Any], tools: bool | None) -> dict[str, Handler]:
+    def wanted(self, environment: Environment, settings: Mapping[str, Any], tools: bool | None) -> dict[str, Handler]:
         """The handlers there should be, by event."""
         if tools is None:
             tools = any(found.event in self.tools for found in self.find(settings))
-        return {event: self.handler(machine, event) for event in self.lifecycle + (self.tools if tools else ())}
+        return {event: self.handler(environment, event) for event in self.lifecycle + (self.tools if tools else ())}
 
     def set(self, settings: Mapping[str, Any], wanted: Mapping[str, Handler]) -> dict[str, Any]:
         return (set_groups if self.grouped else set_lists)(settings, wanted, self.is_own)
 
-    def find(self, settings: Any) -> list[Found]:
+    def find(self, settings: Any) -> list[HookEntry]:
         return (find_groups if self.grouped else find_lists)(settings, self.is_own)
 
     def is_own(self, handler: Any) -> bool:
         return isinstance(handler, dict) and is_own(self.words(handler))
 
-    def look(self, machine: Machine, project: bool) -> Look:
-        path = self.path(machine, project)
+    def look(self, environment: Environment, project: bool) -> HookStatus:
+        path = self.path(environment, project)
         try:
             settings = read_json(path)
             look = self.judge(path, settings, self.find(settings))
             return look if look.state == NOT_INSTALLED or not self.plain else check_plain(look)
         except Refused as error:
-            return Look(UNREADABLE, path, error.message)
+            return HookStatus(UNREADABLE, path, error.message)
 
-    def judge(self, path: Path, settings: Mapping[str, Any], found: list[Found]) -> Look:
+    def judge(self, path: Path, settings: Mapping[str, Any], found: list[HookEntry]) -> HookStatus:
         """What these entries of ours amount to."""
         if not found:
-            return Look(NOT_INSTALLED, path)
+            return HookStatus(NOT_INSTALLED, path)
         events = tuple(dict.fromkeys(each.event for each in found))
         gone = next(filter(None, (find_gone(self.words(each.handler)) for each in found)), None)
         if gone is not None:
-            return Look(STALE, path, f"{gone} is gone; run: holdfast hooks install", events)
+            return HookStatus(STALE, path, f"{gone} is gone; run: holdfast hooks install", events)
         reason = self.switched_off(settings)
         if reason is not None:
-            return Look(DISABLED, path, reason, events)
+            return HookStatus(DISABLED, path, reason, events)
         missing = [event for event in self.lifecycle if event not in events]
         detail = f"without {', '.join(missing)}; run: holdfast hooks install" if missing else None
-        return Look(INSTALLED, path, detail, events)
+        return HookStatus(INSTALLED, path, detail, events)
 
-    def advice(self, machine: Machine, project: bool) -> list[str]:
-        look = self.look(machine, project)
+    def advice(self, environment: Environment, project: bool) -> list[str]:
+        look = self.look(environment, project)
         if look.state in (DISABLED, UNREADABLE):
             return [f"{look.detail}: nothing is sent until that is changed"]
         return list(self.hints)
 
 
-def check_plain(look: Look) -> Look:
+def check_plain(look: HookStatus) -> HookStatus:
     """The same, unless its file holds what only we can read."""
     try:
         json.loads(decode(look.path, read(look.path)).removeprefix(BOM) or "{}")

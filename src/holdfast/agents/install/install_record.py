@@ -15,7 +15,7 @@ from holdfast.home import Home, write_secret
 FILES_MAX = 500
 
 
-class Entry(NamedTuple):
+class InstalledFile(NamedTuple):
     """A file as it was before it was first wired, and as wiring left it."""
 
     before: str | None
@@ -24,13 +24,13 @@ class Entry(NamedTuple):
     made: tuple[str, ...]
 
 
-class Record:
+class InstallRecord:
     def __init__(self, home: Home) -> None:
         self._home = home
         self._path = home.root / "wired.json"
         self._entries = self._read()
 
-    def find(self, path: Path) -> Entry | None:
+    def find(self, path: Path) -> InstalledFile | None:
         return self._entries.get(str(path))
 
     def original(self, path: Path, now: bytes | None) -> tuple[bool, bytes | None]:
@@ -43,7 +43,7 @@ class Record:
         kept = None if entry.copy is None else read(Path(entry.copy))
         return (True, kept) if kept is not None and digest(kept) == entry.before else (False, None)
 
-    def put(self, path: Path, entry: Entry) -> None:
+    def put(self, path: Path, entry: InstalledFile) -> None:
         self._entries.pop(str(path), None)
         self._entries[str(path)] = entry
         while len(self._entries) > FILES_MAX:
@@ -54,7 +54,7 @@ class Record:
         if self._entries.pop(str(path), None) is not None:
             self._write()
 
-    def _read(self) -> dict[str, Entry]:
+    def _read(self) -> dict[str, InstalledFile]:
         """A record that cannot be read is none: undoing then removes our entries one by one."""
         try:
             raw = json.loads(self._path.read_bytes())
@@ -71,5 +71,5 @@ class Record:
         write_secret(self._path, json.dumps({"v": 1, "files": files}, indent=2))
 
 
-def _entry(shape: dict[str, Any]) -> Entry:
-    return Entry(shape["before"], shape["after"], shape["copy"], tuple(shape["made"]))
+def _entry(shape: dict[str, Any]) -> InstalledFile:
+    return InstalledFile(shape["before"], shape["after"], shape["copy"], tuple(shape["made"]))
