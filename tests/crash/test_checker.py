@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from books import broken, good, received
+from evidence_samples import broken, good, received
 from holdfast.domain.receipt import Head, leaf_lines, link
 from holdfast.proof.kills.checker import check
 from holdfast.proof.kills.evidence import Ended, Evidence, LeaseRow

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from books import broken, good, received
+from evidence_samples import broken, good, received
 from holdfast.domain.receipt import NO_LINKS, leaf_lines, link
 from holdfast.proof.kills.audit import Change, Note, fold
 from holdfast.proof.kills.checker import check
 from holdfast.proof.kills.evidence import Attempt, Evidence, Holders, Lease, Settle
-from holdfast.proof.kills.records import Accepted, Answered, Killed, Struck
+from holdfast.proof.kills.records import Accepted, Answered, Disruption, Killed
 
 LEASE_MS = 20
 
@@ -25,9 +25,9 @@ def held() -> Evidence:
     evidence = good()
     settles = [Settle(1, 1, "delivered", 60, FIRST), Settle(2, 1, "delivered", 80, SECOND)]
     holders = Holders([OVER, FIRST, SECOND], settles, [Attempt(1, 1, 46)], LEASE_MS, clock_slack_ms=0)
-    stopped = Struck("daemon stopped", 0, 15, 42, 42)
+    stopped = Disruption("daemon stopped", 0, 15, 42, 42)
     named = [item._replace(token=70 + item.n) for item in evidence.received]
-    return replace(evidence, received=named, killed=[], struck=[stopped], holders=holders)
+    return replace(evidence, received=named, killed=[], disruptions=[stopped], holders=holders)
 
 
 def with_leases(evidence: Evidence, *leases: Lease) -> Evidence:
@@ -67,32 +67,35 @@ def test_a_failed_attempt_from_before_the_claim_is_seen() -> None:
 
 def test_trouble_that_struck_somebody_else_or_came_later_is_not_the_cause() -> None:
     causes = [
-        check(replace(held(), struck=[struck])).duplicates.explained
-        for struck in (Struck("daemon stopped", 7, 15, 42, 42), Struck("sessions terminated", None, 41, 42, 42))
+        check(replace(held(), disruptions=[disruptions])).duplicates.explained
+        for disruptions in (
+            Disruption("daemon stopped", 7, 15, 42, 42),
+            Disruption("sessions terminated", None, 41, 42, 42),
+        )
     ]
     assert [dict(one) for one in causes] == [{"lease ran out": 1}] * 2
 
 
 def test_of_two_troubles_the_later_one_kept_the_lease_from_being_renewed() -> None:
-    storm = Struck("sessions terminated", None, 9, 11, 11)
+    storm = Disruption("sessions terminated", None, 9, 11, 11)
     evidence = held()
-    assert dict(check(replace(evidence, struck=[*evidence.struck, storm])).duplicates.explained) == {
+    assert dict(check(replace(evidence, disruptions=[*evidence.disruptions, storm])).duplicates.explained) == {
         "daemon stopped": 1
     }
 
 
 def test_a_lease_past_its_time_is_a_cause_by_itself() -> None:
-    assert dict(check(replace(held(), struck=[])).duplicates.explained) == {"lease ran out": 1}
+    assert dict(check(replace(held(), disruptions=[])).duplicates.explained) == {"lease ran out": 1}
 
 
 def test_a_lease_taken_before_its_time_from_one_who_lives_is_seen_and_no_trouble_excuses_it() -> None:
     robbed = with_leases(held(), OVER._replace(end="taken"), FIRST, SECOND)
-    assert {"living", "duplicate"} <= broken(robbed)
-    storm = Struck("sessions terminated", None, 15, 42, 42)
-    assert {"living", "duplicate"} <= broken(replace(robbed, struck=[storm]))
+    assert {"takeover", "duplicate"} <= broken(robbed)
+    storm = Disruption("sessions terminated", None, 15, 42, 42)
+    assert {"takeover", "duplicate"} <= broken(replace(robbed, disruptions=[storm]))
     dead = Killed(0, "daemon killed", None, 1, 1, 30, (), 30)
     assert broken(replace(robbed, killed=[dead])) == set()
-    assert "living" in broken(replace(robbed, killed=[dead._replace(at_ms=41)])), "killed only afterwards"
+    assert "takeover" in broken(replace(robbed, killed=[dead._replace(at_ms=41)])), "killed only afterwards"
 
 
 def test_a_sender_that_had_settled_has_no_excuse_to_be_repeated() -> None:
@@ -103,8 +106,8 @@ def test_a_request_without_a_lease_needs_a_crash_of_the_server() -> None:
     """A claim is not flushed on its own: a crash may lose it, while its request is on the way."""
     lost = with_leases(held(), FIRST, SECOND)
     assert "duplicate" in broken(lost)
-    assert "duplicate" not in broken(replace(lost, struck=[Struck("postmaster killed", None, 15, 30, 30)]))
-    assert "duplicate" in broken(replace(lost, struck=[Struck("postmaster killed", None, 90, 95, 95)]))
+    assert "duplicate" not in broken(replace(lost, disruptions=[Disruption("postmaster killed", None, 15, 30, 30)]))
+    assert "duplicate" in broken(replace(lost, disruptions=[Disruption("postmaster killed", None, 90, 95, 95)]))
 
 
 def test_a_request_belongs_to_the_lease_whose_token_it_names() -> None:
@@ -132,16 +135,16 @@ def test_who_wakes_and_sends_late_is_explained_and_not_held_against_the_order() 
     answers = {n: Answered(n, "ok", at) for n, at in ((1, 55), (2, 75), (3, 77))}
     evidence = replace(held(), received=late, answers=answers)
     assert check(evidence).violations == ()
-    assert {"order", "absorbing", "duplicate"} <= broken(replace(evidence, holders=None, struck=[]))
+    assert {"order", "absorbing", "duplicate"} <= broken(replace(evidence, holders=None, disruptions=[]))
 
 
 def test_event_and_business_row_come_and_go_together() -> None:
     evidence = held()
     published = [evidence.accepted[0]._replace(stream=None, seq=None), evidence.accepted[1]]
     assert broken(replace(evidence, accepted=published, business=frozenset({"key1"}))) == set()
-    assert "undone" in broken(replace(evidence, accepted=published, business=frozenset())), "no row"
-    assert "undone" in broken(replace(evidence, business=frozenset({"key9"}))), "no event"
-    assert "undone" in broken(replace(evidence, undone=frozenset({"key2"}))), "rolled back, and yet there"
+    assert "rollback" in broken(replace(evidence, accepted=published, business=frozenset())), "no row"
+    assert "rollback" in broken(replace(evidence, business=frozenset({"key9"}))), "no event"
+    assert "rollback" in broken(replace(evidence, rolled_back=frozenset({"key2"}))), "rolled back, and yet there"
     elsewhere = [Accepted("key2", "evt1", None, None, False, 6), *evidence.accepted]
     assert "bytes" in broken(replace(evidence, accepted=elsewhere)), "the id of another key"
 

@@ -32,7 +32,7 @@ async def harness(tmp_path: Path) -> AsyncIterator[Harness]:
     await harness.close()
 
 
-def put_in(monkeypatch: pytest.MonkeyPatch, **texts: str) -> None:
+def inject(monkeypatch: pytest.MonkeyPatch, **texts: str) -> None:
     """Make the store run other SQL under these names."""
     for name, text in texts.items():
         assert name in sql._texts, f"there is no statement {name} to make faulty"
@@ -69,7 +69,7 @@ async def test_s01_a_recovery_that_omits_the_claimed_state_strands_its_rows(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Recovery looks at what waits, but what was claimed is in a state of its own."""
-    put_in(
+    inject(
         monkeypatch,
         lease_reclaim="""
             UPDATE holdfast_ready SET owner = NULL, token = NULL, lease_until = NULL
@@ -107,14 +107,14 @@ async def test_s05_a_lock_without_expiry_or_reset_is_held_for_ever(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Claims want the row unlocked; nothing unlocks it: no expiry, and no reset at the start."""
-    put_in(monkeypatch, lease_reclaim="UPDATE holdfast_ready SET token = token WHERE coalesce(?1, ?2, ?3) IS NULL")
+    inject(monkeypatch, lease_reclaim="UPDATE holdfast_ready SET token = token WHERE coalesce(?1, ?2, ?3) IS NULL")
     assert len(await held_for_ever(harness)) == 2
 
 
 async def test_s05_a_lock_without_expiry_is_noticed_even_if_a_new_start_resets_it(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put_in(
+    inject(
         monkeypatch,
         lease_reclaim="""
             UPDATE holdfast_ready SET owner = NULL, token = NULL, lease_until = NULL
@@ -174,7 +174,7 @@ async def test_s08_a_settle_by_id_alone_lets_a_stale_worker_overwrite(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unfenced = "DELETE FROM holdfast_ready WHERE ?1 IS NOT NULL AND delivery IN (SELECT value FROM json_each(?2))"
-    put_in(monkeypatch, ready_end=unfenced)
+    inject(monkeypatch, ready_end=unfenced)
     faults = await overwritten_by_a_stale_worker(harness)
     assert "the stale worker's settle was taken" in faults
     assert "it was delivered, and the store says dead" in faults
@@ -183,7 +183,7 @@ async def test_s08_a_settle_by_id_alone_lets_a_stale_worker_overwrite(
 async def test_s08_a_retry_by_id_alone_gives_a_delivery_two_holders(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put_in(
+    inject(
         monkeypatch,
         ready_again="""
             UPDATE holdfast_ready SET owner = NULL, token = NULL, lease_until = NULL, starts = 0, due_at = ?1

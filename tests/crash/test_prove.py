@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
+from holdfast.proof.kills.disruptions import KINDS
 from holdfast.proof.kills.faults import FAULTS, POSTGRES_FAULTS
-from holdfast.proof.kills.strikes import KINDS
-from holdfast.proof.kills.whole import SIZES
+from holdfast.proof.kills.prove import SIZES
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 SEEDS = ("5", "6", "7", "8")
 SEEN_AS = {"stranding": {"settled"}, "overtaking": {"order"}, "forgetting": {"lost"}}
 SEEN_AS |= {"unfenced": {"stale", "absorbing"}}  # by when the stale one comes to settle
-SEEN_AS |= {"unreclaimed": {"settled"}, "robbing": {"living"}}
+SEEN_AS |= {"unreclaimed": {"settled"}, "robbing": {"takeover"}}
 
 
 def prove(folder: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
@@ -70,8 +70,8 @@ def test_a_known_fault_is_seen(tmp_path: Path, fault: str) -> None:
         code, found = prove(tmp_path, *numbers, "--seed", seed, "--fault", fault)
         if code == 1 and SEEN_AS[fault] & found["parts"][part]["violations_by_promise"].keys():
             told = json.loads((Path(found["kept"]) / part / "violations.json").read_text())
-            assert told["stories"], "what happened must be kept"
-            assert all({"requests", "leases", "deliveries"} <= story.keys() for story in told["stories"])
+            assert told["details"], "what happened must be kept"
+            assert all({"requests", "leases", "deliveries"} <= story.keys() for story in told["details"])
             return
     raise AssertionError(f"the fault {fault} was not seen with any of the seeds {SEEDS}: {found}")
 
@@ -101,7 +101,7 @@ def test_a_storm_over_the_sessions_of_the_living_repeats_nothing_that_was_taken(
     code, found = prove(tmp_path, "--rounds", "6", "--seed", "1", "--only", "sessions terminated")
     assert (found["violations"], code) == ([], 0), found
     part = found["parts"]["postgresql"]
-    assert part["struck"] == {"sessions terminated": 6}
+    assert part["disruptions"] == {"sessions terminated": 6}
     assert part["leases"].get("taken", 0) == 0
     assert part["duplicates_explained"].keys() <= {"sink failed or hung up", "sessions terminated", "lease ran out"}
 

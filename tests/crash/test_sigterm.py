@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.proof.kills.checker import check
 from holdfast.proof.kills.processes import Daemon
-from holdfast.proof.kills.scene import Plan, Scene
+from holdfast.proof.kills.sqlite_setup import SqlitePlan, SqliteSetup
 from holdfast.store.sqlite.connection import ApswConnection
 
 pytestmark = pytest.mark.slow
@@ -30,22 +30,22 @@ def look(database: Path, query: str) -> list[tuple[object, ...]]:
 
 def test_a_stop_under_load_gives_back_what_has_not_begun_and_loses_nothing(tmp_path: Path) -> None:
     """Two requests at a time, so that claims wait in the daemon's hands when it is told to stop."""
-    with Scene(tmp_path, Plan(seed=7, rate=300, fail=0.0, concurrency=2)) as scene:
-        scene.open()
+    with SqliteSetup(tmp_path, SqlitePlan(seed=7, rate=300, fail=0.0, concurrency=2)) as setup:
+        setup.open()
         for _ in range(3):
             time.sleep(0.7)
-            assert scene.stop() < STOP_WITHIN_S
-            assert look(scene.database, "SELECT * FROM holdfast_ready WHERE token IS NOT NULL") == []
-            assert look(scene.database, "SELECT * FROM holdfast_ready WHERE starts <> 0") == []
-            assert look(scene.database, "SELECT * FROM holdfast_owners WHERE ended_at IS NULL") == []
-            assert not (scene.home / "address").exists()
-            scene.start()
+            assert setup.stop() < STOP_WITHIN_S
+            assert look(setup.database, "SELECT * FROM holdfast_ready WHERE token IS NOT NULL") == []
+            assert look(setup.database, "SELECT * FROM holdfast_ready WHERE starts <> 0") == []
+            assert look(setup.database, "SELECT * FROM holdfast_owners WHERE ended_at IS NULL") == []
+            assert not (setup.home / "address").exists()
+            setup.start()
             began_s = time.monotonic()
-            scene.wait_first_delivery()
+            setup.wait_first_delivery()
             assert time.monotonic() - began_s < RESUME_WITHIN_S
-            scene.daemon.wait_answering()
-        scene.drain(print)
-    verdict = check(scene.evidence())
+            setup.daemon.wait_answering()
+        setup.drain(print)
+    verdict = check(setup.evidence())
     # No life was killed, so that a repetition has no excuse: what had begun was finished and written down.
     assert verdict.violations == ()
     assert verdict.states["delivered"] > 0
@@ -78,13 +78,13 @@ def test_a_stop_during_start_up_ends_cleanly_and_the_next_start_works(tmp_path: 
 
 def test_a_second_signal_does_not_wait(tmp_path: Path) -> None:
     """The operator insists: the daemon goes at once, and what it held is taken up by the next start."""
-    with Scene(tmp_path, Plan(seed=9, rate=200, fail=0.0)) as scene:
-        scene.open()
-        scene.daemon.signal(signal.SIGTERM)
-        scene.daemon.signal(signal.SIGTERM)
-        assert scene.daemon.wait(60) in (0, 130)
-        scene.start()
-        scene.wait_first_delivery()
-        scene.drain(print)
-    verdict = check(scene.evidence())
+    with SqliteSetup(tmp_path, SqlitePlan(seed=9, rate=200, fail=0.0)) as setup:
+        setup.open()
+        setup.daemon.signal(signal.SIGTERM)
+        setup.daemon.signal(signal.SIGTERM)
+        assert setup.daemon.wait(60) in (0, 130)
+        setup.start()
+        setup.wait_first_delivery()
+        setup.drain(print)
+    verdict = check(setup.evidence())
     assert [item for item in verdict.violations if item.promise != "duplicate"] == []

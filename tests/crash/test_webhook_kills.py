@@ -120,8 +120,8 @@ async def test_a_kill_at_any_step_loses_nothing_and_claims_nothing(tmp_path: Pat
     settled = 0
     async with Sink(receiver.answer) as sink:
         with Daemon(tmp_path / "home", config=CONFIG, env={"HOLDFAST_STORE": url}) as daemon:
-            wish = {"id": "c", "target": {"url": sink.url}, "type_criterion": {"match": "a.b"}, "concurrency": 3}
-            assert (await asyncio.to_thread(daemon.request, "POST", "/hooks/contracts", wish))[0] == 201
+            request = {"id": "c", "target": {"url": sink.url}, "type_criterion": {"match": "a.b"}, "concurrency": 3}
+            assert (await asyncio.to_thread(daemon.request, "POST", "/hooks/contracts", request))[0] == 201
             for number in range(ROUNDS):
                 life = Life(daemon, first=number)
                 if step == "after the send":

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from holdfast.proof.kills.evidence import StoreRows
-from holdfast.proof.simulation.book import Fate, _follows
 from holdfast.proof.simulation.checks import (
     check_absorbing,
     check_duplicates,
@@ -18,7 +17,8 @@ from holdfast.proof.simulation.checks import (
     check_starts,
     check_success,
 )
-from holdfast.proof.simulation.ledger import Attempt, Case, Change, Ledger, LifeNote, Seen, Settled
+from holdfast.proof.simulation.ledger import Attempt, Case, Change, Ledger, LifeRecord, Seen, Settled
+from holdfast.proof.simulation.receipts import Fate, _follows
 
 WAITING = Seen(1, "evt1", "ordered", 1, "pending", 1, 0, None, 1, 1, None, None, 0)
 HELD = WAITING._replace(token=7, owner=3, starts=1)
@@ -31,7 +31,7 @@ def attempt(n: int, **more: object) -> Attempt:
 
 
 def case(*changes: tuple[Seen, Seen], attempts: tuple[Attempt, ...] = (), settled: tuple[Settled, ...] = ()) -> Case:
-    ledger = Ledger(attempts=list(attempts), settled=list(settled), lives={"one": LifeNote("one", owner=3)})
+    ledger = Ledger(attempts=list(attempts), settled=list(settled), lives={"one": LifeRecord("one", owner=3)})
     ledger.changes = [Change(n * 10, *change) for n, change in enumerate(changes, start=1)]
     rows = StoreRows([], [], [], frozenset(), frozenset(), {}, [])
     return Case(ledger, rows, frozenset({"ordered"}), frozenset({"ordered"}), quiet=True)
@@ -63,13 +63,13 @@ def test_a_settlement_with_another_lease_is_seen() -> None:
 def test_a_lease_lost_without_a_cause_is_seen() -> None:
     lost = case((HELD, WAITING))
     assert list(check_leases(lost))
-    lost.ledger.lives["one"].still_until_s = 0.0
+    lost.ledger.lives["one"].stalled_until_s = 0.0
     assert not list(check_leases(lost))
 
 
 def test_standing_still_excuses_only_what_is_lost_soon_after() -> None:
     lost = case((HELD, WAITING))
-    lost.ledger.lives["one"].still_until_s = 50.0
+    lost.ledger.lives["one"].stalled_until_s = 50.0
     lost.ledger.changes = [change._replace(at_s=51.0) for change in lost.ledger.changes]
     assert list(check_leases(lost))
 
@@ -81,7 +81,7 @@ def test_an_attempt_without_a_lease_is_seen() -> None:
     assert not list(check_stale(stale))
     stale.ledger.operated[1] = 1.0
     assert list(check_stale(stale))
-    stale.ledger.lives["one"].still_until_s = 25.0
+    stale.ledger.lives["one"].stalled_until_s = 25.0
     assert not list(check_stale(stale))
 
 

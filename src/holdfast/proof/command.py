@@ -20,6 +20,6 @@ def prove(size: str | None, seed: int | None, store: str | None, as_json: bool) 
     a folder or schema of its own, and removes it: no store of yours is touched.
     """
     from holdfast.proof.kills.__main__ import run
-    from holdfast.proof.kills.whole import SIZES, Wish, draw_seed
+    from holdfast.proof.kills.prove import SIZES, ProofRequest, draw_seed
 
-    return run(Wish(SIZES[size or "default"], draw_seed() if seed is None else seed, store), as_json)
+    return run(ProofRequest(SIZES[size or "default"], draw_seed() if seed is None else seed, store), as_json)

@@ -13,50 +13,50 @@ import sys
 from pathlib import Path
 
 from holdfast.domain.errors import HoldfastError
+from holdfast.proof.kills.artifacts import trim
+from holdfast.proof.kills.disruptions import KINDS
 from holdfast.proof.kills.faults import FAULTS, POSTGRES_FAULTS
-from holdfast.proof.kills.keeping import trim
 from holdfast.proof.kills.processes import Stuck
-from holdfast.proof.kills.strikes import KINDS
-from holdfast.proof.kills.whole import SIZES, Size, Wish, check_store, draw_seed, prove, workplace
+from holdfast.proof.kills.prove import SIZES, ProofRequest, Size, check_request, draw_seed, prove, work_folder
 
 STOPPED = 130
 
 
-def run(wish: Wish, as_json: bool) -> int:
+def run(request: ProofRequest, as_json: bool) -> int:
     """Prove, and print what was found. Progress goes to stderr."""
-    check_store(wish)
+    check_request(request)
     signal.signal(signal.SIGTERM, _interrupt)  # so that what we started is ended when we are
 
-    def say(text: str) -> None:
+    def progress(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
-    say(f"Seed {wish.seed}.")
+    progress(f"Seed {request.seed}.")
     try:
-        with workplace(wish) as root:
+        with work_folder(request) as root:
             try:
-                proof = prove(wish, root, say)
+                proof = prove(request, root, progress)
             except Exception as error:
-                return _broke_off(wish, error, str(root), as_json)
+                return _abort(request, error, str(root), as_json)
     except KeyboardInterrupt:
-        say("Stopped; everything that was started is gone.")
+        progress("Stopped; everything that was started is gone.")
         return STOPPED
     kept = {} if proof.ok else {"kept": str(root), "kept_bytes": trim(root)}
     print(json.dumps({**proof.as_dict(), **kept}, indent=2) if as_json else proof.table(), flush=True)
     if not proof.ok:
         lines = "\n".join(f"  {line}" for line in proof.violations)
-        say(f"PROMISES BROKEN (seed {wish.seed}):\n{lines}\nBooks and logs are kept in {root}")
+        progress(f"PROMISES BROKEN (seed {request.seed}):\n{lines}\nBooks and logs are kept in {root}")
         return 1
-    say("Every accepted event is accounted for.")
+    progress("Every accepted event is accounted for.")
     shutil.rmtree(root)
     return 0
 
 
-def _broke_off(wish: Wish, error: Exception, root: str, as_json: bool) -> int:
+def _abort(request: ProofRequest, error: Exception, root: str, as_json: bool) -> int:
     trim(Path(root))
     what = str(error) if isinstance(error, Stuck | HoldfastError) else repr(error)
-    print(f"The proof broke off (seed {wish.seed}): {what}\nBooks and logs are kept in {root}", file=sys.stderr)
+    print(f"The proof broke off (seed {request.seed}): {what}\nBooks and logs are kept in {root}", file=sys.stderr)
     if as_json:
-        print(json.dumps({"ok": False, "seed": wish.seed, "error": what, "kept": root}))
+        print(json.dumps({"ok": False, "seed": request.seed, "error": what, "kept": root}))
     return 1
 
 
@@ -99,7 +99,7 @@ def main() -> int:
     given = parser.parse_args()
     seed = given.seed if given.seed is not None else draw_seed()
     try:
-        return run(Wish(_size(given), seed, given.store, given.fault, given.only, given.server), given.json)
+        return run(ProofRequest(_size(given), seed, given.store, given.fault, given.only, given.server), given.json)
     except HoldfastError as error:
         parser.error(error.message)
 

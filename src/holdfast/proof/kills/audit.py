@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from holdfast.domain.receipt import Link
 from holdfast.proof.kills.evidence import Lease, Settle
-from holdfast.proof.kills.records import NOBODY
+from holdfast.proof.kills.records import UNKNOWN_LIFE
 
 INSTALL = """
 CREATE TABLE IF NOT EXISTS holdfast.prove_leases (
@@ -80,7 +80,7 @@ class Note(NamedTuple):
 def life_of(tag: str) -> int:
     """The number at the end of a session's name."""
     number = tag.rpartition("-")[2]
-    return int(number) if number.isdigit() else NOBODY
+    return int(number) if number.isdigit() else UNKNOWN_LIFE
 
 
 def fold(changes: Sequence[Change], notes: Sequence[Note], links: Sequence[Link]) -> tuple[list[Lease], list[Settle]]:

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.domain.states import State
-from holdfast.proof.kills.book import check_book, count_links
 from holdfast.proof.kills.duplicates import Duplicates, judge_duplicates
 from holdfast.proof.kills.evidence import Evidence, Violation
 from holdfast.proof.kills.holders import check_holders, is_stale
 from holdfast.proof.kills.order import check_order
+from holdfast.proof.kills.receipts import check_receipts, count_links
 
 ENDS = frozenset({State.DELIVERED, State.DEAD, State.DROPPED})
 
@@ -40,7 +40,7 @@ def check(evidence: Evidence, *, settled: bool = True) -> Verdict:
     judges = [
         check_lost(evidence), check_keys(evidence), check_invented(evidence), check_bytes(evidence),
         check_false_success(evidence), check_order(evidence), unexplained, check_absorbing(evidence),
-        check_conservation(evidence), check_book(evidence), check_undone(evidence), check_holders(evidence),
+        check_conservation(evidence), check_receipts(evidence), check_rollbacks(evidence), check_holders(evidence),
     ]  # fmt: skip
     if settled:
         judges.append(check_settled(evidence))
@@ -146,19 +146,19 @@ def check_absorbing(evidence: Evidence) -> Iterator[Violation]:
         yield Violation("absorbing", str(gone), "the delivery had ended, and is no longer there")
 
 
-def check_undone(evidence: Evidence) -> Iterator[Violation]:
+def check_rollbacks(evidence: Evidence) -> Iterator[Violation]:
     """Event and business row come and go together: both after a commit, neither after a rollback."""
     for row in evidence.store.events:
-        if row.key in evidence.undone:
-            yield Violation("undone", row.id, f"key {row.key} was rolled back, and its event is there")
+        if row.key in evidence.rolled_back:
+            yield Violation("rollback", row.id, f"key {row.key} was rolled back, and its event is there")
     if evidence.business is None:
         return
     stored = {row.key for row in evidence.store.events}
     for key in sorted(evidence.business - stored, key=str):
-        yield Violation("undone", key, "the business row is there, and its event is not")
+        yield Violation("rollback", key, "the business row is there, and its event is not")
     published = {item.key for item in evidence.accepted if item.seq is None}
     for key in sorted(published - evidence.business):
-        yield Violation("undone", key, "the event was published, and its business row is not there")
+        yield Violation("rollback", key, "the event was published, and its business row is not there")
 
 
 def check_conservation(evidence: Evidence) -> Iterator[Violation]:

@@ -13,7 +13,7 @@ from holdfast.domain.receipt import Head, Link
 from holdfast.proof.kills.audit import CHANGES, INSTALL, NOTES, Change, Note, fold
 from holdfast.proof.kills.evidence import Attempt, DeliveryRow, Ended, EventRow, Holders, LeaseRow, StoreRows
 from holdfast.proof.kills.records import digest_json
-from holdfast.proof.kills.snapshot import Glance
+from holdfast.proof.kills.snapshot import CrashState
 from holdfast.store.postgres.place import in_schema, parse_place
 
 CONNECT_S = 30.0
@@ -81,11 +81,11 @@ class Database:
     def end_sessions(self, pids: list[int]) -> int:
         return len(self.rows("SELECT pg_terminate_backend(pid) FROM unnest($1::integer[]) pid", pids))
 
-    def glance(self, pid: int) -> Glance:
+    def read_crash_state(self, pid: int) -> CrashState:
         """What a daemon that was killed a moment ago left."""
         leased = frozenset((row[0], row[1]) for row in self.rows(_LEASED, pid))
         ((due, unrouted),) = self.rows(_COUNTS)
-        return Glance(leased, due, unrouted, {})
+        return CrashState(leased, due, unrouted, {})
 
     def ended(self) -> dict[int, Ended]:
         """Every end that is committed now: no crash may undo one."""

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from holdfast.proof.kills.evidence import Evidence, Violation
-from holdfast.proof.kills.holders import is_stale, lost_because, lost_claim
+from holdfast.proof.kills.holders import is_stale, loss_cause, lost_claim_cause
 from holdfast.proof.kills.records import Received
 
-KILLED, LEFT_OVER, ANSWERED_BADLY = "sender killed", "left on the wire by a killed sender", "sink failed or hung up"
+KILLED, SENT_BEFORE_KILL, SINK_FAILED = "sender killed", "left on the wire by a killed sender", "sink failed or hung up"
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,11 @@ def judge_duplicates(evidence: Evidence) -> tuple[Duplicates, Iterator[Violation
 
 def _cause(evidence: Evidence, before: Received, after: Received) -> str | None:
     if evidence.answer_of(before) != "ok":
-        return ANSWERED_BADLY
-    return _kept_from_settling(evidence, before, after) or _sent_late(evidence, before, after)
+        return SINK_FAILED
+    return _why_not_settled(evidence, before, after) or _why_sent_late(evidence, before, after)
 
 
-def _kept_from_settling(evidence: Evidence, before: Received, after: Received) -> str | None:
+def _why_not_settled(evidence: Evidence, before: Received, after: Received) -> str | None:
     """Why the sender of the first could not write down that it was taken."""
     lease = evidence.lease_of.get(before.n)
     if lease is not None and (lease.end == "settled" or lease == evidence.lease_of.get(after.n)):
@@ -53,14 +53,14 @@ def _kept_from_settling(evidence: Evidence, before: Received, after: Received) -
         return KILLED
     if evidence.holders is None:
         return None
-    return lost_claim(evidence, before) if lease is None else lost_because(evidence, lease)
+    return lost_claim_cause(evidence, before) if lease is None else loss_cause(evidence, lease)
 
 
-def _sent_late(evidence: Evidence, before: Received, after: Received) -> str | None:
+def _why_sent_late(evidence: Evidence, before: Received, after: Received) -> str | None:
     """Why the second was sent by one who had no business to any more, and could not know."""
     if not is_stale(evidence, after):
         return None
     if after.life in evidence.killed_ns:
-        return LEFT_OVER if before.life != after.life else None
+        return SENT_BEFORE_KILL if before.life != after.life else None
     lease = evidence.lease_of.get(after.n)
-    return lost_claim(evidence, after) if lease is None else lost_because(evidence, lease)
+    return lost_claim_cause(evidence, after) if lease is None else loss_cause(evidence, lease)

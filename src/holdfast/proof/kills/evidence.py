@@ -15,14 +15,14 @@ from holdfast.domain.receipt import Head, Link
 from holdfast.proof.kills.records import (
     Accepted,
     Answered,
+    Disruption,
     Killed,
     Received,
     Record,
     Refused,
+    RolledBack,
     Sent,
     Started,
-    Struck,
-    Undone,
 )
 
 
@@ -135,9 +135,9 @@ class Evidence:
     ordered: frozenset[str]
     contracts: frozenset[str]
     ended_before: Mapping[int, Ended] = field(default_factory=dict)
-    undone: frozenset[str] = frozenset()
+    rolled_back: frozenset[str] = frozenset()
     business: frozenset[str] | None = None
-    struck: Sequence[Struck] = ()
+    disruptions: Sequence[Disruption] = ()
     holders: Holders | None = None
 
     @cached_property
@@ -207,8 +207,8 @@ def gather(records: Iterable[Record], store: StoreRows, ordered: Iterable[str], 
         answers={item.n: item for item in lines if isinstance(item, Answered)},
         started=[item for item in lines if isinstance(item, Started)],
         killed=[item for item in lines if isinstance(item, Killed)],
-        undone=frozenset(item.key for item in lines if isinstance(item, Undone)),
-        struck=[item for item in lines if isinstance(item, Struck)],
+        rolled_back=frozenset(item.key for item in lines if isinstance(item, RolledBack)),
+        disruptions=[item for item in lines if isinstance(item, Disruption)],
         store=store,
         ordered=frozenset(ordered),
         contracts=frozenset(contracts),

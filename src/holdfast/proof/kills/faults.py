@@ -63,7 +63,7 @@ POSTGRES_FAULTS: dict[str, dict[str, str]] = {
 }
 
 
-def put_in(fault: str) -> None:
+def inject(fault: str) -> None:
     """Make this process's store faulty, for as long as it lives."""
     store, texts = ("sqlite", FAULTS) if fault in FAULTS else ("postgres", POSTGRES_FAULTS)
     sql = import_module(f"holdfast.store.{store}.statements").sql

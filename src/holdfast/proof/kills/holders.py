@@ -11,12 +11,12 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from holdfast.domain.states import State
+from holdfast.proof.kills.disruptions import SERVER_KINDS
 from holdfast.proof.kills.evidence import Evidence, Holders, Lease, Violation
 from holdfast.proof.kills.records import Received
-from holdfast.proof.kills.strikes import OF_THE_SERVER
 
 LOST = ("taken", "run out")
-RAN_OUT = "lease ran out"
+EXPIRED = "lease ran out"
 
 
 def check_holders(evidence: Evidence) -> Iterator[Violation]:
@@ -34,13 +34,13 @@ def check_holders(evidence: Evidence) -> Iterator[Violation]:
             yield Violation("stale", subject, f"{what}, while life {settle.lease.life} held its lease")
         elif settle.state == State.DELIVERED and settle.delivery in rows:
             row = rows[settle.delivery]
-            if not _told_ok(evidence, holders, settle.lease, row.contract, row.event):
+            if not _got_ok(evidence, holders, settle.lease, row.contract, row.event):
                 yield Violation("stale", subject, f"{what}, who was not told ok while it held the lease that ended")
-    yield from _begun_before(holders)
-    yield from _left_to_the_living(evidence, holders)
+    yield from _check_attempt_starts(holders)
+    yield from _check_takeovers(evidence, holders)
 
 
-def _told_ok(evidence: Evidence, holders: Holders, lease: Lease, contract: str, event: str) -> bool:
+def _got_ok(evidence: Evidence, holders: Holders, lease: Lease, contract: str, event: str) -> bool:
     """Whether the sink said ok to this holder, to a request that came after the claim."""
     return any(
         item.life == lease.life
@@ -50,7 +50,7 @@ def _told_ok(evidence: Evidence, holders: Holders, lease: Lease, contract: str, 
     )
 
 
-def _begun_before(holders: Holders) -> Iterator[Violation]:
+def _check_attempt_starts(holders: Holders) -> Iterator[Violation]:
     """A failed attempt that was written down began under the lease that it ended."""
     settles: defaultdict[int, list[Lease]] = defaultdict(list)
     for settle in holders.settles:
@@ -66,7 +66,7 @@ def _begun_before(holders: Holders) -> Iterator[Violation]:
                 yield Violation("stale", f"delivery {attempt.delivery}", what)
 
 
-def _left_to_the_living(evidence: Evidence, holders: Holders) -> Iterator[Violation]:
+def _check_takeovers(evidence: Evidence, holders: Holders) -> Iterator[Violation]:
     """Nobody takes a lease before its time from one who lives: its holder may be in the middle of the work."""
     for lease in holders.leases:
         if lease.end != "taken" or lease.ended_ms is None:
@@ -74,7 +74,7 @@ def _left_to_the_living(evidence: Evidence, holders: Holders) -> Iterator[Violat
         killed_ms = evidence.killed_ms.get(lease.life)
         if killed_ms is None or lease.ended_ms < killed_ms - holders.clock_slack_ms:
             what = f"life {lease.life} lost its lease before the end of it, and lived"
-            yield Violation("living", f"delivery {lease.delivery}", what)
+            yield Violation("takeover", f"delivery {lease.delivery}", what)
 
 
 def is_stale(evidence: Evidence, item: Received) -> bool:
@@ -86,11 +86,11 @@ def is_stale(evidence: Evidence, item: Received) -> bool:
         return False
     lease = evidence.lease_of.get(item.n)
     if lease is None:
-        return lost_claim(evidence, item) is not None
+        return lost_claim_cause(evidence, item) is not None
     return lease.end in LOST and lease.ended_ms is not None and lease.ended_ms <= item.at_ms
 
 
-def lost_because(evidence: Evidence, lease: Lease) -> str | None:
+def loss_cause(evidence: Evidence, lease: Lease) -> str | None:
     """The trouble that kept a holder from renewing its lease until it ran out; None if it did not run out.
 
     A lease past its time needs none: whoever is kept from renewing it on a busy machine must lose it. One that was
@@ -98,16 +98,16 @@ def lost_because(evidence: Evidence, lease: Lease) -> str | None:
     """
     if lease.end != "run out" or lease.ended_ms is None:
         return None
-    mine = [one for one in evidence.struck if one.life in (None, lease.life)]
+    mine = [one for one in evidence.disruptions if one.life in (None, lease.life)]
     hits = [one for one in mine if one.at_ms <= lease.ended_ms and lease.claimed_ms <= one.until_ms]
-    return max(hits, key=lambda one: one.at_ms).kind if hits else RAN_OUT  # the last: before it, it was renewed
+    return max(hits, key=lambda one: one.at_ms).kind if hits else EXPIRED  # the last: before it, it was renewed
 
 
-def lost_claim(evidence: Evidence, item: Received) -> str | None:
+def lost_claim_cause(evidence: Evidence, item: Received) -> str | None:
     """The crash of the server that lost the claim under which this was sent: claims are not flushed one by one."""
     assert evidence.holders is not None
     lease_ms = evidence.holders.lease_ms
-    for one in evidence.struck:
-        if one.kind in OF_THE_SERVER and one.at_ms - lease_ms <= item.at_ms <= one.until_ms + lease_ms:
+    for one in evidence.disruptions:
+        if one.kind in SERVER_KINDS and one.at_ms - lease_ms <= item.at_ms <= one.until_ms + lease_ms:
             return one.kind
     return None

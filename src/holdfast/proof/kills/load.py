@@ -17,7 +17,7 @@ from threading import Event, Lock, Thread
 from typing import Any
 from urllib.parse import urlsplit
 
-from holdfast.proof.kills.records import Accepted, Book, Refused, Sent, digest_json
+from holdfast.proof.kills.records import Accepted, RecordFile, Refused, Sent, digest_json
 
 WORKERS = 24
 ANSWER_S = 10.0
@@ -28,17 +28,17 @@ WORDS = ("kelp", "reef", "naïve", "汐", "🌊", "tab\tnew\nline", '"quoted"', 
 
 
 class Load:
-    def __init__(self, home: Path, book: Book, seed: int, rate: float, streams: int, first: int = 0) -> None:
-        self._home, self._book, self._seed, self._streams = home, book, seed, streams
+    def __init__(self, home: Path, records: RecordFile, seed: int, rate: float, streams: int, first: int = 0) -> None:
+        self._home, self._records, self._seed, self._streams = home, records, seed, streams
         self._every_s = 1 / rate
         self._lock, self._next_s, self._count = Lock(), time.monotonic(), first
         self.stopping = Event()
 
     def work(self) -> None:
         """One of several workers: take the next turn, and stay with it until it is answered."""
-        line = Line(self._home)
+        client = ApiClient(self._home)
         while (turn := self._turn()) is not None:
-            self._post(line, turn)
+            self._post(client, turn)
 
     def _turn(self) -> int | None:
         with self._lock:
@@ -49,28 +49,28 @@ class Load:
             self._count += 1
             return self._count
 
-    def _post(self, line: Line, turn: int) -> None:
+    def _post(self, client: ApiClient, turn: int) -> None:
         event = make_event(self._seed, turn, self._streams)
         key = event["dedup_key"]
-        self._book.write(Sent(key, event["stream"], digest_json(event["payload"]), time.monotonic_ns()))
+        self._records.write(Sent(key, event["stream"], digest_json(event["payload"]), time.monotonic_ns()))
         body = json.dumps(event).encode()
         deadline_s = time.monotonic() + UNKNOWN_S
         while time.monotonic() < deadline_s:
-            status, answer = line.post("/api/events", body)
+            status, answer = client.post("/api/events", body)
             if status in (200, 201):
-                self._book.write(
+                self._records.write(
                     Accepted(
                         key, answer["id"], answer["stream"], answer["seq"], answer["duplicate"], time.monotonic_ns()
                     )
                 )
                 return
             if 400 <= status < 500 and status != 401:  # 401: a stranger took the port of a daemon that died
-                self._book.write(Refused(key, status, str(answer)[:500]))
+                self._records.write(Refused(key, status, str(answer)[:500]))
                 return
             time.sleep(PAUSE_S)
 
 
-class Line:
+class ApiClient:
     """A connection to whatever daemon the home's address file names, made anew when it breaks."""
 
     def __init__(self, home: Path) -> None:
@@ -96,10 +96,10 @@ class Line:
             answer = json.loads(response.read() or b"{}")
             return response.status, answer if isinstance(answer, dict) else {"items": answer}
         except (OSError, http.client.HTTPException, ValueError):
-            self.hang_up()
+            self.close()
             return 0, {}
 
-    def hang_up(self) -> None:
+    def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -118,13 +118,13 @@ def make_event(seed: int, turn: int, streams: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--home", type=Path, required=True)
-    parser.add_argument("--book", type=Path, required=True)
+    parser.add_argument("--records", type=Path, required=True)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--rate", type=float, required=True)
     parser.add_argument("--streams", type=int, required=True)
     parser.add_argument("--first", type=int, default=0, help="where the count of its facts begins")
     given = parser.parse_args()
-    load = Load(given.home, Book(given.book), given.seed, given.rate, given.streams, given.first)
+    load = Load(given.home, RecordFile(given.records), given.seed, given.rate, given.streams, given.first)
     workers = [Thread(target=load.work) for _ in range(WORKERS)]
     for worker in workers:
         worker.start()

@@ -25,16 +25,16 @@ def check_order(evidence: Evidence) -> Iterator[Violation]:
             lanes[row.contract, stream].append(row)
     for (contract, stream), rows in lanes.items():
         rows.sort(key=lambda row: events[row.event].seq)
-        yield from _first_receipts(evidence, f"{contract} {stream}", rows)
+        yield from _check_first_receipts(evidence, f"{contract} {stream}", rows)
         for before, after in pairwise(rows):
-            yield from _pair(evidence, f"{contract} {stream}", before, after)
+            yield from _check_pair(evidence, f"{contract} {stream}", before, after)
 
 
-def _first_receipts(evidence: Evidence, lane: str, rows: Sequence[DeliveryRow]) -> Iterator[Violation]:
+def _check_first_receipts(evidence: Evidence, lane: str, rows: Sequence[DeliveryRow]) -> Iterator[Violation]:
     """First receipts come in the order of `seq`."""
     latest = None
     for row in rows:
-        receipts = _in_force(evidence, row)
+        receipts = _valid_receipts(evidence, row)
         if not receipts:
             continue
         if latest is not None and receipts[0].at_ns < latest.at_ns:
@@ -42,14 +42,14 @@ def _first_receipts(evidence: Evidence, lane: str, rows: Sequence[DeliveryRow]) 
         latest = receipts[0]
 
 
-def _pair(evidence: Evidence, lane: str, before: DeliveryRow, after: DeliveryRow) -> Iterator[Violation]:
+def _check_pair(evidence: Evidence, lane: str, before: DeliveryRow, after: DeliveryRow) -> Iterator[Violation]:
     """Neighbours: the later one begins only when the earlier one is through."""
-    later = _in_force(evidence, after)
+    later = _valid_receipts(evidence, after)
     if not later:
         return
     first = later[0]
     earlier = evidence.receipts_of.get((before.contract, before.event), [])
-    standing = _in_force(evidence, before)
+    standing = _valid_receipts(evidence, before)
     ended_ms = evidence.ended_ms.get(before.id)
     slack_ms = 0 if evidence.holders is None else evidence.holders.clock_slack_ms
     if ended_ms is None:
@@ -63,7 +63,7 @@ def _pair(evidence: Evidence, lane: str, before: DeliveryRow, after: DeliveryRow
         yield Violation("order", lane, f"seq {first.seq} was attempted before the sink had taken the one ahead of it")
 
 
-def _in_force(evidence: Evidence, row: DeliveryRow) -> list[Received]:
+def _valid_receipts(evidence: Evidence, row: DeliveryRow) -> list[Received]:
     """The receipts whose senders were alive and held the lease, as far as anybody knows."""
     receipts = evidence.receipts_of.get((row.contract, row.event), [])
     return [item for item in receipts if not is_stale(evidence, item)]

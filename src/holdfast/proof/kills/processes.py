@@ -62,7 +62,7 @@ class Daemon:
     """One life of the daemon in a home folder: `holdfast up`, or with `told` the same as a victim (see `victim.py`)."""
 
     def __init__(
-        self, home: Path, log: Path, store: str | None = None, told: Mapping[str, object] | None = None
+        self, home: Path, log: Path, store: str | None = None, settings: Mapping[str, object] | None = None
     ) -> None:
         self.home, self._log = home, log
         environment = {**os.environ, "HOLDFAST_HOME": str(home)}
@@ -71,9 +71,9 @@ class Daemon:
         if store is not None:
             environment["HOLDFAST_STORE"] = store
         command = [sys.executable, "-m", "holdfast", "up", "--port", "0"]
-        if told is not None:
+        if settings is not None:
             command = [sys.executable, "-m", "holdfast.proof.kills.victim"]
-            names = {name.upper(): value for name, value in told.items() if value is not None}
+            names = {name.upper(): value for name, value in settings.items() if value is not None}
             environment |= {f"HOLDFAST_PROVE_{name}": str(value) for name, value in names.items()}
         self._address = home / "address"
         self._stale = self._stamp()

@@ -21,14 +21,14 @@ import asyncpg
 from holdfast.domain.errors import HoldfastError
 from holdfast.outbox import Outbox
 from holdfast.proof.kills.load import make_event
-from holdfast.proof.kills.records import Accepted, Book, Sent, Undone, digest_json
+from holdfast.proof.kills.records import Accepted, RecordFile, RolledBack, Sent, digest_json
 from holdfast.store.postgres.place import parse_place
 
 CONNECTIONS = 3
-UNDONE = 0.15
+ROLLBACK_SHARE = 0.15
 UNKNOWN_S = 300.0
 PAUSE_S = 0.1
-PATIENCE_S = 20.0
+WAIT_MAX_S = 20.0
 FAULTS = (
     asyncpg.PostgresError,
     asyncpg.InterfaceError,
@@ -42,10 +42,12 @@ FAULTS = (
 class Publisher:
     """`number` sets its keys apart from those of the others."""
 
-    def __init__(self, url: str, tag: str, book: Book, seed: int, rate: float, streams: int, number: int) -> None:
+    def __init__(
+        self, url: str, tag: str, records: RecordFile, seed: int, rate: float, streams: int, number: int
+    ) -> None:
         place = parse_place(url)
         self._outbox, self._dsn, self._schema, self._tag = Outbox(url), place.dsn, place.schema, tag
-        self._book, self._seed, self._streams = book, seed, streams
+        self._records, self._seed, self._streams = records, seed, streams
         self._pause_s = CONNECTIONS / rate
         self._turn = number * 1_000_000
         self.stopping = asyncio.Event()
@@ -59,21 +61,21 @@ class Publisher:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.stopping.wait(), self._pause_s)
         if connection is not None and not connection.is_closed():
-            await connection.close(timeout=PATIENCE_S)
+            await connection.close(timeout=WAIT_MAX_S)
 
     async def _fact(self, connection: Any, turn: int) -> Any:
         event = make_event(self._seed, turn, self._streams)
         key = event["dedup_key"]
-        if random.Random(f"undone/{self._seed}/{turn}").random() < UNDONE:
-            self._book.write(Undone(key, time.monotonic_ns()))
+        if random.Random(f"undone/{self._seed}/{turn}").random() < ROLLBACK_SHARE:
+            self._records.write(RolledBack(key, time.monotonic_ns()))
             keep = False
         else:
-            self._book.write(Sent(key, event["stream"], digest_json(event["payload"]), time.monotonic_ns()))
+            self._records.write(Sent(key, event["stream"], digest_json(event["payload"]), time.monotonic_ns()))
             keep = True
         deadline_s = time.monotonic() + UNKNOWN_S
         while time.monotonic() < deadline_s:
             try:
-                async with asyncio.timeout(PATIENCE_S):
+                async with asyncio.timeout(WAIT_MAX_S):
                     if connection is None or connection.is_closed():
                         connection = await asyncpg.connect(
                             self._dsn, timeout=10, server_settings={"application_name": f"{self._tag}-publisher"}
@@ -86,7 +88,7 @@ class Publisher:
                 await asyncio.sleep(PAUSE_S)
                 continue
             if keep:
-                self._book.write(Accepted(key, published.id, None, None, published.duplicate, time.monotonic_ns()))
+                self._records.write(Accepted(key, published.id, None, None, published.duplicate, time.monotonic_ns()))
             return connection
         return connection
 
@@ -116,7 +118,7 @@ async def run(publisher: Publisher) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--book", type=Path, required=True)
+    parser.add_argument("--records", type=Path, required=True)
     parser.add_argument("--tag", required=True)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--rate", type=float, required=True)
@@ -125,7 +127,7 @@ def main() -> None:
     given = parser.parse_args()
     url = os.environ["HOLDFAST_PROVE_STORE"]  # not an argument: it may hold a password
     asyncio.run(
-        run(Publisher(url, given.tag, Book(given.book), given.seed, given.rate, given.streams, given.number))
+        run(Publisher(url, given.tag, RecordFile(given.records), given.seed, given.rate, given.streams, given.number))
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple, get_args
 
-NOBODY = -1
+UNKNOWN_LIFE = -1
 """The life of a sender that did not say who it is."""
 
 LEASE_HEADER = "X-Holdfast-Prove-Lease"
@@ -34,7 +34,7 @@ class Sent(NamedTuple):
     at_ns: int
 
 
-class Undone(NamedTuple):
+class RolledBack(NamedTuple):
     """A transaction that published this key was rolled back: the event must not exist."""
 
     key: str
@@ -79,7 +79,7 @@ class Received(NamedTuple):
     body: str
     at_ms: int
     at_ns: int
-    life: int = NOBODY
+    life: int = UNKNOWN_LIFE
     token: int | None = None
 
 
@@ -129,7 +129,7 @@ class Killed(NamedTuple):
         return "lease held" if self.leases else "nothing in flight"
 
 
-class Struck(NamedTuple):
+class Disruption(NamedTuple):
     """Trouble on PostgreSQL that ends no life: `life` is whom it struck, None for everybody. `until`: it was over."""
 
     kind: str
@@ -146,11 +146,11 @@ class Crashed(NamedTuple):
     n: int
 
 
-Record = Sent | Undone | Accepted | Refused | Received | Answered | Started | Killed | Struck | Crashed
+Record = Sent | RolledBack | Accepted | Refused | Received | Answered | Started | Killed | Disruption | Crashed
 _KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in get_args(Record)}
 
 
-class Book:
+class RecordFile:
     """One append-only file. Each line outlives the process that wrote it once `write` returns."""
 
     def __init__(self, path: Path) -> None:
@@ -167,7 +167,7 @@ class Book:
         os.close(self._descriptor)
 
 
-class Reading:
+class RecordReader:
     """Follows a book while it is written: `more` gives the lines that came since."""
 
     def __init__(self, path: Path) -> None:
@@ -186,8 +186,8 @@ class Reading:
             yield _KINDS[kind](*values)
 
 
-def read_book(path: Path) -> list[Record]:
-    return list(Reading(path).more())
+def read_records(path: Path) -> list[Record]:
+    return list(RecordReader(path).more())
 
 
 def digest_json(value: object) -> str:

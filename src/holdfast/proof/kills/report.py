@@ -21,10 +21,10 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        return not self.verdict.violations and not self.too_tame
+        return not self.verdict.violations and not self.too_few_in_flight
 
     @property
-    def too_tame(self) -> bool:
+    def too_few_in_flight(self) -> bool:
         """Fewer than half of the kills struck while something was in flight: that would prove too little."""
         killed = self.evidence.killed
         return len(killed) >= 10 and 2 * sum(item.in_flight for item in killed) < len(killed)
@@ -42,7 +42,7 @@ class Report:
         """From the end of each trouble that killed no daemon to the next delivery by anybody."""
         arrivals = sorted(item.at_ns for item in self.evidence.received)
         found = []
-        for one in self.evidence.struck:
+        for one in self.evidence.disruptions:
             place = bisect_right(arrivals, one.until_ns)
             if place < len(arrivals):
                 found.append((arrivals[place] - one.until_ns) / 1e9)
@@ -70,7 +70,7 @@ class Report:
             "sink_answers": dict(sorted(Counter(item.answer for item in evidence.answers.values()).items())),
             "duplicates_explained": dict(sorted(verdict.duplicates.explained.items())),
             "unexplained_duplicates": verdict.duplicates.unexplained,
-            "struck": dict(sorted(Counter(item.kind for item in evidence.struck).items())),
+            "disruptions": dict(sorted(Counter(item.kind for item in evidence.disruptions).items())),
             "stale_settles": verdict.count("stale"),
             "leases": dict(sorted(Counter(item.end for item in holders.leases).items())) if holders else None,
             "lost": verdict.count("lost"),
@@ -80,8 +80,8 @@ class Report:
             "restarts_measured": len(restarts),
             "restart_to_first_delivery_p50_seconds": round(median(restarts), 3) if restarts else None,
             "restart_to_first_delivery_max_seconds": round(max(restarts), 3) if restarts else None,
-            "trouble_over_to_first_delivery_p50_seconds": round(median(resumed), 3) if resumed else None,
-            "trouble_over_to_first_delivery_max_seconds": round(max(resumed), 3) if resumed else None,
+            "disruption_end_to_first_delivery_p50_seconds": round(median(resumed), 3) if resumed else None,
+            "disruption_end_to_first_delivery_max_seconds": round(max(resumed), 3) if resumed else None,
             "receipts_verified": verdict.links,
             "transitions_verified": verdict.transitions,
         }
@@ -89,7 +89,7 @@ class Report:
     def violations(self) -> list[str]:
         """What happened, a line for each."""
         lines = [f"{item.promise}: {item.subject}: {item.detail}" for item in self.verdict.violations]
-        if self.too_tame:
+        if self.too_few_in_flight:
             lines.append("the campaign: fewer than half of its kills struck while something was in flight")
         return lines
 

@@ -81,8 +81,8 @@ class OwnServer:
                 return
             except subprocess.SubprocessError as error:
                 if time.monotonic() > deadline_s:
-                    told = getattr(error, "stderr", None) or error
-                    raise Stuck(f"PostgreSQL {self.version} did not start: {told}") from None
+                    output = getattr(error, "stderr", None) or error
+                    raise Stuck(f"PostgreSQL {self.version} did not start: {output}") from None
                 time.sleep(0.1)
 
     def stop(self) -> None:
@@ -139,8 +139,8 @@ def all_programs() -> dict[str, Path]:
 
 
 def version_of(programs: Path) -> str:
-    told = subprocess.run([programs / "postgres", "--version"], capture_output=True, text=True, check=True).stdout
-    return str(re.findall(r"\d+", told)[0])
+    output = subprocess.run([programs / "postgres", "--version"], capture_output=True, text=True, check=True).stdout
+    return str(re.findall(r"\d+", output)[0])
 
 
 def fast_folder() -> Path | None:
@@ -182,6 +182,6 @@ def _children(pid: int) -> list[int]:
 
 def _stat(pid: int) -> list[str]:
     """State and parent of a process; empty when there is none."""
-    told = subprocess.run(["ps", "-o", "stat=,ppid=", "-p", str(pid)], capture_output=True, text=True, check=False)
-    words = told.stdout.split()
+    output = subprocess.run(["ps", "-o", "stat=,ppid=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    words = output.stdout.split()
     return [words[0][0], words[1]] if len(words) == 2 else []

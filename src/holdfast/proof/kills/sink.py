@@ -17,7 +17,7 @@ import sys
 import time
 from pathlib import Path
 
-from holdfast.proof.kills.records import LEASE_HEADER, NOBODY, Answered, Book, Received, digest_json
+from holdfast.proof.kills.records import LEASE_HEADER, UNKNOWN_LIFE, Answered, Received, RecordFile, digest_json
 
 FAULTS = ("503", "reset", "lost")
 DELAY_S = 0.03
@@ -28,8 +28,8 @@ _BUSY = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"
 class Sink:
     """Answers `fail` of the requests badly. Which ones follows from the seed, the event's key and the try."""
 
-    def __init__(self, book: Book, seed: int, fail: float) -> None:
-        self._book, self._seed, self._fail = book, seed, fail
+    def __init__(self, records: RecordFile, seed: int, fail: float) -> None:
+        self._records, self._seed, self._fail = records, seed, fail
         self._count = 0
         self._tries: dict[tuple[str, str], int] = {}
 
@@ -51,7 +51,7 @@ class Sink:
         received = self._note(line.split(" ")[1].strip("/"), body, _sender(headers), _lease(headers))
         answer, delay_s = self._choose(received)
         await asyncio.sleep(delay_s)
-        self._book.write(Answered(received.n, answer, time.monotonic_ns()))
+        self._records.write(Answered(received.n, answer, time.monotonic_ns()))
         return await _reply(writer, answer)
 
     def _note(self, contract: str, body: bytes, life: int, token: int | None) -> Received:
@@ -62,7 +62,7 @@ class Sink:
             digest_json(event["payload"]), hashlib.sha256(body).hexdigest()[:32],
             time.time_ns() // 1_000_000, time.monotonic_ns(), life, token,
         )  # fmt: skip
-        self._book.write(received)
+        self._records.write(received)
         return received
 
     def _choose(self, received: Received) -> tuple[str, float]:
@@ -77,13 +77,13 @@ def _sender(headers: list[str]) -> int:
     """Which life of the daemon this came from: it says so in its `User-Agent`."""
     agents = [text for text in headers if text.lower().startswith("user-agent:")]
     life = re.search(r"life-(\d+)", agents[0]) if agents else None
-    return NOBODY if life is None else int(life[1])
+    return UNKNOWN_LIFE if life is None else int(life[1])
 
 
 def _lease(headers: list[str]) -> int | None:
     """The token of the lease it was sent under."""
-    told = [text.partition(":")[2] for text in headers if text.lower().startswith(f"{LEASE_HEADER.lower()}:")]
-    return int(told[0]) if told else None
+    tokens = [text.partition(":")[2] for text in headers if text.lower().startswith(f"{LEASE_HEADER.lower()}:")]
+    return int(tokens[0]) if tokens else None
 
 
 async def _reply(writer: asyncio.StreamWriter, answer: str) -> bool:
@@ -101,7 +101,7 @@ async def _reply(writer: asyncio.StreamWriter, answer: str) -> bool:
 
 
 async def run(path: Path, seed: int, fail: float) -> None:
-    sink = Sink(Book(path), seed, fail)
+    sink = Sink(RecordFile(path), seed, fail)
     server = await asyncio.start_server(sink.serve, "127.0.0.1", 0, backlog=256)
     sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")
     sys.stdout.flush()
@@ -112,11 +112,11 @@ async def run(path: Path, seed: int, fail: float) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--book", type=Path, required=True)
+    parser.add_argument("--records", type=Path, required=True)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--fail", type=float, required=True)
     given = parser.parse_args()
-    asyncio.run(run(given.book, given.seed, given.fail))
+    asyncio.run(run(given.records, given.seed, given.fail))
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ _HEADS = "SELECT chain, seq, head FROM holdfast_nodes WHERE chain <> 'substrate'
 _LINKS = "SELECT chain, seq, at, prev, root, h_self, leaves FROM holdfast_receipts ORDER BY chain, seq"
 
 
-class Glance(NamedTuple):
+class CrashState(NamedTuple):
     """What a dead daemon left: leases it held, how much was to do, and which deliveries had ended."""
 
     leased: frozenset[tuple[str, str]]
@@ -42,14 +42,14 @@ class Glance(NamedTuple):
     ended: dict[int, Ended]
 
 
-def glance(path: Path, now_ms: int) -> Glance:
+def read_crash_state(path: Path, now_ms: int) -> CrashState:
     """A quick look, for use after every kill."""
     connection = ApswConnection(path, readonly=True)
     try:
         leased = frozenset((row[0], row[1]) for row in connection.rows(_LEASED))
         due = int(connection.rows(_DUE, (now_ms,))[0][0])
         unrouted = int(connection.rows("SELECT count(*) FROM holdfast_unrouted")[0][0])
-        return Glance(leased, due, unrouted, {row[0]: Ended(*row[1:]) for row in connection.rows(_ENDED)})
+        return CrashState(leased, due, unrouted, {row[0]: Ended(*row[1:]) for row in connection.rows(_ENDED)})
     finally:
         connection.close()
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from holdfast.proof.kills.pooled import Schedules, worst
+from holdfast.proof.kills.parallel import Schedules, bounded
 from holdfast.proof.kills.records import BLOCKED
 from holdfast.proof.kills.report import Report, listed
 from holdfast.proof.power_cuts.campaign import Tally
@@ -38,7 +38,7 @@ class Proof:
     @property
     def violations(self) -> list[str]:
         """Every broken promise in a line, with what repeats it."""
-        return worst(self._violations())
+        return bounded(self._violations())
 
     @property
     def ok(self) -> bool:
@@ -79,7 +79,7 @@ class Proof:
             found["daemon killed, SQLite"] = len(self.sqlite.evidence.killed)
         if self.postgres is not None:
             found["daemon killed, PostgreSQL"] = len(self.postgres.evidence.killed)
-            found.update(one.kind for one in self.postgres.evidence.struck if one.kind != BLOCKED)
+            found.update(one.kind for one in self.postgres.evidence.disruptions if one.kind != BLOCKED)
         return dict(found)
 
     def table(self) -> str:
@@ -94,7 +94,7 @@ class Proof:
             *((f"  {kind}", count) for kind, count in self.kills_by_kind.items()),
             ("  a daemon was", listed(facts["kills_while"])),
             *((f"accepted, {name}", _load(part)) for name, part in facts["parts"].items()),
-            ("writers", _wrote(facts["writers"])),
+            ("writers", _writers_line(facts["writers"])),
             ("lost", facts["lost"]),
             ("order violations", facts["order_violations"]),
             ("duplicates explained", listed(facts["duplicates_explained"])),
@@ -133,7 +133,7 @@ class Proof:
 
     def _writers(self, writing: Writing) -> dict[str, int]:
         return {
-            "transactions": writing.transactions, "rolled_back": writing.undone, "long": writing.long,
+            "transactions": writing.transactions, "rolled_back": writing.rolled_back, "long": writing.long,
             "deadlocks": writing.deadlocks, "events": writing.events, "violations": len(writing.violations),
         }  # fmt: skip
 
@@ -143,7 +143,7 @@ def _load(part: dict[str, Any]) -> str:
     return f"{part['accepted']} events, {part['unknown']} of unknown fate; {part['received']} requests; {ends}"
 
 
-def _wrote(writers: dict[str, int] | None) -> str:
+def _writers_line(writers: dict[str, int] | None) -> str:
     if writers is None:
         return "not run"
     return (

@@ -27,8 +27,8 @@ from holdfast.net.answer import Answer
 from holdfast.net.client import Client
 from holdfast.net.route import Route
 from holdfast.ports import Probe, no_probe
-from holdfast.proof.kills.faults import put_in
-from holdfast.proof.kills.records import LEASE_HEADER, Book, Crashed
+from holdfast.proof.kills.faults import inject
+from holdfast.proof.kills.records import LEASE_HEADER, Crashed, RecordFile
 from holdfast.version import __version__
 
 POINTS = ("begun", "before_commit", "after_commit")
@@ -38,19 +38,19 @@ def crash_at(point: str, nth: int, note: Path) -> Probe:
     """A probe that ends the process with SIGKILL: no handler, no flush, no goodbye."""
     if point not in POINTS or nth < 1:
         raise ValueError(f"{point}:{nth} is no place to crash at: use one of {', '.join(POINTS)} and a number from 1")
-    book, passed = Book(note), 0
+    records, passed = RecordFile(note), 0
 
     def probe(passing: str) -> None:
         nonlocal passed
         passed += passing == point
         if passed == nth:
-            book.write(Crashed(point, nth))
+            records.write(Crashed(point, nth))
             os.kill(os.getpid(), signal.SIGKILL)
 
     return probe
 
 
-def wear_tag(life: str, tag: str) -> None:
+def set_identity(life: str, tag: str) -> None:
     """Say who we are: to receivers, and to the database."""
     setattr(runtime_module, "__version__", f"{__version__} life-{life}")  # noqa: B010 - what the User-Agent is made of
     if tag:
@@ -59,7 +59,7 @@ def wear_tag(life: str, tag: str) -> None:
         setattr(session, "APPLICATION", tag)  # noqa: B010
 
 
-def show_leases() -> None:
+def send_lease_tokens() -> None:
     """Let every request name the token of the lease it is sent under, so that nobody has to guess."""
     token: ContextVar[int] = ContextVar("token")
     deliver, post = WebhookDeliverer.deliver, Client.post
@@ -77,22 +77,22 @@ def show_leases() -> None:
     setattr(Client, "post", post_named)  # noqa: B010
 
 
-def told(name: str) -> str:
+def setting(name: str) -> str:
     return os.environ.get(f"HOLDFAST_PROVE_{name}", "")
 
 
 def main() -> int:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     probe: Probe = no_probe
-    if crash := told("CRASH"):
+    if crash := setting("CRASH"):
         point, _, nth = crash.partition(":")
-        probe = crash_at(point, int(nth), Path(told("NOTE")))
-    if fault := told("FAULT"):
-        put_in(fault)
-    if lease_ms := told("LEASE_MS"):
+        probe = crash_at(point, int(nth), Path(setting("NOTE")))
+    if fault := setting("FAULT"):
+        inject(fault)
+    if lease_ms := setting("LEASE_MS"):
         engine_module.LEASE_MS.update(dict.fromkeys(engine_module.LEASE_MS, int(lease_ms)))
-    wear_tag(told("LIFE"), told("TAG"))
-    show_leases()
+    set_identity(setting("LIFE"), setting("TAG"))
+    send_lease_tokens()
     return asyncio.run(run_daemon(find_home(), None, 0, None, lambda text: None, probe))
 
 

@@ -25,7 +25,7 @@ from holdfast.store.postgres.store import PostgresStore
 
 WRITERS = 8
 STREAMS = 4
-UNDONE = 0.3
+ROLLBACK_SHARE = 0.3
 LONG = 0.05
 LONG_S = 0.5
 BATCH = 500
@@ -37,7 +37,7 @@ class Writing:
     """What the writers did, and what was wrong."""
 
     transactions: int = 0
-    undone: int = 0
+    rolled_back: int = 0
     long: int = 0
     deadlocks: int = 0
     committed: Counter[str] = field(default_factory=Counter)
@@ -55,9 +55,11 @@ async def write_for(url: str, seconds: float, seed: int = 0, writers: int = WRIT
     until_s = time.monotonic() + seconds
     async with _opened(url) as store, _opened(url) as other:
         await store.contracts.version()  # the tables are there
-        hands = [_write(url, found, random.Random(f"{seed}/{number}"), number, until_s) for number in range(writers)]
+        writing_tasks = [
+            _write(url, found, random.Random(f"{seed}/{number}"), number, until_s) for number in range(writers)
+        ]
         routers = [_route(one, found, until_s) for one in (store, other)]
-        await asyncio.gather(*hands, *routers, _look_on(url, until_s))
+        await asyncio.gather(*writing_tasks, *routers, _hold_snapshot(url, until_s))
         found.routed.append(await route_all(store))
         backlog = await store.routing.backlog()
         heads = {}
@@ -115,7 +117,7 @@ async def _write(url: str, found: Writing, chance: random.Random, number: int, u
     connection = await asyncpg.connect(place.dsn)
     try:
         while time.monotonic() < until_s:
-            chosen = _chosen(chance, several=number % 2 == 1)
+            chosen = _draw_streams(chance, several=number % 2 == 1)
             transaction = connection.transaction()
             await transaction.start()
             try:
@@ -123,7 +125,7 @@ async def _write(url: str, found: Writing, chance: random.Random, number: int, u
                 if chance.random() < LONG:
                     found.long += 1
                     await asyncio.sleep(chance.uniform(0.0, LONG_S))
-                await _end(transaction, found, chosen, undo=chance.random() < UNDONE)
+                await _end(transaction, found, chosen, roll_back=chance.random() < ROLLBACK_SHARE)
             except asyncpg.DeadlockDetectedError:
                 found.deadlocks += 1
                 await transaction.rollback()
@@ -131,17 +133,17 @@ async def _write(url: str, found: Writing, chance: random.Random, number: int, u
         await connection.close()
 
 
-async def _end(transaction: Any, found: Writing, chosen: Sequence[str], undo: bool) -> None:
+async def _end(transaction: Any, found: Writing, chosen: Sequence[str], roll_back: bool) -> None:
     found.transactions += 1
-    if undo:
-        found.undone += 1
+    if roll_back:
+        found.rolled_back += 1
         await transaction.rollback()
     else:
         await transaction.commit()
         found.committed.update(chosen)
 
 
-def _chosen(chance: random.Random, several: bool) -> list[str]:
+def _draw_streams(chance: random.Random, several: bool) -> list[str]:
     streams = [f"s{number}" for number in range(STREAMS)]
     if several:
         return [chance.choice(streams) for _ in range(chance.randint(1, 20))]
@@ -156,7 +158,7 @@ async def _route(store: PostgresStore, found: Writing, until_s: float) -> None:
         await asyncio.sleep(0.001)
 
 
-async def _look_on(url: str, until_s: float) -> None:
+async def _hold_snapshot(url: str, until_s: float) -> None:
     """A reader that keeps one old picture of the database for the whole time, as a report or a backup does."""
     place = parse_place(url)
     connection = await asyncpg.connect(place.dsn)

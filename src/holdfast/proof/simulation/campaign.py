@@ -73,7 +73,7 @@ def campaign(
     counts, began_s = Counts(first_seed), time.perf_counter()
     chunks = _chunks(first_seed, seeds)
     end_s = began_s + seconds if seconds is not None else None
-    for totals in _here(chunks, end_s) if workers == 1 else _beside(chunks, end_s, workers):
+    for totals in _in_process(chunks, end_s) if workers == 1 else _in_workers(chunks, end_s, workers):
         counts.add(totals)
         counts.seconds = time.perf_counter() - began_s
         progress(counts)
@@ -99,7 +99,7 @@ def _chunks(first: int, seeds: int | None) -> Iterator[tuple[int, int]]:
         yield first + start, CHUNK if seeds is None else min(CHUNK, seeds - start)
 
 
-def _here(chunks: Iterator[tuple[int, int]], end_s: float | None) -> Iterator[Totals]:
+def _in_process(chunks: Iterator[tuple[int, int]], end_s: float | None) -> Iterator[Totals]:
     with Runner() as runner:
         for first, seeds in chunks:
             left_s = _left(end_s)
@@ -108,7 +108,7 @@ def _here(chunks: Iterator[tuple[int, int]], end_s: float | None) -> Iterator[To
             yield runner.run_many(first, seeds, left_s)
 
 
-def _beside(chunks: Iterator[tuple[int, int]], end_s: float | None, workers: int) -> Iterator[Totals]:
+def _in_workers(chunks: Iterator[tuple[int, int]], end_s: float | None, workers: int) -> Iterator[Totals]:
     """Processes of their own, begun afresh: nothing is shared. Each has one chunk in hand."""
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         running: set[Future[Totals]] = set()

@@ -17,9 +17,9 @@ from holdfast.proof.kills.checker import (
 )
 from holdfast.proof.kills.evidence import Evidence, Violation
 from holdfast.proof.kills.records import Answered, Received
-from holdfast.proof.simulation.book import check_book
+from holdfast.proof.simulation.fixtures import POLICIES
 from holdfast.proof.simulation.ledger import Attempt, Case, Change
-from holdfast.proof.simulation.scene import POLICIES
+from holdfast.proof.simulation.receipts import check_receipts
 
 ATTEMPTS = POLICIES["sim"].attempts or 0
 FINAL = frozenset({"400", "410"})
@@ -36,7 +36,7 @@ def check_case(case: Case) -> list[Violation]:
             check_false_success(evidence), check_success(case), check_refusals(case), check_lanes(case),
             check_stale(case), check_holders(case), check_leases(case), check_duplicates(case),
             check_absorbing(case), check_starts(case), check_spool(case), check_conservation(case),
-            check_book(case), check_quiet(case),
+            check_receipts(case), check_quiet(case),
         )
     )  # fmt: skip
 

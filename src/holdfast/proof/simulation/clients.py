@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from holdfast.domain.errors import StoreBusy
 from holdfast.domain.event import Appended, NewEvent
 from holdfast.proof.kills.records import Accepted, Sent, digest_json
+from holdfast.proof.simulation.fixtures import STREAMS, draw_fact, killer_fact, write_to_spool
 from holdfast.proof.simulation.process import Died
-from holdfast.proof.simulation.scene import STREAMS, draw_fact, killer_fact, lay_in_spool
 from holdfast.proof.simulation.swarm import Swarm
 
 if TYPE_CHECKING:
@@ -64,15 +64,15 @@ class Clients:
         world, stream, id = self._world, f"spool:{number}", f"evt_{self._chance.getrandbits(96):024x}"
         fact = draw_fact(self._chance, Swarm(), key, stream)
         self._note_sent(fact, "good")
-        lay_in_spool(world.stage.spool, fact, id, world.clock, self._chance)
+        write_to_spool(world.workspace.spool, fact, id, world.clock, self._chance)
         world.ledger.spooled.append((id, key, stream))
-        world.happens()
+        world.note_change()
 
     async def _publish(self, facts: list[NewEvent]) -> None:
         """Ask again with the same keys until there is an answer: nobody was there, it died, or its answer was lost."""
         world = self._world
         while True:
-            process = world.anyone()
+            process = world.any_process()
             if process is not None:
                 try:
                     answers = await process.call(process.intake.append(facts))

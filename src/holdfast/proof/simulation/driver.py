@@ -29,21 +29,21 @@ _BRIEF = frozenset({"BEGIN", "BEGIN IMMEDIATE", "COMMIT", "ROLLBACK"})
 STATEMENTS_KEPT = 512
 
 
-class Fuse:
+class CrashCountdown:
     """Lit while a process opens its store: after so many statements the process is dead, and none comes through."""
 
     def __init__(self) -> None:
         self.left: int | None = None
         self.connections: list[SimConnection] = []
 
-    def light(self, statements: int) -> None:
+    def start_counting(self, statements: int) -> None:
         self.left = statements
 
-    def put_out(self) -> None:
+    def stop_counting(self) -> None:
         self.left = None
         self.connections.clear()
 
-    def burn(self) -> None:
+    def count_statement(self) -> None:
         if self.left is not None:
             self.left -= 1
             if self.left < 0:
@@ -53,21 +53,21 @@ class Fuse:
 class SimConnection(ApswConnection):
     """A killed process loses no commit that the operating system has: only a power cut would need the fsync."""
 
-    def __init__(self, fuse: Fuse, path: Path) -> None:
+    def __init__(self, countdown: CrashCountdown, path: Path) -> None:
         self._apsw, self._raw = apsw, _open(str(path))
-        self._lay(fuse)
+        self._attach(countdown)
 
-    def _lay(self, fuse: Fuse) -> None:
-        self._fuse = fuse
-        if fuse.left is not None:
-            fuse.connections.append(self)
+    def _attach(self, countdown: CrashCountdown) -> None:
+        self._countdown = countdown
+        if countdown.left is not None:
+            countdown.connections.append(self)
 
     def rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
-        self._fuse.burn()
+        self._countdown.count_statement()
         return super().rows(sql, params)
 
     def run(self, sql: str, params: Sequence[Any] = ()) -> int:
-        self._fuse.burn()
+        self._countdown.count_statement()
         if sql.startswith("PRAGMA synchronous"):
             sql = "PRAGMA synchronous = OFF"
         return super().run(sql, params)
@@ -97,13 +97,13 @@ class SimConnection(ApswConnection):
 class WarmConnection(SimConnection):
     """A connection of an earlier process, with what it had compiled. Its settings are those it was opened with."""
 
-    def __init__(self, fuse: Fuse, raw: Any, give_back: Callable[[], None]) -> None:
+    def __init__(self, countdown: CrashCountdown, raw: Any, give_back: Callable[[], None]) -> None:
         self._apsw, self._raw, self._give_back = apsw, raw, give_back
         self._open = True
-        self._lay(fuse)
+        self._attach(countdown)
 
     def rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
-        self._fuse.burn()
+        self._countdown.count_statement()
         if sql == "PRAGMA journal_mode = WAL":
             return [("wal",)]
         try:
@@ -112,7 +112,7 @@ class WarmConnection(SimConnection):
             raise self._translate(error) from error
 
     def run(self, sql: str, params: Sequence[Any] = ()) -> int:
-        self._fuse.burn()
+        self._countdown.count_statement()
         if sql.startswith("PRAGMA "):
             return 0
         try:
@@ -138,7 +138,7 @@ class ColdFiles:
     """Any file, opened and closed as processes come and go. A context: meanwhile it is a driver of the store."""
 
     def __init__(self) -> None:
-        self.driver, self.fuse = f"sim-cold-{next(_NUMBERS)}", Fuse()
+        self.driver, self.countdown = f"sim-cold-{next(_NUMBERS)}", CrashCountdown()
 
     def __enter__(self) -> Self:
         DRIVERS[self.driver] = self.connect
@@ -148,7 +148,7 @@ class ColdFiles:
         del DRIVERS[self.driver]
 
     def connect(self, path: Path, readonly: bool = False) -> SimConnection:
-        return SimConnection(self.fuse, path)
+        return SimConnection(self.countdown, path)
 
 
 class WarmFile(ColdFiles):
@@ -167,15 +167,15 @@ class WarmFile(ColdFiles):
 
     def __enter__(self) -> Self:
         super().__enter__()
-        self._broom = _open(self._address, *_SETTINGS)
+        self._admin = _open(self._address, *_SETTINGS)
         prepare_file(self.path, self.driver, own=True, create=True)
-        tables = [name for (name,) in self._broom.execute(_TABLES)]
-        self._first = {name: list(self._broom.execute(f"SELECT * FROM {name}")) for name in tables}
+        tables = [name for (name,) in self._admin.execute(_TABLES)]
+        self._first = {name: list(self._admin.execute(f"SELECT * FROM {name}")) for name in tables}
         return self
 
     def __exit__(self, *exception: object) -> None:
         super().__exit__(*exception)
-        for raw in (*self._all, self._broom):
+        for raw in (*self._all, self._admin):
             raw.close(True)
 
     def connect(self, path: Path, readonly: bool = False) -> SimConnection:
@@ -184,21 +184,21 @@ class WarmFile(ColdFiles):
             self._idle.append(len(self._all))
             self._all.append(_open(self._address, *_SETTINGS))
         number = heappop(self._idle)
-        return WarmConnection(self.fuse, self._all[number], partial(heappush, self._idle, number))
+        return WarmConnection(self.countdown, self._all[number], partial(heappush, self._idle, number))
 
     def empty(self) -> None:
         """As it was when it was made. Nobody may be at work."""
         if len(self._idle) != len(self._all):
             raise RuntimeError(f"{len(self._all) - len(self._idle)} connections are still in use")
-        sweep = self._broom.execute
-        sweep("BEGIN IMMEDIATE")
+        execute = self._admin.execute
+        execute("BEGIN IMMEDIATE")
         for name in self._first:
-            sweep(f"DELETE FROM {name}")
+            execute(f"DELETE FROM {name}")
         for name, rows in self._first.items():  # the rows last: a trigger may have counted what was removed
-            sweep(f"DELETE FROM {name}")
+            execute(f"DELETE FROM {name}")
             for row in rows:
-                sweep(f"INSERT INTO {name} VALUES ({', '.join('?' * len(row))})", row)
-        sweep("COMMIT")
+                execute(f"INSERT INTO {name} VALUES ({', '.join('?' * len(row))})", row)
+        execute("COMMIT")
 
 
 _SETTINGS = ("journal_mode = MEMORY", "synchronous = OFF", "temp_store = MEMORY")

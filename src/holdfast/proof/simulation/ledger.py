@@ -72,7 +72,7 @@ class Settled(NamedTuple):
 
 
 @dataclass
-class LifeNote:
+class LifeRecord:
     """The outside facts about one process: when it died, stood still, or was declared dead by a new keeper.
 
     `still_until_s`: till then its leases may end under it, since it stood still for too long to renew them.
@@ -82,11 +82,11 @@ class LifeNote:
     owner: int | None = None
     died_n: int | None = None
     declared_dead: bool = False
-    still_until_s: float = -1.0
+    stalled_until_s: float = -1.0
     stopping: bool = False
 
     def may_lose(self, at_s: float) -> bool:
-        return self.declared_dead or at_s <= self.still_until_s
+        return self.declared_dead or at_s <= self.stalled_until_s
 
 
 @dataclass
@@ -97,7 +97,7 @@ class Ledger:
     attempts: list[Attempt] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
     settled: list[Settled] = field(default_factory=list)
-    lives: dict[str, LifeNote] = field(default_factory=dict)
+    lives: dict[str, LifeRecord] = field(default_factory=dict)
     operated: dict[int, float] = field(default_factory=dict)
     released: set[tuple[int, int]] = field(default_factory=set)
     faults: Counter[str] = field(default_factory=Counter)

@@ -21,9 +21,10 @@ from holdfast.domain.delivery import Dead, Retry
 from holdfast.domain.states import Reason
 from holdfast.egress.engine import Deliverer, Engine
 from holdfast.ports import Clock
-from holdfast.proof.simulation import wrong_books, wrong_work
-from holdfast.proof.simulation.wrong_books import without
-from holdfast.proof.simulation.wrong_work import TermsOf
+from holdfast.proof.simulation import delivery_faults as work
+from holdfast.proof.simulation import storage_faults as storage
+from holdfast.proof.simulation.delivery_faults import TermsOf
+from holdfast.proof.simulation.storage_faults import without
 from holdfast.routing.registry import Registry
 from holdfast.routing.router import Router
 from holdfast.store.base import Deliveries, Events
@@ -52,7 +53,7 @@ class Mutant:
     poll_s: float = 1.0
 
     @contextmanager
-    def at_large(self) -> Iterator[None]:
+    def installed(self) -> Iterator[None]:
         """The statements and functions of the store are this mutant's for a while."""
         healthy = {name: getattr(sql, name) for name in self.statements}
         whole = [(module, name, getattr(module, name)) for module, name, _ in self.patches]
@@ -89,58 +90,59 @@ NONE = Mutant("none", "")
 MUTANTS: dict[str, Mutant] = {
     mutant.name: mutant
     for mutant in (
-        Mutant("reclaim-omits-leased", "S1: what a dead process had in hand is never looked at again",
+        Mutant("reclaim-omits-leased", "S1: deliveries leased by a dead process are never reclaimed",
                without("lease_reclaim", ("token IS NOT NULL", "token IS NULL"))),
         Mutant("no-timer", "S2: nothing wakes the engine when a retry is due",
-               engine=wrong_work.Timerless, sweeps=False, poll_s=1e9),
-        Mutant("skip-head-in-backoff", "S3: whoever is behind a head in back-off overtakes it",
-               deliveries=wrong_work.Overtaking),
-        Mutant("poison-never-ends", "S4: a head that always fails holds up its lane for ever",
-               terms=wrong_work.endless),
-        Mutant("lease-never-expires", "S5: a claim has no end but its own",
+               engine=work.WithoutTimer, sweeps=False, poll_s=1e9),
+        Mutant("skip-head-in-backoff", "S3: the delivery after a head in back-off overtakes it",
+               deliveries=work.OvertakesHead),
+        Mutant("poison-never-ends", "S4: a head that always fails blocks its lane for ever",
+               terms=work.without_attempt_limit),
+        Mutant("lease-never-expires", "S5: a lease ends only when its holder ends it",
                without("lease_reclaim", ("lease_until < ?1", "lease_until < ?1 - 1000000000"))),
-        Mutant("failure-counts-as-delivered", "S6: any answer is taken for success",
-               deliverer=lambda d: wrong_work.Mistaken(d, lambda o: isinstance(o, Retry))),
-        Mutant("every-4xx-is-final", "S7: who asks for patience with 429 is taken to refuse",
-               deliverer=wrong_work.Stingy),
-        Mutant("settle-ignores-token", "S8: whoever lost its lease still settles",
-               {**without("ready_end", wrong_books.UNFENCED_END), **without("ready_again", wrong_books.UNFENCED)}),
-        Mutant("lane-by-wall-clock", "S9: order by the time of creation", without("lane_next", wrong_books.OLDEST)),
-        Mutant("rejected-counts-as-delivered", "S10: what can never succeed is marked delivered",
-               deliverer=lambda d: wrong_work.Mistaken(d, _refused)),
-        Mutant("acknowledged-before-stored", "S11: the answer comes before the commit", intake=wrong_books.Hasty),
-        Mutant("handlers-fire-and-forget", "S12: a handler that was started counts as done",
-               deliverer=wrong_work.FireAndForget),
-        Mutant("burst-is-coalesced", "S13: of a burst only the last is kept, and nobody is told",
-               intake=wrong_books.Coalescing),
-        Mutant("no-heartbeat", "S14: a slow receiver outlasts the lease, and is sent the same again", renews=False),
-        Mutant("only-the-first-queue", "S15: a bounded scan that begins with the same queues each time",
-               {"ready_queues": wrong_books.FIRST_QUEUE}),
-        Mutant("claims-what-is-leased", "S16: a second pass takes what the first has in hand",
+        Mutant("failure-counts-as-delivered", "S6: any response counts as success",
+               deliverer=lambda d: work.MistakesForSuccess(d, lambda o: isinstance(o, Retry))),
+        Mutant("every-4xx-is-final", "S7: 429 counts as a rejection",
+               deliverer=work.RejectsThrottled),
+        Mutant("settle-ignores-token", "S8: a worker that lost its lease can still settle",
+               {**without("ready_end", storage.UNFENCED_END), **without("ready_again", storage.UNFENCED)}),
+        Mutant("lane-by-wall-clock", "S9: lanes are ordered by creation time", without("lane_next", storage.OLDEST)),
+        Mutant("rejected-counts-as-delivered", "S10: a rejected delivery is marked delivered",
+               deliverer=lambda d: work.MistakesForSuccess(d, _refused)),
+        Mutant("acknowledged-before-stored", "S11: append returns before the commit",
+               intake=storage.AnswersBeforeCommit),
+        Mutant("handlers-fire-and-forget", "S12: a started handler counts as delivered",
+               deliverer=work.FireAndForget),
+        Mutant("burst-is-coalesced", "S13: only the last event of a burst is stored, without any trace of the others",
+               intake=storage.KeepsOnlyTheLast),
+        Mutant("no-heartbeat", "S14: leases are not renewed, so a slow receiver gets the event twice", renews=False),
+        Mutant("only-the-first-queue", "S15: a bounded scan starts with the same queues each time",
+               {"ready_queues": storage.FIRST_QUEUE}),
+        Mutant("claims-what-is-leased", "S16: a claim takes deliveries that are already leased",
                without("ready_lease", ("token IS NULL AND", ""))),
-        Mutant("receipt-tail-rewritten", "S19: a chain whose end was replaced still verifies",
-               patches=_links(wrong_books.link_over_tail)),
-        Mutant("no-receipt-for-dead", "an end without a receipt", patches=_links(wrong_books.link_no_dead)),
-        Mutant("spool-imported-twice", "a record is stored again after a crash before its removal",
-               events=wrong_books.Reimporting),
-        Mutant("spool-removed-first", "a record is removed before it is stored", events=wrong_books.Clearing),
-        Mutant("key-forgotten", "a publisher that asks again is given a second event", intake=wrong_books.Amnesiac),
+        Mutant("receipt-tail-rewritten", "S19: a chain whose last links were replaced still verifies",
+               patches=_links(storage.link_over_tail)),
+        Mutant("no-receipt-for-dead", "a dead delivery has no receipt", patches=_links(storage.link_no_dead)),
+        Mutant("spool-imported-twice", "a crash between import and removal stores a record twice",
+               events=storage.ImportsTwice),
+        Mutant("spool-removed-first", "a record is removed before it is stored", events=storage.RemovesSpoolFirst),
+        Mutant("key-forgotten", "a publisher's retry creates a second event", intake=storage.ForgetsKeys),
         Mutant("router-forgets-unrouted", "a change of contracts makes the router skip an event",
-               router=wrong_work.Forgetful),
-        Mutant("starts-not-counted", "a payload that kills its process is taken up for ever",
-               {**without("ready_lease", wrong_books.UNCOUNTED), **without("suspect_lease", wrong_books.UNCOUNTED)}),
-        Mutant("lane-has-many-heads", "everyone in a lane is ready at once",
+               router=work.SkipsUnrouted),
+        Mutant("starts-not-counted", "a payload that kills its process is retried for ever",
+               {**without("ready_lease", storage.UNCOUNTED), **without("suspect_lease", storage.UNCOUNTED)}),
+        Mutant("lane-has-many-heads", "every delivery of a lane is ready at once",
                without("lane_join", ("tail, open, paused", "tail, 1, paused"))),
-        Mutant("lease-by-wall-clock", "setting the clock ends leases", clock=wrong_books.WallClock),
-        Mutant("migration-in-pieces", "a crash leaves half a schema, which cannot be opened again",
-               patches=((migrate_module, "_apply", wrong_books.apply_in_pieces),)),
-        Mutant("stop-keeps-leases", "an orderly stop leaves what it had claimed to the end of the lease",
-               deliveries=wrong_work.Keeping),
-        Mutant("engine-count-leaks", "found here: what was lost and claimed anew is counted twice, forgotten once",
-               engine=wrong_work.leaking),
+        Mutant("lease-by-wall-clock", "setting the wall clock ends leases", clock=storage.WallClock),
+        Mutant("migration-in-pieces", "a crash leaves half a schema that cannot be opened again",
+               patches=((migrate_module, "_apply", storage.apply_in_pieces),)),
+        Mutant("stop-keeps-leases", "an orderly stop keeps its leases until they expire",
+               deliveries=work.KeepsLeases),
+        Mutant("engine-count-leaks", "found here: a delivery lost and claimed again is counted twice, released once",
+               engine=work.leaks_count),
         Mutant("finished-worker-counts", "found here: work is left to a worker that has just finished",
-               engine=wrong_work.counting_the_finished, terms=wrong_work.one_at_a_time),
-        Mutant("probe-outlives-owner", "S5: what a dead process was trying is left alone until its time is over",
+               engine=work.counts_finished_workers, terms=work.one_at_a_time),
+        Mutant("probe-outlives-owner", "S5: a breaker probe of a dead process blocks others until it times out",
                without("gate_probe", ("boot_id = ?5", "boot_id = ?5 OR 1"))),
     )
 }  # fmt: skip

@@ -27,8 +27,8 @@ NOTHING = StoreRows([], [], [], frozenset(), frozenset(), {}, [])
 
 
 class Observer:
-    def __init__(self, path: Path, driver: str, ledger: Ledger, happens: Callable[[], None]) -> None:
-        self._path, self._driver, self._ledger, self._happens = path, driver, ledger, happens
+    def __init__(self, path: Path, driver: str, ledger: Ledger, note_change: Callable[[], None]) -> None:
+        self._path, self._driver, self._ledger, self._note_change = path, driver, ledger, note_change
         self.began = False
         self.seen: dict[int, Seen] = {}
 
@@ -45,7 +45,7 @@ class Observer:
             if before == after:
                 continue
             self.seen[after.id] = after
-            self._happens()
+            self._note_change()
             self._ledger.changes.append(Change(self._ledger.next_n(), before, after, at_s))
             self._ledger.log(at_s, f"delivery {after.id} {_shown(before)} -> {_shown(after)}")
 

@@ -14,13 +14,19 @@ from holdfast.egress.engine import Deadlines, Deliverer, Engine, Renewal
 from holdfast.egress.gatekeeper import Gatekeeper
 from holdfast.ingress.importer import SpoolImport
 from holdfast.operations.duties.sweeper import Sweeper
-from holdfast.proof.simulation.between import GateWitness, Interrupted, OneByOne, Patient, Witness
 from holdfast.proof.simulation.clock import SkewedClock
 from holdfast.proof.simulation.driver import SimConnection
-from holdfast.proof.simulation.ledger import LifeNote
+from holdfast.proof.simulation.fixtures import CONTRACTS, POLICIES
+from holdfast.proof.simulation.ledger import LifeRecord
 from holdfast.proof.simulation.loop import Crash, Life
 from holdfast.proof.simulation.receiver import SimHandler, SimWebhook
-from holdfast.proof.simulation.scene import CONTRACTS, POLICIES
+from holdfast.proof.simulation.wrappers import (
+    CrashingEvents,
+    RecordedDeliveries,
+    RecordedGates,
+    SingleBatchRouting,
+    SlowPolledDuty,
+)
 from holdfast.routing.registry import Refreshing, Registry
 from holdfast.routing.router import Router
 from holdfast.store.base import Deliveries, Owner, Routing
@@ -51,7 +57,7 @@ class Process:
     def __init__(self, world: World, name: str, keep: bool) -> None:
         self.world, self.name, self.keep = world, name, keep
         self.life = Life(name)
-        self.note = world.ledger.lives[name] = LifeNote(name)
+        self.note = world.ledger.lives[name] = LifeRecord(name)
         self.owner: Owner
         self.engine: Engine
         self.store: SqliteStore
@@ -59,25 +65,25 @@ class Process:
         self.crash_point: tuple[str, int] | None = None
         self.crash_in: int | None = None
         self.died: asyncio.Future[None] = world.loop.create_future()
-        self.clock = SkewedClock(world.clock, world.trouble.draw_skew_ms())
+        self.clock = SkewedClock(world.clock, world.injector.draw_skew_ms())
         self._chance = SeededChance(world.chance.getrandbits(64))
         self._context = self.life.context()
         self._calls: dict[asyncio.Future[Any], None] = {}  # in order: a set of futures has that of their addresses
         self._writer: SimConnection | None = None
 
-    def open(self, fuse_length: int | None) -> None:
+    def open(self, crash_after: int | None) -> None:
         """Open the store, making or migrating it where needed; die after so many statements, if so told."""
-        world, fuse = self.world, self.world.stage.fuse
-        if fuse_length is not None:
-            fuse.light(fuse_length)
+        world, countdown = self.world, self.world.workspace.countdown
+        if crash_after is not None:
+            countdown.start_counting(crash_after)
         try:
             self.store = SqliteStore.open(
-                world.stage.path, driver=world.stage.driver, keep=self.keep,
+                world.workspace.path, driver=world.workspace.driver, keep=self.keep,
                 clock=world.mutant.clock(self.clock), chance=self._chance, executor=inline_executor, probe=self._probe,
                 room=ROOM,
             )  # fmt: skip
         except Crash as crash:
-            for connection in fuse.connections:
+            for connection in countdown.connections:
                 connection.close()
             world.ledger.fault("crash while opening")
             self.kill(str(crash))
@@ -85,11 +91,11 @@ class Process:
         except HoldfastError as error:
             raise CannotOpen(f"{self.name} cannot open the store: {error}") from error
         finally:
-            fuse.put_out()
+            countdown.stop_counting()
         writer = self.store._writer._connection
         assert isinstance(writer, SimConnection)
         self._writer = writer
-        writer.watch(world.happens)
+        writer.watch(world.note_change)
         self.intake = world.mutant.intake(self.store)
         world.errors += [f"{self.name} finds {what}" for what in world.observer.stray()]
         self.log("opens the store")
@@ -107,27 +113,27 @@ class Process:
         registry = Registry(store.contracts, POLICIES)
         await registry.refresh()
         self.loop = loop = Loop(self._chance)
-        deliveries: Deliveries = mutant.deliveries(Witness(self, store.deliveries), store)
+        deliveries: Deliveries = mutant.deliveries(RecordedDeliveries(self, store.deliveries), store)
         deliverers: dict[str, Deliverer] = {
             deliverer.kind: mutant.deliverer(deliverer) for deliverer in (handlers, SimWebhook(self))
         }
         gatekeeper = None
         if world.swarm.outages:
-            gatekeeper = Gatekeeper(GateWitness(self, store.gates), self.owner, self.clock)
+            gatekeeper = Gatekeeper(RecordedGates(self, store.gates), self.owner, self.clock)
         self.engine = engine = Engine(
             deliveries, self.owner, deliverers, mutant.terms(registry.terms_of), self.clock, self._chance,
             capacity=1 if world.swarm.batch_of_one else 1000, gatekeeper=gatekeeper,
         )  # fmt: skip
-        wake = loop.add(Patient(world, mutant.engine(engine), mutant.poll_s), poll_s=NEVER_S)
+        wake = loop.add(SlowPolledDuty(world, mutant.engine(engine), mutant.poll_s), poll_s=NEVER_S)
         engine.wake = lambda: None if self._drops() else wake()
         if gatekeeper is not None:
-            gatekeeper.wake = loop.add(Patient(world, gatekeeper), poll_s=NEVER_S)
+            gatekeeper.wake = loop.add(SlowPolledDuty(world, gatekeeper), poll_s=NEVER_S)
             gatekeeper.freed = engine.wake
-        engine.wake_deadlines = loop.add(Patient(world, Deadlines(engine)), poll_s=NEVER_S)
+        engine.wake_deadlines = loop.add(SlowPolledDuty(world, Deadlines(engine)), poll_s=NEVER_S)
         if mutant.renews:
             engine.wake_renewal = loop.add(Renewal(engine), poll_s=NEVER_S)
         for duty in self._duties(engine, deliveries, handlers, registry):
-            loop.add(Patient(world, duty), poll_s=NEVER_S)
+            loop.add(SlowPolledDuty(world, duty), poll_s=NEVER_S)
         store.on_change(self._changed)
         self.started = True
         self.log("is at work")
@@ -139,10 +145,12 @@ class Process:
             served = lambda: handlers.serves() or frozenset()  # noqa: E731
             duties.append(Sweeper(deliveries, self.owner, served, self.clock, lambda: engine.held_ids))
         if self.keep:
-            routing: Routing = OneByOne(self.store.routing) if world.swarm.batch_of_one else self.store.routing
+            routing: Routing = (
+                SingleBatchRouting(self.store.routing) if world.swarm.batch_of_one else self.store.routing
+            )
             duties.append(mutant.router(Router(routing, registry), registry, self.store))
-            events = Interrupted(self, mutant.events(self.store, world.stage.spool))
-            duties.append(SpoolImport(world.stage.spool, events, world.clock, [HookDecoder()]))
+            events = CrashingEvents(self, mutant.events(self.store, world.workspace.spool))
+            duties.append(SpoolImport(world.workspace.spool, events, world.clock, [HookDecoder()]))
         return duties
 
     async def call(self, work: Coroutine[Any, Any, T]) -> T:
@@ -175,13 +183,13 @@ class Process:
             return
         self.log(f"dies: {why}")
         self.life.dead, self.note.died_n = True, self.world.ledger.next_n()
-        self.let_go()
+        self.release_files()
         for answer in list(self._calls):
             if not answer.done():
                 answer.set_exception(Died(self.name))
         self.died.set_result(None)
 
-    def let_go(self) -> None:
+    def release_files(self) -> None:
         """What the operating system does for the dead: files are closed, locks fall free, nothing is committed."""
         if self._writer is None:
             return
@@ -195,7 +203,7 @@ class Process:
         """The schedule is over: whoever is still alive is dropped where it stands."""
         if not self.life.dead:
             self.life.dead = True
-            self.let_go()
+            self.release_files()
 
     def crash(self, why: str) -> None:
         """End it from within."""

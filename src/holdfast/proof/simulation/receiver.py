@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 SLOW_S = (31.0, 75.0)
 AFTER_S = 2.0
-_FATE: ContextVar[Callable[[], object]] = ContextVar("fate")
+_ANSWER: ContextVar[Callable[[], object]] = ContextVar("fate")
 
 
 class Receivers:
@@ -48,7 +48,7 @@ class Receivers:
             delay = chance.uniform(*SLOW_S)
         if kind in ("poison", "reject", "killer"):
             return delay, {"poison": "503", "reject": "400", "killer": "kill"}[kind]
-        troubles = [
+        failures = [
             name
             for name, on in (
                 ("503", swarm.server_errors), ("307", swarm.redirects), ("lost", swarm.lost_replies),
@@ -58,8 +58,8 @@ class Receivers:
         ]  # fmt: skip
         if swarm.rejects and chance.random() < 0.05:
             return delay, "400"
-        if troubles and chance.random() < 0.3:
-            return delay, chance.choice(troubles)
+        if failures and chance.random() < 0.3:
+            return delay, chance.choice(failures)
         return delay, "ok"
 
 
@@ -81,7 +81,7 @@ class SimWebhook:
         status = {"ok": 200, "lied": 500}.get(answer) or int(answer)
         outcome = judge(status, AFTER_S if status == 429 else None, {})
         if isinstance(outcome, Delivered) and claim.event.type == "sim.fact" and claim.event.seq % 4 == 0:
-            return Delivered(effects=[_effect(self._process, claim.event)])
+            return Delivered(effects=[_effect_of(self._process, claim.event)])
         return outcome
 
     async def close(self) -> None:
@@ -101,7 +101,7 @@ class SimHandler:
         return self._inner.serves()
 
     async def deliver(self, claim: Claim, attempt: lines.Attempt) -> Outcome:
-        _FATE.set(lambda: take(self._process, claim))
+        _ANSWER.set(lambda: take(self._process, claim))
         return await self._inner.deliver(claim, attempt)
 
     async def close(self) -> None:
@@ -109,7 +109,7 @@ class SimHandler:
 
 
 async def _plain(event: Event) -> None:
-    answer = await _FATE.get()()  # type: ignore[misc]
+    answer = await _ANSWER.get()()  # type: ignore[misc]
     if answer == "400":
         raise Reject("refused")
     if answer == "429":
@@ -132,7 +132,7 @@ async def take(process: Process, claim: Claim) -> str:
     )  # fmt: skip
     ledger.attempts.append(attempt)
     process.log(f"attempt {attempt.delivery} seq {event.seq} of {event.stream}{' (stale)' if stale else ''}")
-    world.trouble.strike(process)
+    world.injector.maybe_freeze(process)
     delay_s, answer = world.receivers.answer(event)
     if claim.delivery.address.startswith("https:") and world.receivers.is_down(world.loop.time()):
         delay_s, answer = 0.0, "503"
@@ -150,7 +150,7 @@ async def take(process: Process, claim: Claim) -> str:
     return answer
 
 
-def _effect(process: Process, event: Event) -> NewEvent:
+def _effect_of(process: Process, event: Event) -> NewEvent:
     key, payload = f"effect:{event.id}", {"kind": "good", "of": event.id, "key": f"effect:{event.id}"}
     process.world.ledger.sent.setdefault(key, Sent(key, "effects", digest_json(payload), 0))
     return new_event("sim.effect", payload, stream="effects", dedup_key=key)

@@ -18,15 +18,15 @@ from holdfast.egress.engine import describe
 from holdfast.proof.kills.evidence import Violation
 from holdfast.proof.simulation.checks import check_case
 from holdfast.proof.simulation.mutants import MUTANTS, NONE, Mutant, recorded_seeds
-from holdfast.proof.simulation.stage import Theatre
 from holdfast.proof.simulation.swarm import draw_swarm
+from holdfast.proof.simulation.workspace import Workspaces
 from holdfast.proof.simulation.world import World
 
 COLLECT_EVERY = 50
 FRESH_EVERY = 16
 
 
-class BrokeOff(HoldfastError):
+class ScheduleAborted(HoldfastError):
     """A schedule came to no verdict: something was raised that nobody in it expects."""
 
 
@@ -73,7 +73,7 @@ class Runner:
     """Use as a context. Its folder lies in memory where the system has such a place."""
 
     def __enter__(self) -> Runner:
-        self._theatre = Theatre().__enter__()
+        self._workspaces = Workspaces().__enter__()
         self._count = 0
         gc.collect()
         gc.freeze()
@@ -83,25 +83,29 @@ class Runner:
     def __exit__(self, *exception: object) -> None:
         gc.enable()
         gc.unfreeze()
-        self._theatre.__exit__(*exception)
+        self._workspaces.__exit__(*exception)
 
     def run(self, seed: int, mutant: Mutant = NONE, *, trace: bool = False, fresh: bool | None = None) -> Outcome:
         """One seed, from its first event to the verdict. `fresh`: on a file of its own, as every sixteenth is."""
-        chance, theatre = Random(seed), self._theatre
+        chance, workspaces = Random(seed), self._workspaces
         swarm = draw_swarm(chance)
         fresh = swarm.needs_own_file or (seed % FRESH_EVERY == 0 if fresh is None else fresh)
         try:
-            with mutant.at_large(), _without_noise() as noise, theatre.fresh() if fresh else theatre.warm() as stage:
-                world = World(chance, swarm, stage, mutant, trace)
+            with (
+                mutant.installed(),
+                _captured_errors() as errors_logged,
+                workspaces.fresh() if fresh else workspaces.warm() as workspace,
+            ):
+                world = World(chance, swarm, workspace, mutant, trace)
                 case = world.run()
                 violations = check_case(case)
         except Exception as error:
-            raise BrokeOff(f"the schedule of seed {seed} broke off: {describe(error)}") from error
+            raise ScheduleAborted(f"the schedule of seed {seed} broke off: {describe(error)}") from error
         finally:
             self._count += 1
             if self._count % COLLECT_EVERY == 0:
                 gc.collect()
-        violations += [Violation("error", "log", line) for line in noise]
+        violations += [Violation("error", "log", line) for line in errors_logged]
         return Outcome(
             seed, tuple(violations), world.ledger.fingerprint, world.ledger.faults, tuple(world.swarm.names),
             tuple(world.ledger.trace or ()), world.loop.steps, world.loop.time(),
@@ -149,7 +153,7 @@ def process_runner() -> Runner:
     return runner
 
 
-class _Noise(logging.Handler):
+class _ErrorLog(logging.Handler):
     """Errors that a duty survived. Simulated faults and failed deliveries are expected; anything else is a finding."""
 
     def __init__(self) -> None:
@@ -162,8 +166,8 @@ class _Noise(logging.Handler):
 
 
 @contextmanager
-def _without_noise() -> Iterator[list[str]]:
-    logger, handler = logging.getLogger("holdfast"), _Noise()
+def _captured_errors() -> Iterator[list[str]]:
+    logger, handler = logging.getLogger("holdfast"), _ErrorLog()
     level, propagate = logger.level, logger.propagate
     logger.addHandler(handler)
     logger.propagate = False

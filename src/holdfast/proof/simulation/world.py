@@ -11,52 +11,52 @@ from holdfast.domain.errors import StoreBusy
 from holdfast.domain.event import Event
 from holdfast.proof.simulation.clients import Clients
 from holdfast.proof.simulation.clock import LoopClock
+from holdfast.proof.simulation.fault_injector import FaultInjector
+from holdfast.proof.simulation.fixtures import CONTRACTS
 from holdfast.proof.simulation.ledger import Case, Ledger
 from holdfast.proof.simulation.loop import Life, SimLoop, Stuck
 from holdfast.proof.simulation.mutants import Mutant
 from holdfast.proof.simulation.observer import Observer
 from holdfast.proof.simulation.process import CannotOpen, Died, Process
 from holdfast.proof.simulation.receiver import Receivers
-from holdfast.proof.simulation.scene import CONTRACTS
-from holdfast.proof.simulation.stage import VERSIONS, Stage
 from holdfast.proof.simulation.swarm import Swarm
-from holdfast.proof.simulation.trouble import Trouble
+from holdfast.proof.simulation.workspace import VERSIONS, Workspace
 
 QUIET_MAX_S = 200.0
 BREAKER_QUIET_MAX_S = 3000.0
 """With breakers, events that always fail are tried one at a time, half a minute apart."""
-LEAK_LOOKS = 12
+LEAK_CHECKS = 12
 OTHERS_MAX = 2
 
 
 class World:
     """Everything of one schedule. All of its chance comes from the seed."""
 
-    def __init__(self, chance: Random, swarm: Swarm, stage: Stage, mutant: Mutant, trace: bool = False) -> None:
-        self.chance, self.swarm, self.stage, self.mutant = chance, swarm, stage, mutant
+    def __init__(self, chance: Random, swarm: Swarm, workspace: Workspace, mutant: Mutant, trace: bool = False) -> None:
+        self.chance, self.swarm, self.workspace, self.mutant = chance, swarm, workspace, mutant
         self.loop = SimLoop(Random(chance.getrandbits(64)), shuffled=not swarm.unshuffled)
         self.loop.before_step = self._before_step
         self.clock = LoopClock(self.loop)
         self.ledger = Ledger(trace=[] if trace else None)
         self.receivers = Receivers(chance, swarm)
-        self.observer = Observer(stage.path, stage.driver, self.ledger, self.happens)
+        self.observer = Observer(workspace.path, workspace.driver, self.ledger, self.note_change)
         self.calm = False
-        self.happened = 0
+        self.changes_seen = 0
         self.processes: dict[Life, Process] = {}
         self.keeper: Process | None = None
         self.probers: dict[str, Process] = {}
-        self.trouble = Trouble(self)
+        self.injector = FaultInjector(self)
         self.errors: list[str] = []
         self._clients = Clients(self)
-        self._story: asyncio.Task[None] | None = None
+        self._schedule_task: asyncio.Task[None] | None = None
         self._quiet = False
         self._leaks: list[str] = []
 
     def run(self) -> Case:
         if self.swarm.old_file and VERSIONS:
-            self.stage.make_old(self.chance.choice(VERSIONS), self._clients.old_facts())
+            self.workspace.make_old(self.chance.choice(VERSIONS), self._clients.old_facts())
         elif self.swarm.no_file:
-            self.stage.path.unlink()
+            self.workspace.path.unlink()
         try:
             self.loop.run(self._main())
         except Stuck as error:
@@ -75,20 +75,20 @@ class World:
         return Case(self.ledger, rows, contracts, ordered, self._quiet, tuple(self.errors))
 
     async def _main(self) -> None:
-        self._story = self._begin(self._tell())
-        await asyncio.wait([self._story])
-        if not self._story.cancelled():
-            self._story.result()
+        self._schedule_task = self._begin(self._run_schedule())
+        await asyncio.wait([self._schedule_task])
+        if not self._schedule_task.cancelled():
+            self._schedule_task.result()
 
-    async def _tell(self) -> None:
+    async def _run_schedule(self) -> None:
         self._begin(self._keep_keeper())
         for index in range(self.chance.randint(1, OTHERS_MAX) if self.swarm.second_owner else 0):
             self._begin(self._keep_other(index))
         clients = [self._begin(self._clients.run(number)) for number in range(self._clients.count)]
-        trouble = self._begin(self.trouble.run())
+        injector = self._begin(self.injector.run())
         await asyncio.gather(*clients)
-        await trouble
-        await self._calm_down()
+        await injector
+        await self._wait_for_quiet()
 
     def _begin(self, work: Awaitable[None]) -> asyncio.Task[None]:
         return self.loop.create_task(work)  # type: ignore[arg-type]
@@ -102,7 +102,7 @@ class World:
     def alive(self) -> list[Process]:
         return [process for process in self.processes.values() if not process.life.dead]
 
-    def anyone(self) -> Process | None:
+    def any_process(self) -> Process | None:
         alive = self.alive
         return self.chance.choice(alive) if alive else None
 
@@ -116,7 +116,7 @@ class World:
                 await asyncio.sleep(0.02)
                 continue
             if number > 1:
-                self.trouble.disturb_recovery(keeper)
+                self.injector.maybe_crash_recovery(keeper)
             await self._start(keeper)
             await keeper.died
             await asyncio.sleep(self.chance.choice((0.0, 0.02, 0.5)))
@@ -138,12 +138,12 @@ class World:
         process = Process(self, name, keep)
         self.processes[process.life] = process
         try:
-            process.open(self.trouble.fuse_length())
+            process.open(self.injector.crash_after())
         except CannotOpen as error:
             self.errors.append(str(error))
             process.kill("it cannot open the store")
-            if self._story is not None:
-                self._story.cancel()
+            if self._schedule_task is not None:
+                self._schedule_task.cancel()
         return process
 
     async def _start(self, process: Process) -> None:
@@ -154,38 +154,38 @@ class World:
         except StoreBusy:
             process.kill("could not start")
 
-    async def _calm_down(self) -> None:
+    async def _wait_for_quiet(self) -> None:
         """No more trouble: now everything must come to its end."""
         self.calm = self.receivers.calm = True
-        self.trouble.end()
+        self.injector.end()
         self.ledger.log(self.loop.time(), "calm")
         began_s = self.loop.time()
-        await self.trouble.restore()
+        await self.injector.restore()
         quiet_max_s = BREAKER_QUIET_MAX_S if self.swarm.outages else QUIET_MAX_S
         while self.loop.time() < began_s + quiet_max_s:
             if self.observer.waiting() == (0, 0) and not self._spooled():
                 self._quiet = True
-                await self._look_for_leaks()
+                await self._check_for_leaks()
                 return
             await asyncio.sleep(0.5)
 
     def _spooled(self) -> bool:
-        return any(name.endswith(".evt") for name in os.listdir(self.stage.spool))
+        return any(name.endswith(".evt") for name in os.listdir(self.workspace.spool))
 
-    async def _look_for_leaks(self) -> None:
+    async def _check_for_leaks(self) -> None:
         """With its next renewal at the latest an engine learns what an operator took out of its hands."""
         thaws = max((process.life.frozen_until for process in self.alive), default=0.0)
         await asyncio.sleep(max(0.0, thaws - self.loop.time()))  # who stands still cannot learn anything
-        for _ in range(LEAK_LOOKS):
+        for _ in range(LEAK_CHECKS):
             at_work = [process for process in self.alive if process.started]
             self._leaks = [leak for process in at_work if (leak := process.leaked()) is not None]
             if not self._leaks:
                 return
             await asyncio.sleep(1.0)
 
-    def happens(self) -> None:
+    def note_change(self) -> None:
         """Something has changed that somebody may want to look at."""
-        self.happened += 1
+        self.changes_seen += 1
 
     def key_of(self, event: Event) -> str:
         return str(event.payload["key"])

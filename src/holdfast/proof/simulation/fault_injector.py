@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from holdfast.domain.errors import StoreBusy
 from holdfast.domain.lane import lane_key
+from holdfast.proof.simulation.fixtures import CONTRACTS, TEMPORARY
 from holdfast.proof.simulation.process import Died, Process
-from holdfast.proof.simulation.scene import CONTRACTS, PASSING
 from holdfast.testing.clock import NOON_MS
 
 if TYPE_CHECKING:
@@ -28,14 +28,14 @@ PAUSES = [
 ]
 FREEZE_S = (0.5, 8.0, 33.0, 45.0)
 OUTAGE_S = (3.0, 10.0, 30.0)
-FUSES = (8, 30, 90)
+COUNTDOWNS = (8, 30, 90)
 """Statements until a process that opens its store dies: most of them fall into opening, migrating, or making it."""
 SKEWS_MS = (-90_000, -4_000, 0, 4_000, 90_000)
 NOTICED_S = 9.0
 """After standing still: till then a process may not have noticed what it lost. It renews every 7.5 s."""
 
 
-class Trouble:
+class FaultInjector:
     def __init__(self, world: World) -> None:
         self._world, self._chance = world, world.chance
         self._highest_ms = NOON_MS
@@ -68,7 +68,7 @@ class Trouble:
                 if asyncio.iscoroutine(done):
                     await done
 
-    def disturb_recovery(self, keeper: Process) -> None:
+    def maybe_crash_recovery(self, keeper: Process) -> None:
         """A process that just came back may die again before it stands."""
         world = self._world
         if world.swarm.crash_recovery and not world.calm and self._chance.random() < 0.5:
@@ -78,17 +78,17 @@ class Trouble:
             else:
                 keeper.crash_point = (self._chance.choice(POINTS), self._chance.randint(0, 4))
 
-    def fuse_length(self) -> int | None:
+    def crash_after(self) -> int | None:
         """A process is about to open the store: when it shall die over it, if it shall."""
         if self._world.swarm.crash_opening and not self._world.calm and self._chance.random() < 0.5:
-            return self._chance.randint(0, self._chance.choice(FUSES))
+            return self._chance.randint(0, self._chance.choice(COUNTDOWNS))
         return None
 
     def draw_skew_ms(self) -> int:
         """How far off the wall clock of a new process is."""
         return self._chance.choice(SKEWS_MS) if self._world.swarm.skew and not self._world.calm else 0
 
-    def imported(self, keeper: Process) -> None:
+    def maybe_crash_after_import(self, keeper: Process) -> None:
         """Between the commit of an import and the removal of its records there is but one moment to die."""
         swarm, calm = self._world.swarm, self._world.calm
         if (swarm.crash_commit or swarm.crash_step) and not calm and self._chance.random() < 0.4:
@@ -105,28 +105,28 @@ class Trouble:
         for process in world.alive:
             process.clock.skew_ms = 0
         for other in world.others:
-            if other.note.declared_dead or other.note.still_until_s > 0 or self._chance.random() < 0.5:
+            if other.note.declared_dead or other.note.stalled_until_s > 0 or self._chance.random() < 0.5:
                 other.kill("the trouble is over")
 
     async def restore(self) -> None:
         """What is switched off or paused keeps waiting: on with it."""
         for scope, name in sorted(self._paused):
-            while not await self._ask(partial(_resume, scope, name)):
+            while not await self._call_keeper(partial(_resume, scope, name)):
                 await asyncio.sleep(0.5)
         if self._world.swarm.contract_changes:
-            while not await self._ask(lambda process: process.store.contracts.put(PASSING, None)):
+            while not await self._call_keeper(lambda process: process.store.contracts.put(TEMPORARY, None)):
                 await asyncio.sleep(0.5)
 
-    def _victim(self) -> Process | None:
-        return self._world.anyone()
+    def _target(self) -> Process | None:
+        return self._world.any_process()
 
     def _crash_at_commit(self) -> None:
-        if victim := self._victim():
-            victim.crash_point = (self._chance.choice(POINTS), self._chance.randint(0, 12))
+        if target := self._target():
+            target.crash_point = (self._chance.choice(POINTS), self._chance.randint(0, 12))
 
     def _crash_between_steps(self) -> None:
-        if victim := self._victim():
-            victim.crash_in = self._chance.randint(0, 120)
+        if target := self._target():
+            target.crash_in = self._chance.randint(0, 120)
 
     def _reboot(self) -> None:
         self._world.ledger.fault("reboot")
@@ -138,7 +138,7 @@ class Trouble:
         """The next process that has something in hand will stand still."""
         self._freezes += 1
 
-    def strike(self, victim: Process) -> None:
+    def maybe_freeze(self, target: Process) -> None:
         """Called when a receiver is asked to take something: a bad moment to stand still."""
         if self._freezes == 0 or self._world.calm or self._chance.random() < 0.5:
             return
@@ -147,11 +147,11 @@ class Trouble:
         self._world.ledger.fault("freeze" if seconds < 30 else "freeze beyond the lease")
         now_s = self._world.loop.time()
         # Who stood still until just now has not had the time to renew what he holds.
-        again = victim.life.frozen_until > now_s or victim.note.still_until_s >= now_s
+        again = target.life.frozen_until > now_s or target.note.stalled_until_s >= now_s
         if again or seconds >= 15:
-            victim.note.still_until_s = now_s + seconds + NOTICED_S
-        victim.log(f"freezes for {seconds} s")
-        self._world.loop.freeze(victim.life, seconds)
+            target.note.stalled_until_s = now_s + seconds + NOTICED_S
+        target.log(f"freezes for {seconds} s")
+        self._world.loop.freeze(target.life, seconds)
 
     def _step_wall(self) -> None:
         ms = round(self._chance.choice((-1, 1)) * self._chance.choice((500, 5_000, 120_000)))
@@ -172,7 +172,7 @@ class Trouble:
 
     async def _stop(self) -> None:
         """Somebody stops a process in order. It may die over it all the same."""
-        process = self._world.anyone()
+        process = self._world.any_process()
         if process is None or not process.started:
             return
         self._world.ledger.fault("stopped in order")
@@ -194,9 +194,11 @@ class Trouble:
         self._world.ledger.operated[chosen.id] = self._world.loop.time()
         self._world.ledger.fault("operator")
         if chosen.state == "pending":
-            await self._ask(lambda process: process.store.operator.cancel(process.owner, [chosen.id], "operator"))
+            await self._call_keeper(
+                lambda process: process.store.operator.cancel(process.owner, [chosen.id], "operator")
+            )
         elif chosen.reason != "crash_loop":
-            await self._ask(
+            await self._call_keeper(
                 lambda process: process.store.operator.reprocess(process.owner, [chosen.id], ENDED, "operator")
             )
 
@@ -204,11 +206,11 @@ class Trouble:
         self._world.ledger.fault("contracts changed")
         kind = self._chance.choice(("put", "off", "on", "remove"))
         if kind == "put":
-            await self._ask(lambda process: process.store.contracts.put(PASSING, None))
+            await self._call_keeper(lambda process: process.store.contracts.put(TEMPORARY, None))
         elif kind == "remove":
-            await self._ask(lambda process: process.store.contracts.remove(PASSING.id))
+            await self._call_keeper(lambda process: process.store.contracts.remove(TEMPORARY.id))
         else:
-            await self._ask(lambda process: process.store.contracts.set_active(PASSING.id, kind == "on"))
+            await self._call_keeper(lambda process: process.store.contracts.set_active(TEMPORARY.id, kind == "on"))
 
     async def _pause(self) -> None:
         """Pause a contract, an address or a lane, or let one of them go on."""
@@ -216,16 +218,16 @@ class Trouble:
         scope, name = self._chance.choice(PAUSES)
         self._paused.add((scope, name))
         if self._chance.random() < 0.6:
-            await self._ask(lambda process: process.store.operator.pause(scope, name))
+            await self._call_keeper(lambda process: process.store.operator.pause(scope, name))
         else:
-            await self._ask(partial(_resume, scope, name))
+            await self._call_keeper(partial(_resume, scope, name))
 
     def _outage(self) -> None:
         """All webhook receivers fail for a while, long enough for breakers to open."""
         self._world.ledger.fault("outage")
         self._world.receivers.down_until_s = self._world.loop.time() + self._chance.choice(OUTAGE_S)
 
-    async def _ask(self, verb: Callable[[Process], object]) -> bool:
+    async def _call_keeper(self, verb: Callable[[Process], object]) -> bool:
         """Have the keeper do something. It may die over it: then nobody knows whether it did."""
         keeper = self._world.keeper
         if keeper is None or keeper.life.dead or not keeper.started:

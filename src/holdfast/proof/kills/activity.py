@@ -6,17 +6,17 @@ from collections import Counter
 from collections.abc import Sequence, Set
 from pathlib import Path
 
-from holdfast.proof.kills.records import Accepted, Answered, Reading, Received, Refused, Sent
+from holdfast.proof.kills.records import Accepted, Answered, Received, RecordReader, Refused, Sent
 
 Pair = tuple[str, str]
 """Contract and event id: one delivery, as the outside knows it."""
 
 
-class Watch:
+class Activity:
     """`loads` are the books of whoever posts, in the order of the daemons they post to."""
 
     def __init__(self, sink: Path, loads: Sequence[Path]) -> None:
-        self._sink, self._loads = Reading(sink), [Reading(path) for path in loads]
+        self._sink, self._loads = RecordReader(sink), [RecordReader(path) for path in loads]
         self._open: dict[int, Received] = {}
         self._answered: dict[Pair, int] = {}
         self._posts: list[set[str]] = [set() for _ in loads]

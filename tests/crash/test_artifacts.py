@@ -8,47 +8,50 @@ from pathlib import Path
 
 import pytest
 
-from books import good
-from holdfast.proof.kills import keeping
+from evidence_samples import good
+from holdfast.proof.kills import artifacts
+from holdfast.proof.kills.artifacts import trim, write_violations
 from holdfast.proof.kills.checker import check
 from holdfast.proof.kills.evidence import Holders, Lease
-from holdfast.proof.kills.keeping import trim, write_stories
-from holdfast.proof.kills.records import Struck
+from holdfast.proof.kills.records import Disruption
 from holdfast.proof.kills.report import Report
 
 
 def test_a_story_tells_all_that_is_known_of_its_delivery(tmp_path: Path) -> None:
     lease, other = Lease(1, 0, 8, 40, "taken", 71), Lease(2, 1, 65, 80, "settled", 73)
     holders = Holders([lease, other], [], [], 20)
-    storm, later = Struck("sessions terminated", None, 15, 42, 42), Struck("daemon stopped", 0, 99_000, 99_900, 1)
-    evidence = replace(good(), killed=[], holders=holders, struck=[storm, later])
+    storm, later = (
+        Disruption("sessions terminated", None, 15, 42, 42),
+        Disruption("daemon stopped", 0, 99_000, 99_900, 1),
+    )
+    evidence = replace(good(), killed=[], holders=holders, disruptions=[storm, later])
     report = Report(evidence, check(evidence), 7, 1.0)
     assert not report.ok
-    write_stories(report, tmp_path)
+    write_violations(report, tmp_path)
     told = json.loads((tmp_path / "violations.json").read_text())
     assert (told["seed"], told["violations"]) == (7, len(report.verdict.violations))
-    story = next(one for one in told["stories"] if one["promise"] == "duplicate")
+    story = next(one for one in told["details"] if one["promise"] == "duplicate")
     assert [(item["n"], item["answer"]) for item in story["requests"]] == [(1, "ok"), (2, "ok")]
     assert [item["token"] for item in story["leases"]] == [71]
     assert [item["id"] for item in story["deliveries"]] == [1]
-    assert [item["kind"] for item in story["struck"]] == ["sessions terminated"], "not what struck a minute later"
-    robbed = next(one for one in told["stories"] if one["promise"] == "living")
+    assert [item["kind"] for item in story["disruptions"]] == ["sessions terminated"], "not what struck a minute later"
+    robbed = next(one for one in told["details"] if one["promise"] == "takeover")
     assert [item["token"] for item in robbed["leases"]] == [71]
 
 
 def test_what_is_kept_has_a_bound_and_the_stories_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeping, "LOG_MAX_BYTES", 1000)
-    monkeypatch.setattr(keeping, "KEPT_MAX_BYTES", 5000)
+    monkeypatch.setattr(artifacts, "LOG_MAX_BYTES", 1000)
+    monkeypatch.setattr(artifacts, "KEPT_MAX_BYTES", 5000)
     home = tmp_path / "home"
     home.mkdir()
     (home / "holdfast.db").write_bytes(b"x" * 4000)
-    (tmp_path / "sink.book").write_bytes(b"x" * 2000)
+    (tmp_path / "sink.jsonl").write_bytes(b"x" * 2000)
     (tmp_path / "violations.json").write_bytes(b"x" * 1500)
     (tmp_path / "daemons.log").write_text("".join(f"line {n}\n" for n in range(1000)))
     kept = trim(tmp_path)
     assert kept <= 5000
     assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == [
-        "daemons.log", "sink.book", "violations.json",
+        "daemons.log", "sink.jsonl", "violations.json",
     ]  # fmt: skip
     lines = (tmp_path / "daemons.log").read_text().splitlines()
     assert (lines[-1], lines[0].startswith("line ")) == ("line 999", True)

@@ -9,25 +9,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.proof.kills.activity import Activity
 from holdfast.proof.kills.database import Database
 from holdfast.proof.kills.evidence import Ended, Evidence, gather
-from holdfast.proof.kills.load import Line
+from holdfast.proof.kills.load import ApiClient
 from holdfast.proof.kills.processes import Companion, Daemon, Stuck, wait_until
-from holdfast.proof.kills.records import Accepted, Book, Started, read_book
-from holdfast.proof.kills.scene import CONFIG, CONTRACTS
-from holdfast.proof.kills.watch import Watch
+from holdfast.proof.kills.records import Accepted, RecordFile, Started, read_records
+from holdfast.proof.kills.sqlite_setup import CONFIG, CONTRACTS
 
 DAEMONS = 2
 PUBLISHERS = 2
 TURNS = 1_000_000
-PATIENCE_S = 300.0
+WAIT_MAX_S = 300.0
 LOAD_END_S = 330.0
 BACKLOG = 300
 CATCH_UP_S = 30.0
 
 
 @dataclass(frozen=True)
-class FleetPlan:
+class PostgresPlan:
     """What is asked of the daemons. Leases are short, so that a stop of a few seconds outlives them."""
 
     seed: int
@@ -39,31 +39,31 @@ class FleetPlan:
     fault: str | None = None
 
 
-class Fleet:
+class PostgresSetup:
     """Use as a context: whatever was started in it is ended with it, and the schema is dropped."""
 
-    def __init__(self, root: Path, plan: FleetPlan, url: str) -> None:
+    def __init__(self, root: Path, plan: PostgresPlan, url: str) -> None:
         self.root, self.plan, self.url = root, plan, url
         self.database = Database(url)
         self.homes = [root / f"home{number}" for number in range(DAEMONS)]
         self.log = root / "daemons.log"
-        self.book = Book(root / "lives.book")
+        self.records = RecordFile(root / "lives.jsonl")
         self.daemons: list[Daemon] = []
         self.lives: list[int] = []
         self.ended: dict[int, Ended] = {}
         self._life, self._prepared = -1, False
-        self._sink_book = root / "sink.book"
-        self._books = [root / f"load{number}.book" for number in range(DAEMONS + PUBLISHERS)]
-        self.watch = Watch(self._sink_book, self._books)
+        self._sink_file = root / "sink.jsonl"
+        self._load_files = [root / f"load{number}.jsonl" for number in range(DAEMONS + PUBLISHERS)]
+        self.activity = Activity(self._sink_file, self._load_files)
         self._companions: list[Companion] = []
         self._sink_port = 0
 
-    def __enter__(self) -> Fleet:
+    def __enter__(self) -> PostgresSetup:
         for home in self.homes:
             home.mkdir(mode=0o700)
             (home / "holdfast.yml").write_text(CONFIG)
         seed, fail = str(self.plan.seed), str(self.plan.fail)
-        sink = Companion("sink", "--book", str(self._sink_book), "--seed", seed, "--fail", fail)
+        sink = Companion("sink", "--records", str(self._sink_file), "--seed", seed, "--fail", fail)
         self._companions.append(sink)
         self._sink_port = int(sink.first_line())
         return self
@@ -74,7 +74,7 @@ class Fleet:
             daemon.end()
         for companion in reversed(self._companions):
             companion.close(5)
-        self.book.close()
+        self.records.close()
         if self._prepared:
             try:
                 self.database.drop()
@@ -94,34 +94,34 @@ class Fleet:
         for number in range(DAEMONS):
             self.start(number)
         for daemon in self.daemons:
-            daemon.wait_answering(PATIENCE_S)
-        line = Line(self.homes[0])
+            daemon.wait_answering(WAIT_MAX_S)
+        client = ApiClient(self.homes[0])
         for name, ordered in CONTRACTS.items():
             body = {
                 "id": name, "target": {"url": f"http://127.0.0.1:{self._sink_port}/{name}"}, "ordered": ordered,
                 "policy": "prove", "type_criterion": "prove.fact",
             }  # fmt: skip
-            status, answer = line.post("/hooks/contracts", json.dumps(body).encode())
+            status, answer = client.post("/hooks/contracts", json.dumps(body).encode())
             if status != 201:
                 raise Stuck(f"the contract {name} was not taken: {status} {answer}")
-        line.hang_up()
+        client.close()
         self._start_load()
         self.wait_delivery(0)
 
     def start(self, number: int, *, waited: bool = False) -> None:
         """Begin the next life of one of the daemons."""
         self._life += 1
-        told = {
+        settings = {
             "life": self._life, "tag": f"{self.tag}-{self._life}", "lease_ms": self.plan.lease_ms,
             "fault": self.plan.fault,
         }  # fmt: skip
-        daemon = Daemon(self.homes[number], self.log, self.url, told)
+        daemon = Daemon(self.homes[number], self.log, self.url, settings)
         if number == len(self.daemons):
             self.daemons.append(daemon)
             self.lives.append(self._life)
         else:
             self.daemons[number], self.lives[number] = daemon, self._life
-        self.book.write(Started(self._life, waited, daemon.started_ns))
+        self.records.write(Started(self._life, waited, daemon.started_ns))
 
     def check(self) -> None:
         for companion in self._companions:
@@ -134,24 +134,24 @@ class Fleet:
         """Until something arrives: after this moment, or from this life at all."""
 
         def arrived() -> bool:
-            self.watch.follow()
-            return self.watch.latest_ns > since_ns if life is None else self.watch.arrived[life] > 0
+            self.activity.follow()
+            return self.activity.latest_ns > since_ns if life is None else self.activity.arrived[life] > 0
 
-        wait_until("the next delivery", arrived, PATIENCE_S, every_s=0.01)
+        wait_until("the next delivery", arrived, WAIT_MAX_S, every_s=0.01)
 
     def saw_open_request(self, life: int) -> bool:
-        self.watch.follow()
-        return self.watch.open_requests(life) > 0
+        self.activity.follow()
+        return self.activity.open_requests(life) > 0
 
     def catch_up(self) -> None:
         """Give the daemons a while, so that trouble strikes people at work and not a mountain of arrears."""
         with contextlib.suppress(Stuck):
             wait_until("the backlog's end", lambda: self.database.backlog() < BACKLOG, CATCH_UP_S, every_s=0.2)
 
-    def drain(self, say: Callable[[str], None]) -> None:
+    def drain(self, progress: Callable[[str], None]) -> None:
         """The load ends, everything finds its end, and the daemons are asked to stop."""
         for daemon in self.daemons:
-            daemon.wait_answering(PATIENCE_S)
+            daemon.wait_answering(WAIT_MAX_S)
         for load in self._companions[:0:-1]:
             load.close(LOAD_END_S)
         left = self.database.backlog()
@@ -164,19 +164,19 @@ class Fleet:
             try:
                 wait_until("the end of any delivery", fewer, self.plan.drain_s, every_s=0.2)
             except Stuck as stuck:
-                say(f"  {stuck}")  # the checker says what still waits
+                progress(f"  {stuck}")  # the checker says what still waits
                 break
             left = self.database.backlog()
         for daemon in self.daemons:
             daemon.signal(signal.SIGTERM)
         for number, daemon in enumerate(self.daemons):
-            if (code := daemon.wait(PATIENCE_S)) != 0:
+            if (code := daemon.wait(WAIT_MAX_S)) != 0:
                 raise Stuck(f"daemon {number} was asked to stop and ended with {code}; see {self.log}")
 
     def evidence(self) -> Evidence:
         """All that is known, once the daemons are gone."""
-        books = (*self._books, self._sink_book, self.root / "lives.book")
-        records = [record for path in books for record in read_book(path)]
+        files = (*self._load_files, self._sink_file, self.root / "lives.jsonl")
+        records = [record for path in files for record in read_records(path)]
         if not any(isinstance(record, Accepted) for record in records):
             raise Stuck("nothing was accepted: there is nothing to judge")
         ordered = [name for name, is_ordered in CONTRACTS.items() if is_ordered]
@@ -188,8 +188,8 @@ class Fleet:
 
     def _start_load(self) -> None:
         seed, streams = str(self.plan.seed), str(self.plan.streams)
-        for number, book in enumerate(self._books):
-            shared = ["--book", str(book), "--seed", seed, "--streams", streams]
+        for number, records in enumerate(self._load_files):
+            shared = ["--records", str(records), "--seed", seed, "--streams", streams]
             if number < DAEMONS:
                 home, first = str(self.homes[number]), str(number * TURNS)
                 load = Companion("load", *shared, "--home", home, "--rate", str(self.plan.rate), "--first", first)

@@ -10,52 +10,52 @@ from collections.abc import Callable
 
 from holdfast.proof.kills.evidence import Evidence
 from holdfast.proof.kills.processes import Stuck, wait_until
-from holdfast.proof.kills.records import Crashed, Killed, read_book
-from holdfast.proof.kills.scene import Scene
-from holdfast.proof.kills.snapshot import glance
+from holdfast.proof.kills.records import Crashed, Killed, read_records
+from holdfast.proof.kills.snapshot import read_crash_state
+from holdfast.proof.kills.sqlite_setup import SqliteSetup
 from holdfast.proof.kills.victim import POINTS
 
 KINDS = {"random": 30, "lease": 40, "commit": 30}
 PASSINGS_MAX = 120
 
 
-class Campaign:
+class SqliteCampaign:
     """Kills the daemon of a scene: at random, while the sink has a request open, or inside a commit."""
 
-    def __init__(self, scene: Scene, kills: int, say: Callable[[str], None]) -> None:
-        self._scene, self._kills, self._say = scene, kills, say
-        self._chance = random.Random(scene.plan.seed)
+    def __init__(self, setup: SqliteSetup, kills: int, progress: Callable[[str], None]) -> None:
+        self._setup, self._kills, self._progress = setup, kills, progress
+        self._chance = random.Random(setup.plan.seed)
         self._kind, self._boot_s = "random", 1.0
         self._ends = {"random": self._end_random, "lease": self._end_lease, "commit": self._end_commit}
 
     def run(self) -> Evidence:
-        with self._scene as scene:
-            scene.open()
-            self._boot_s = scene.boot_s
+        with self._setup as setup:
+            setup.open()
+            self._boot_s = setup.boot_s
             for number in range(1, self._kills + 1):
-                scene.check()
+                setup.check()
                 self._kill()
                 self._restart(last=number == self._kills)
                 if number % 20 == 0:
-                    self._say(f"  {number} kills")
-            scene.wait_first_delivery()
-            scene.drain(self._say)
-        return scene.evidence()
+                    self._progress(f"  {number} kills")
+            setup.wait_first_delivery()
+            setup.drain(self._progress)
+        return setup.evidence()
 
     def _kill(self) -> None:
         """End this life as it was planned, and look at what it left before anyone opens it again."""
-        scene, kind = self._scene, self._kind
+        setup, kind = self._setup, self._kind
         self._ends[kind]()
-        scene.daemon.kill()
+        setup.daemon.kill()
         killed_ns = time.monotonic_ns()
-        seen = glance(scene.database, time.time_ns() // 1_000_000)
-        point = next((note.point for note in read_book(scene.crash_note) if isinstance(note, Crashed)), None)
+        seen = read_crash_state(setup.database, time.time_ns() // 1_000_000)
+        point = next((note.point for note in read_records(setup.crash_note) if isinstance(note, Crashed)), None)
         if kind == "commit" and point is None:
             kind = "random"  # it did not get that far, and was killed from outside
-        doing = scene.watch.doing(scene.life, 0, seen.leased, seen.unrouted)
-        scene.watch.forget(scene.life)
-        scene.book.write(Killed(scene.life, kind, point, len(seen.leased), seen.due, killed_ns, doing))
-        scene.ended = {**seen.ended, **scene.ended}  # the end first seen is the one that must stay
+        doing = setup.activity.doing(setup.life, 0, seen.leased, seen.unrouted)
+        setup.activity.forget(setup.life)
+        setup.records.write(Killed(setup.life, kind, point, len(seen.leased), seen.due, killed_ns, doing))
+        setup.ended = {**seen.ended, **setup.ended}  # the end first seen is the one that must stay
 
     def _restart(self, last: bool) -> None:
         """Begin the next life, with its end in mind. The last one is not killed."""
@@ -65,7 +65,7 @@ class Campaign:
             # Low numbers strike in recovery and start-up, high ones in the middle of the work.
             passing = 1 + math.floor(PASSINGS_MAX * self._chance.random() ** 2)
             crash = f"{self._chance.choice(POINTS)}:{passing}"
-        self._scene.start(waited=self._kind == "lease", crash=crash)
+        self._setup.start(waited=self._kind == "lease", crash=crash)
 
     def _end_random(self) -> None:
         """Any moment, the start-up included."""
@@ -73,12 +73,12 @@ class Campaign:
 
     def _end_lease(self) -> None:
         """While the sink has a request open: whoever sent it holds its lease."""
-        self._scene.wait_first_delivery()
+        self._setup.wait_first_delivery()
         time.sleep(self._chance.uniform(0.0, self._boot_s))
         with contextlib.suppress(Stuck):  # the look at the store will say what was held
-            wait_until("an open request", self._scene.saw_open_request, 0.5)
+            wait_until("an open request", self._setup.saw_open_request, 0.5)
 
     def _end_commit(self) -> None:
         """It ends itself inside a commit; if it does not get there, it ends as others do."""
         with contextlib.suppress(Stuck):
-            wait_until("the crash", lambda: not self._scene.daemon.alive, 2.0 * self._boot_s)
+            wait_until("the crash", lambda: not self._setup.daemon.alive, 2.0 * self._boot_s)

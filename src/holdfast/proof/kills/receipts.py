@@ -16,7 +16,7 @@ Fate = tuple[str, str | None, int, int]
 """state, reason, attempts, generation"""
 
 
-def check_book(evidence: Evidence) -> Iterator[Violation]:
+def check_receipts(evidence: Evidence) -> Iterator[Violation]:
     store = evidence.store
     for fault in verify(store.links, heads=store.heads):
         yield Violation("receipts", f"{fault.chain} {fault.seq}", f"{fault.kind}: {fault.message}")

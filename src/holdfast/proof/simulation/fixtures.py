@@ -31,7 +31,7 @@ CONTRACTS = (
     _contract("ordered", "https://sink.example/ordered", ordered=True, concurrency=2),
     _contract("plain", "handler:plain", concurrency=2),
 )
-PASSING = _contract("passing", "https://sink.example/passing", ordered=True)
+TEMPORARY = _contract("passing", "https://sink.example/passing", ordered=True)
 """A contract that comes and goes while events flow."""
 
 
@@ -47,7 +47,7 @@ def killer_fact(key: str, stream: str | None) -> NewEvent:
     return new_event("sim.fact", {"key": key, "kind": "killer"}, stream=stream, dedup_key=key)
 
 
-def lay_in_spool(folder: Path, event: NewEvent, id: str, clock: LoopClock, chance: Random) -> None:
+def write_to_spool(folder: Path, event: NewEvent, id: str, clock: LoopClock, chance: Random) -> None:
     """What `ingress.spool.write_event` does, with the simulation's clock and chance."""
     boot = clock.boot_id[:16].lower()
     name = f"{boot}-{clock.boot_ns():020d}-1-{chance.getrandbits(32):08x}.evt"

@@ -16,15 +16,15 @@ from pathlib import Path
 from holdfast.domain.errors import BadConfig, BadInput, NotFound, StoreError
 from holdfast.egress.engine import describe
 from holdfast.home import shown_url
-from holdfast.proof.kills.campaign import Campaign
+from holdfast.proof.kills.artifacts import write_violations
 from holdfast.proof.kills.checker import check
+from holdfast.proof.kills.disruptions import SERVER_KINDS
 from holdfast.proof.kills.evidence import Evidence
 from holdfast.proof.kills.faults import FAULTS
-from holdfast.proof.kills.keeping import write_stories
-from holdfast.proof.kills.pooled import Say, cut_power_often, kill_mutants, run_schedules
+from holdfast.proof.kills.parallel import Progress, cut_power_often, kill_mutants, run_schedules
 from holdfast.proof.kills.report import Report
-from holdfast.proof.kills.scene import Plan, Scene
-from holdfast.proof.kills.strikes import OF_THE_SERVER
+from holdfast.proof.kills.sqlite_campaign import SqliteCampaign
+from holdfast.proof.kills.sqlite_setup import SqlitePlan, SqliteSetup
 from holdfast.proof.kills.table import Proof
 
 FAULTY_DRAIN_S = 10.0
@@ -53,7 +53,7 @@ SIZES = {
 
 
 @dataclass(frozen=True)
-class Wish:
+class ProofRequest:
     """What is to be proven: how much, from which seed, on which kind of store, and perhaps with a fault put in.
 
     `only`: this kind of trouble on PostgreSQL and no other. `server`: this version of PostgreSQL, not the newest.
@@ -79,38 +79,38 @@ def draw_seed() -> int:
     return secrets.randbelow(1_000_000)
 
 
-def prove(wish: Wish, root: Path, say: Say) -> Proof:
+def prove(request: ProofRequest, root: Path, progress: Progress) -> Proof:
     """Run every part that was wished for, one after another."""
-    size, seed, proof = wish.size, wish.seed, Proof(wish.seed)
+    size, seed, proof = request.size, request.seed, Proof(request.seed)
     began_s = time.monotonic()
     if size.schedules != 0:
-        say(f"Simulating schedules from seed {_first(seed)} on …")
-        proof.schedules = run_schedules(_first(seed), size.schedules, size.schedule_s, say)
-    proof.mutants = kill_mutants(size.mutant_seeds, say)
-    if size.images and wish.sqlite:
-        say(f"Cutting the power {size.images} times …")
-        proof.disk = cut_power_often(size.images, seed, say)
-    if size.kills and wish.sqlite:
-        say(f"Killing the daemon on SQLite {size.kills} times under load …")
-        proof.sqlite = _kill_on_sqlite(wish, root / SQLITE, say)
-    if (size.rounds or size.writer_s) and wish.postgres:
-        _trouble_on_postgres(wish, root / POSTGRES, proof, say)
+        progress(f"Simulating schedules from seed {_first(seed)} on …")
+        proof.schedules = run_schedules(_first(seed), size.schedules, size.schedule_s, progress)
+    proof.mutants = kill_mutants(size.mutant_seeds, progress)
+    if size.images and request.sqlite:
+        progress(f"Cutting the power {size.images} times …")
+        proof.disk = cut_power_often(size.images, seed, progress)
+    if size.kills and request.sqlite:
+        progress(f"Killing the daemon on SQLite {size.kills} times under load …")
+        proof.sqlite = _kill_on_sqlite(request, root / SQLITE, progress)
+    if (size.rounds or size.writer_s) and request.postgres:
+        _disrupt_postgres(request, root / POSTGRES, proof, progress)
     proof.duration_s = time.monotonic() - began_s
     return proof
 
 
-def check_store(wish: Wish) -> None:
+def check_request(request: ProofRequest) -> None:
     """Refuse a store that cannot be had before anything is begun."""
-    if not (wish.sqlite or wish.postgres):
+    if not (request.sqlite or request.postgres):
         raise BadInput("--store takes sqlite:///PATH or postgresql://USER@HOST/DATABASE")
-    if wish.store is not None and wish.only in OF_THE_SERVER:
-        raise BadInput(f"--only {wish.only!r} strikes the server itself, which is done only to one of our own")
-    if wish.server is not None:
-        _check_server(wish.server)
-    if wish.store is None:
+    if request.store is not None and request.only in SERVER_KINDS:
+        raise BadInput(f"--only {request.only!r} strikes the server itself, which is done only to one of our own")
+    if request.server is not None:
+        _check_server(request.server)
+    if request.store is None:
         return
-    if wish.sqlite:
-        folder = _folder_of(wish.store)
+    if request.sqlite:
+        folder = _folder_of(request.store)
         if not folder.is_dir():
             raise NotFound(f"--store: the folder {folder} does not exist; name a file in one that does")
         return
@@ -118,11 +118,11 @@ def check_store(wish: Wish) -> None:
         raise BadConfig(NO_DRIVER)
     from holdfast.proof.kills.database import Database
 
-    place = Database(wish.store)
+    place = Database(request.store)
     try:
         place.rows("SELECT 1")
     except Exception as error:
-        raise StoreError(f"{shown_url(wish.store)} cannot be reached: {describe(error)}") from error
+        raise StoreError(f"{shown_url(request.store)} cannot be reached: {describe(error)}") from error
 
 
 def _check_server(version: str) -> None:
@@ -133,9 +133,9 @@ def _check_server(version: str) -> None:
 
 
 @contextmanager
-def workplace(wish: Wish) -> Iterator[Path]:
+def work_folder(request: ProofRequest) -> Iterator[Path]:
     """A folder of our own; beside the SQLite file that was named, so that it is that disk which is tried."""
-    beside = _folder_of(wish.store) if wish.store is not None and wish.sqlite else None
+    beside = _folder_of(request.store) if request.store is not None and request.sqlite else None
     root = Path(tempfile.mkdtemp(prefix="holdfast-prove-", dir=beside))
     try:
         yield root
@@ -153,75 +153,75 @@ def _first(seed: int) -> int:
     return 1 + seed * 1000
 
 
-def _kill_on_sqlite(wish: Wish, root: Path, say: Say) -> Report:
+def _kill_on_sqlite(request: ProofRequest, root: Path, progress: Progress) -> Report:
     root.mkdir()
     began_s = time.monotonic()
-    plan = Plan(wish.seed)
-    if wish.fault in FAULTS:
-        plan = Plan(wish.seed, drain_s=FAULTY_DRAIN_S, fault=wish.fault)
-    evidence = Campaign(Scene(root, plan), wish.size.kills, say).run()
-    return _judge(evidence, wish, root, began_s)
+    plan = SqlitePlan(request.seed)
+    if request.fault in FAULTS:
+        plan = SqlitePlan(request.seed, drain_s=FAULTY_DRAIN_S, fault=request.fault)
+    evidence = SqliteCampaign(SqliteSetup(root, plan), request.size.kills, progress).run()
+    return _judge(evidence, request, root, began_s)
 
 
-def _judge(evidence: Evidence, wish: Wish, root: Path, began_s: float) -> Report:
-    report = Report(evidence, check(evidence), wish.seed, time.monotonic() - began_s)
+def _judge(evidence: Evidence, request: ProofRequest, root: Path, began_s: float) -> Report:
+    report = Report(evidence, check(evidence), request.seed, time.monotonic() - began_s)
     if not report.ok:
-        write_stories(report, root)
+        write_violations(report, root)
     return report
 
 
-def _trouble_on_postgres(wish: Wish, root: Path, proof: Proof, say: Say) -> None:
+def _disrupt_postgres(request: ProofRequest, root: Path, proof: Proof, progress: Progress) -> None:
     from holdfast.proof.kills.server import NO_SERVER, OwnServer, find_programs
 
     if find_spec("asyncpg") is None:
         proof.skipped.append(NO_DRIVER)
-        say(NO_DRIVER)
+        progress(NO_DRIVER)
         return
     root.mkdir()
     with ExitStack() as stack:
-        if wish.store is not None:
-            server, url = None, wish.store
-        elif (programs := find_programs(wish.server)) is not None:
+        if request.store is not None:
+            server, url = None, request.store
+        elif (programs := find_programs(request.server)) is not None:
             server = stack.enter_context(OwnServer(programs))
             url = server.address
         else:
             proof.skipped.append(NO_SERVER)
-            say(NO_SERVER)
+            progress(NO_SERVER)
             return
-        if wish.size.rounds:
-            proof.postgres = _storm(wish, root, url, server, say)
+        if request.size.rounds:
+            proof.postgres = _disrupt(request, root, url, server, progress)
             if not proof.postgres.ok and server is not None:
                 shutil.copyfile(server.log, root / "server.log")
-        if wish.size.writer_s:
-            _write(wish, url, proof, say)
+        if request.size.writer_s:
+            _write(request, url, proof, progress)
 
 
-def _storm(wish: Wish, root: Path, url: str, server: object, say: Say) -> Report:
+def _disrupt(request: ProofRequest, root: Path, url: str, server: object, progress: Progress) -> Report:
     from holdfast.proof.kills.database import with_schema
-    from holdfast.proof.kills.fleet import Fleet, FleetPlan
+    from holdfast.proof.kills.postgres_campaign import PostgresCampaign
+    from holdfast.proof.kills.postgres_setup import PostgresPlan, PostgresSetup
     from holdfast.proof.kills.server import OwnServer
-    from holdfast.proof.kills.storm import Storm
 
     own = server if isinstance(server, OwnServer) else None
     whose = f"a PostgreSQL {own.version} of our own" if own is not None else "your PostgreSQL"
-    say(f"Striking two daemons on {whose} {wish.size.rounds} times under load …")
+    progress(f"Striking two daemons on {whose} {request.size.rounds} times under load …")
     began_s = time.monotonic()
-    plan = FleetPlan(wish.seed)
-    if wish.fault is not None:
-        plan = FleetPlan(wish.seed, drain_s=FAULTY_DRAIN_S, fault=wish.fault)
-    fleet = Fleet(root, plan, with_schema(url, _schema()))
-    evidence = Storm(fleet, own, wish.size.rounds, say, wish.only).run()
-    return _judge(evidence, wish, root, began_s)
+    plan = PostgresPlan(request.seed)
+    if request.fault is not None:
+        plan = PostgresPlan(request.seed, drain_s=FAULTY_DRAIN_S, fault=request.fault)
+    setup = PostgresSetup(root, plan, with_schema(url, _schema()))
+    evidence = PostgresCampaign(setup, own, request.size.rounds, progress, request.only).run()
+    return _judge(evidence, request, root, began_s)
 
 
-def _write(wish: Wish, url: str, proof: Proof, say: Say) -> None:
+def _write(request: ProofRequest, url: str, proof: Proof, progress: Progress) -> None:
     from holdfast.proof.kills.database import Database, with_schema
     from holdfast.proof.kills.writers import WRITERS, write_for
 
-    say(f"Letting {WRITERS} writers publish for {wish.size.writer_s:g} s …")
+    progress(f"Letting {WRITERS} writers publish for {request.size.writer_s:g} s …")
     place = with_schema(url, _schema())
     try:
-        proof.writing = asyncio.run(write_for(place, wish.size.writer_s, wish.seed))
+        proof.writing = asyncio.run(write_for(place, request.size.writer_s, request.seed))
     finally:
         Database(place).drop()
 

@@ -15,7 +15,7 @@ from typing import Any
 from holdfast.proof.kills.evidence import Evidence, Violation
 from holdfast.proof.kills.report import Report
 
-STORIES_MAX = 20
+DETAILS_MAX = 20
 """Of each promise that was broken."""
 ROWS_MAX = 200
 LOG_MAX_BYTES = 16 << 20
@@ -23,13 +23,13 @@ KEPT_MAX_BYTES = 256 << 20
 NEAR_MS = 30_000
 
 
-def write_stories(report: Report, folder: Path) -> None:
+def write_violations(report: Report, folder: Path) -> None:
     """`violations.json`: what broke, and everything that is known of the deliveries it speaks of."""
     evidence, found = report.evidence, report.verdict.violations
     told = {
         "seed": report.seed,
         "violations": len(found),
-        "stories": [_story(evidence, one) for one in _some(found)],
+        "details": [_details(evidence, one) for one in _first_of_each(found)],
         "lives": [_plain(one) for one in (*evidence.started, *evidence.killed)],
     }
     (folder / "violations.json").write_text(json.dumps(told, indent=1))
@@ -40,7 +40,7 @@ def trim(folder: Path) -> int:
     for log in folder.rglob("*.log"):
         _keep_end(log, LOG_MAX_BYTES)
     left = KEPT_MAX_BYTES
-    for path in sorted(_files(folder), key=_worth):
+    for path in sorted(_files(folder), key=_priority):
         size = path.stat().st_size
         if size > left:
             path.unlink()
@@ -49,15 +49,15 @@ def trim(folder: Path) -> int:
     return KEPT_MAX_BYTES - left
 
 
-def _some(violations: Sequence[Violation]) -> Iterator[Violation]:
+def _first_of_each(violations: Sequence[Violation]) -> Iterator[Violation]:
     told: Counter[str] = Counter()
     for one in violations:
         told[one.promise] += 1
-        if told[one.promise] <= STORIES_MAX:
+        if told[one.promise] <= DETAILS_MAX:
             yield one
 
 
-def _story(evidence: Evidence, violation: Violation) -> dict[str, Any]:
+def _details(evidence: Evidence, violation: Violation) -> dict[str, Any]:
     """Its subject is an event, a key of one, or `delivery N`; of anything else there is only the sentence."""
     rows = [row for row in evidence.store.deliveries if violation.subject in (row.event, f"delivery {row.id}")]
     ids, events = {row.id for row in rows}, {row.event for row in rows} | {violation.subject}
@@ -71,7 +71,9 @@ def _story(evidence: Evidence, violation: Violation) -> dict[str, Any]:
         "requests": [{**_plain(item), "answer": evidence.answer_of(item)} for item in requests],
         "leases": [_plain(lease) for lease in leases[:ROWS_MAX]],
         "settles": [_plain(settle) for settle in settles[:ROWS_MAX]],
-        "struck": [_plain(one) for one in evidence.struck if times_ms and _is_near(one.at_ms, one.until_ms, times_ms)],
+        "disruptions": [
+            _plain(one) for one in evidence.disruptions if times_ms and _is_near(one.at_ms, one.until_ms, times_ms)
+        ],
     }
 
 
@@ -87,9 +89,9 @@ def _files(folder: Path) -> Iterator[Path]:
     return (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
 
 
-def _worth(path: Path) -> tuple[int, int]:
+def _priority(path: Path) -> tuple[int, int]:
     """Stories first, then books, logs, and whatever else there is; the small before the large."""
-    kinds = (".json", ".book", ".log")
+    kinds = (".json", ".jsonl", ".log")
     return kinds.index(path.suffix) if path.suffix in kinds else len(kinds), path.stat().st_size
 
 

@@ -22,7 +22,7 @@ AT_ONCE_S = 1.0
 """Who asks to be called again sooner than this has a reason: something is due by then."""
 
 
-class Witness:
+class RecordedDeliveries:
     """Between an engine and the store: records what the engine gave back, and the answer to each settlement."""
 
     def __init__(self, process: Process, inner: Deliveries) -> None:
@@ -47,7 +47,7 @@ class Witness:
         await self._inner.release(claims)
 
 
-class GateWitness:
+class RecordedGates:
     """Between a gatekeeper and the store: a probe must not be refused because a dead keeper holds it."""
 
     def __init__(self, process: Process, inner: Gates) -> None:
@@ -85,7 +85,7 @@ class GateWitness:
         return any(gate.address == address and gate.open_until_ms <= now_ms for gate in await self._inner.open())
 
 
-class Interrupted:
+class CrashingEvents:
     """Events for the spool import: between the commit and the removal of the records a process may die."""
 
     def __init__(self, process: Process, inner: Events) -> None:
@@ -96,11 +96,11 @@ class Interrupted:
 
     async def append(self, events: Sequence[NewEvent]) -> list[Appended]:
         answers = await self._inner.append(events)
-        self._process.world.trouble.imported(self._process)
+        self._process.world.injector.maybe_crash_after_import(self._process)
         return answers
 
 
-class Patient:
+class SlowPolledDuty:
     """A duty that looks less and less often while nothing happens: after 1, 2, then every 4 seconds.
 
     Most of a schedule's steps would otherwise be looks at a store in which nothing has changed, while everybody waits
@@ -114,12 +114,12 @@ class Patient:
 
     async def tick(self) -> float | None:
         delay_s = await self._inner.tick()
-        happened, self._seen = self._world.happened != self._seen, self._world.happened
-        self._wait_s = self._poll_s if happened else min(self._wait_s * 2, max(IDLE_S, self._poll_s))
+        changes_seen, self._seen = self._world.changes_seen != self._seen, self._world.changes_seen
+        self._wait_s = self._poll_s if changes_seen else min(self._wait_s * 2, max(IDLE_S, self._poll_s))
         return delay_s if self._hurries and delay_s is not None and delay_s < AT_ONCE_S else self._wait_s
 
 
-class OneByOne:
+class SingleBatchRouting:
     """Routing in batches of one."""
 
     def __init__(self, inner: Routing) -> None:

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.proof.kills.activity import Activity
 from holdfast.proof.kills.evidence import Ended, Evidence, gather
-from holdfast.proof.kills.load import Line
+from holdfast.proof.kills.load import ApiClient
 from holdfast.proof.kills.processes import Companion, Daemon, Stuck, wait_until
-from holdfast.proof.kills.records import Accepted, Book, Started, read_book
+from holdfast.proof.kills.records import Accepted, RecordFile, Started, read_records
 from holdfast.proof.kills.snapshot import read_store
-from holdfast.proof.kills.watch import Watch
 
 CONTRACTS = {"ordered": True, "unordered": False}
 CONFIG = """\
@@ -27,7 +27,7 @@ LOAD_END_S = 330.0
 
 
 @dataclass(frozen=True)
-class Plan:
+class SqlitePlan:
     """What is asked of the daemon: events a second over so many streams, to a sink that fails so often."""
 
     seed: int
@@ -39,28 +39,28 @@ class Plan:
     fault: str | None = None
 
 
-class Scene:
+class SqliteSetup:
     """Use as a context: whatever was started in it is ended with it."""
 
-    def __init__(self, root: Path, plan: Plan) -> None:
+    def __init__(self, root: Path, plan: SqlitePlan) -> None:
         self.root, self.plan = root, plan
         self.home, self.database = root / "home", root / "home" / "holdfast.db"
         self.log = root / "daemon.log"
-        self.book = Book(root / "lives.book")
+        self.records = RecordFile(root / "lives.jsonl")
         self.ended: dict[int, Ended] = {}
         self.life, self.boot_s = -1, 1.0
         self.daemon: Daemon
-        self._sink_book, self._load_book = root / "sink.book", root / "load.book"
-        self.watch = Watch(self._sink_book, [self._load_book])
+        self._sink_file, self._load_file = root / "sink.jsonl", root / "load.jsonl"
+        self.activity = Activity(self._sink_file, [self._load_file])
         self._companions: list[Companion] = []
         self._load: Companion
         self._sink_port = 0
 
-    def __enter__(self) -> Scene:
+    def __enter__(self) -> SqliteSetup:
         self.home.mkdir(mode=0o700)
         (self.home / "holdfast.yml").write_text(CONFIG)
         seed, fail = str(self.plan.seed), str(self.plan.fail)
-        sink = Companion("sink", "--book", str(self._sink_book), "--seed", seed, "--fail", fail)
+        sink = Companion("sink", "--records", str(self._sink_file), "--seed", seed, "--fail", fail)
         self._companions.append(sink)
         self._sink_port = int(sink.first_line())
         return self
@@ -70,25 +70,25 @@ class Scene:
             self.daemon.end()
         for companion in reversed(self._companions):
             companion.close(5)
-        self.book.close()
+        self.records.close()
 
     def open(self) -> None:
         """The first life, the contracts, and then the load, up to the first delivery."""
         self.start()
         self.daemon.wait_answering()
         self.boot_s = (time.monotonic_ns() - self.daemon.started_ns) / 1e9
-        line = Line(self.home)
+        client = ApiClient(self.home)
         for name, ordered in CONTRACTS.items():
             body = {
                 "id": name, "target": {"url": f"http://127.0.0.1:{self._sink_port}/{name}"}, "ordered": ordered,
                 "policy": "prove", "type_criterion": "prove.fact", "concurrency": self.plan.concurrency,
             }  # fmt: skip
-            status, answer = line.post("/hooks/contracts", json.dumps(body).encode())
+            status, answer = client.post("/hooks/contracts", json.dumps(body).encode())
             if status != 201:
                 raise Stuck(f"the contract {name} was not taken: {status} {answer}")
-        line.hang_up()
+        client.close()
         self._load = Companion(
-            "load", "--home", str(self.home), "--book", str(self._load_book), "--seed", str(self.plan.seed),
+            "load", "--home", str(self.home), "--records", str(self._load_file), "--seed", str(self.plan.seed),
             "--rate", str(self.plan.rate), "--streams", str(self.plan.streams),
         )  # fmt: skip
         self._companions.append(self._load)
@@ -97,14 +97,14 @@ class Scene:
     def start(self, *, waited: bool = False, crash: str | None = None) -> None:
         """Begin the next life."""
         self.life += 1
-        told = {"life": self.life, "crash": crash, "note": self.crash_note, "fault": self.plan.fault}
-        self.daemon = Daemon(self.home, self.log, told=told)
-        self.book.write(Started(self.life, waited, self.daemon.started_ns))
+        settings = {"life": self.life, "crash": crash, "note": self.crash_note, "fault": self.plan.fault}
+        self.daemon = Daemon(self.home, self.log, settings=settings)
+        self.records.write(Started(self.life, waited, self.daemon.started_ns))
 
     @property
     def crash_note(self) -> Path:
         """Where a life that is to kill itself writes that it did."""
-        return self.root / f"crash-{self.life}.book"
+        return self.root / f"crash-{self.life}.jsonl"
 
     def check(self) -> None:
         for companion in self._companions:
@@ -115,24 +115,24 @@ class Scene:
 
     def saw_open_request(self) -> bool:
         """Whether the sink has a request of this life that it has not answered."""
-        self.watch.follow()
-        return self.watch.open_requests(self.life) > 0
+        self.activity.follow()
+        return self.activity.open_requests(self.life) > 0
 
-    def drain(self, say: Callable[[str], None]) -> None:
+    def drain(self, progress: Callable[[str], None]) -> None:
         """The load ends, everything finds its end, and the daemon is asked to stop."""
         self.daemon.wait_answering()
         self._load.close(LOAD_END_S)
-        line = Line(self.home)
+        client = ApiClient(self.home)
 
         def drained() -> bool:
-            status, figures = line.ask("GET", "/api/status")
+            status, figures = client.ask("GET", "/api/status")
             return status == 200 and figures["pending"] == 0 and figures["unrouted"] == 0
 
         try:
             wait_until("the end of every delivery", drained, self.plan.drain_s, every_s=0.1)
         except Stuck as stuck:
-            say(f"  {stuck}")  # the checker says what still waits
-        line.hang_up()
+            progress(f"  {stuck}")  # the checker says what still waits
+        client.close()
         self.stop()
 
     def stop(self) -> float:
@@ -146,13 +146,13 @@ class Scene:
 
     def evidence(self) -> Evidence:
         """All that is known, once no daemon has the store open."""
-        books = (self._load_book, self._sink_book, self.root / "lives.book")
-        records = [record for path in books for record in read_book(path)]
+        files = (self._load_file, self._sink_file, self.root / "lives.jsonl")
+        records = [record for path in files for record in read_records(path)]
         if not any(isinstance(record, Accepted) for record in records):
             raise Stuck("nothing was accepted: there is nothing to judge")
         ordered = [name for name, is_ordered in CONTRACTS.items() if is_ordered]
         return gather(records, read_store(self.database), ordered, CONTRACTS, self.ended)
 
     def _saw_delivery(self) -> bool:
-        self.watch.follow()
-        return self.watch.arrived[self.life] > 0
+        self.activity.follow()
+        return self.activity.arrived[self.life] > 0

@@ -24,7 +24,7 @@ class Fate(NamedTuple):
     reason: str
 
 
-def check_book(case: Case) -> Iterator[Violation]:
+def check_receipts(case: Case) -> Iterator[Violation]:
     """The chains verify, each transition has one leaf, and the last leaf of a delivery is its row."""
     for fault in verify(case.store.links, heads=case.store.heads):
         yield Violation("receipts", f"{fault.chain} {fault.seq}", f"{fault.kind}: {fault.message}")
@@ -36,13 +36,13 @@ def check_book(case: Case) -> Iterator[Violation]:
             fate = Fate(leaf["generation"], leaf["attempts"], ended, leaf["state"], leaf["reason"] or "")
             fates[leaf["delivery"]].append(fate)
     for row in case.store.deliveries:
-        story = [Fate(1, 0, False, State.PENDING, ""), *sorted(fates[row.id])]
-        for before, after in pairwise(story):
+        history = [Fate(1, 0, False, State.PENDING, ""), *sorted(fates[row.id])]
+        for before, after in pairwise(history):
             if not _follows(before, after):
                 yield Violation("receipts", row.event, f"delivery {row.id}: {before} is followed by {after}")
         row_fate = Fate(row.generation, row.attempts, row.state != State.PENDING, row.state, row.reason or "")
-        if story[-1] != row_fate:
-            yield Violation("receipts", row.event, f"delivery {row.id} is {row_fate}; the book says {story[-1]}")
+        if history[-1] != row_fate:
+            yield Violation("receipts", row.event, f"delivery {row.id} is {row_fate}; the book says {history[-1]}")
 
 
 def _follows(before: Fate, after: Fate) -> bool:

@@ -10,19 +10,19 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from holdfast.proof.kills.audit import life_of
+from holdfast.proof.kills.disruptions import BACKEND, DAEMON, KINDS, POSTMASTER, SERVER_KINDS, STOPPED, TERMINATED
 from holdfast.proof.kills.evidence import Evidence
-from holdfast.proof.kills.fleet import DAEMONS, Fleet
+from holdfast.proof.kills.postgres_setup import DAEMONS, PostgresSetup
 from holdfast.proof.kills.processes import Stuck, wait_until
-from holdfast.proof.kills.records import BLOCKED, Killed, Struck
+from holdfast.proof.kills.records import BLOCKED, Disruption, Killed
 from holdfast.proof.kills.server import OwnServer
-from holdfast.proof.kills.strikes import BACKEND, DAEMON, KINDS, OF_THE_SERVER, POSTMASTER, STOPPED, TERMINATED
 
 PAUSE_S = 1.0
-STORM_S = 1.2
-LOOK_S = 0.25
-BACK_S = 300.0
-CATCH_S = 1.0
-AT_WORK = 0.75
+TERMINATE_S = 1.2
+POLL_S = 0.25
+RECOVERY_S = 300.0
+OPEN_REQUEST_S = 1.0
+BUSY_SHARE = 0.75
 
 
 class Now(NamedTuple):
@@ -36,36 +36,41 @@ def now() -> Now:
     return Now(time.time_ns() // 1_000_000, time.monotonic_ns())
 
 
-class Storm:
+class PostgresCampaign:
     """Strikes a fleet. The server's own processes are killed only where the server is ours. `only`: one kind alone."""
 
     def __init__(
-        self, fleet: Fleet, server: OwnServer | None, rounds: int, say: Callable[[str], None], only: str | None = None
+        self,
+        setup: PostgresSetup,
+        server: OwnServer | None,
+        rounds: int,
+        progress: Callable[[str], None],
+        only: str | None = None,
     ) -> None:
-        self._fleet, self._server, self._rounds, self._say, self._only = fleet, server, rounds, say, only
-        self._chance = random.Random(fleet.plan.seed)
-        self._strikes = {
+        self._setup, self._server, self._rounds, self._progress, self._only = setup, server, rounds, progress, only
+        self._chance = random.Random(setup.plan.seed)
+        self._disruptions = {
             DAEMON: self._kill_daemon, STOPPED: self._stop_daemon, TERMINATED: self._terminate,
             BACKEND: self._kill_backend, POSTMASTER: self._kill_postmaster,
         }  # fmt: skip
 
     def run(self) -> Evidence:
-        with self._fleet as fleet:
-            fleet.open()
+        with self._setup as setup:
+            setup.open()
             for number, kind in enumerate(self._kinds(), 1):
-                fleet.catch_up()
+                setup.catch_up()
                 time.sleep(self._chance.uniform(0.0, PAUSE_S))
-                fleet.check()
-                self._strikes[kind]()
+                setup.check()
+                self._disruptions[kind]()
                 if number % 10 == 0:
-                    self._say(f"  {number} rounds")
-            fleet.drain(self._say)
-            return fleet.evidence()
+                    self._progress(f"  {number} rounds")
+            setup.drain(self._progress)
+            return setup.evidence()
 
     def _kinds(self) -> list[str]:
         """Every kind at least once if there are rounds enough, then by weight; in an order drawn from the seed."""
         wished = {self._only} if self._only is not None else KINDS.keys()
-        usable = KINDS.keys() if self._server else KINDS.keys() - OF_THE_SERVER
+        usable = KINDS.keys() if self._server else KINDS.keys() - SERVER_KINDS
         weights = {kind: weight for kind, weight in KINDS.items() if kind in usable and kind in wished}
         kinds = list(weights)[: self._rounds]
         kinds += self._chance.choices(list(weights), list(weights.values()), k=self._rounds - len(kinds))
@@ -74,84 +79,84 @@ class Storm:
 
     def _kill_daemon(self) -> None:
         """SIGKILL, mostly while the sink has a request of it open; a look at what it left, and the next life."""
-        fleet, number = self._fleet, self._chance.randrange(DAEMONS)
-        daemon, life = fleet.daemons[number], fleet.lives[number]
-        if self._chance.random() < AT_WORK:
+        setup, number = self._setup, self._chance.randrange(DAEMONS)
+        daemon, life = setup.daemons[number], setup.lives[number]
+        if self._chance.random() < BUSY_SHARE:
             with contextlib.suppress(Stuck):  # the look at the store will say what was held
-                wait_until("an open request", lambda: fleet.saw_open_request(life), CATCH_S)
+                wait_until("an open request", lambda: setup.saw_open_request(life), OPEN_REQUEST_S)
         began = now()
         daemon.kill()
         killed_ns = time.monotonic_ns()
-        seen = fleet.database.glance(daemon.pid)
-        doing = fleet.watch.doing(life, number, seen.leased, seen.unrouted)
-        fleet.watch.forget(life)
-        fleet.book.write(Killed(life, DAEMON, None, len(seen.leased), seen.due, killed_ns, doing, began.ms))
+        seen = setup.database.read_crash_state(daemon.pid)
+        doing = setup.activity.doing(life, number, seen.leased, seen.unrouted)
+        setup.activity.forget(life)
+        setup.records.write(Killed(life, DAEMON, None, len(seen.leased), seen.due, killed_ns, doing, began.ms))
         waited = self._chance.random() < 0.6
-        fleet.start(number, waited=waited)
+        setup.start(number, waited=waited)
         if waited:
-            fleet.wait_delivery(0, fleet.lives[number])
+            setup.wait_delivery(0, setup.lives[number])
 
     def _stop_daemon(self) -> None:
         """SIGSTOP for longer than a lease: others take over; then it wakes, and believes nothing happened."""
-        fleet, number = self._fleet, self._chance.randrange(DAEMONS)
-        began, life = now(), fleet.lives[number]
-        until_s = time.monotonic() + fleet.plan.lease_ms / 1000 + self._chance.uniform(0.3, 2.0)
+        setup, number = self._setup, self._chance.randrange(DAEMONS)
+        began, life = now(), setup.lives[number]
+        until_s = time.monotonic() + setup.plan.lease_ms / 1000 + self._chance.uniform(0.3, 2.0)
         blocked: set[str] = set()
-        fleet.daemons[number].signal(signal.SIGSTOP)
+        setup.daemons[number].signal(signal.SIGSTOP)
         try:
             while time.monotonic() < until_s:
-                blocked |= fleet.database.blocked_by(f"{fleet.tag}-{life}")
-                time.sleep(LOOK_S)
+                blocked |= setup.database.blocked_by(f"{setup.tag}-{life}")
+                time.sleep(POLL_S)
         finally:
-            fleet.daemons[number].signal(signal.SIGCONT)
+            setup.daemons[number].signal(signal.SIGCONT)
         over = now()
         for tag in sorted(blocked):
-            fleet.book.write(Struck(BLOCKED, life_of(tag), began.ms, over.ms, over.ns))
-        self._struck(STOPPED, life, began)
+            setup.records.write(Disruption(BLOCKED, life_of(tag), began.ms, over.ms, over.ns))
+        self._record(STOPPED, life, began)
 
     def _terminate(self) -> None:
         """A storm of pg_terminate_backend over sessions of daemons and publishers."""
-        fleet, began = self._fleet, now()
-        until_ns = began.ns + round(self._chance.uniform(0.2, STORM_S) * 1e9)
+        setup, began = self._setup, now()
+        until_ns = began.ns + round(self._chance.uniform(0.2, TERMINATE_S) * 1e9)
         while time.monotonic_ns() < until_ns:
-            pids = fleet.database.sessions(fleet.tag)
+            pids = setup.database.sessions(setup.tag)
             if pids:
-                fleet.database.end_sessions(self._chance.sample(pids, self._chance.randint(1, len(pids))))
+                setup.database.end_sessions(self._chance.sample(pids, self._chance.randint(1, len(pids))))
             time.sleep(self._chance.uniform(0.0, 0.2))
-        self._struck(TERMINATED, None, began)
+        self._record(TERMINATED, None, began)
 
     def _kill_backend(self) -> None:
         """SIGKILL of one of the server's processes: the postmaster throws out everybody and recovers."""
         assert self._server is not None
-        fleet = self._fleet
-        fleet.ended = {**fleet.database.ended(), **fleet.ended}
-        pids = fleet.database.sessions(fleet.tag)
+        setup = self._setup
+        setup.ended = {**setup.database.ended(), **setup.ended}
+        pids = setup.database.sessions(setup.tag)
         self._chance.shuffle(pids)
         began = now()
         if not any(self._server.kill_backend(pid) for pid in pids):
             self._terminate()  # nobody was connected in that very moment
             return
-        wait_until("the server's recovery", lambda: self._is_recovered(pids), BACK_S, every_s=0.05)
-        self._struck(BACKEND, None, began)
+        wait_until("the server's recovery", lambda: self._is_recovered(pids), RECOVERY_S, every_s=0.05)
+        self._record(BACKEND, None, began)
 
     def _kill_postmaster(self) -> None:
         assert self._server is not None
-        self._fleet.ended = {**self._fleet.database.ended(), **self._fleet.ended}
+        self._setup.ended = {**self._setup.database.ended(), **self._setup.ended}
         began = now()
         self._server.kill()
         time.sleep(self._chance.uniform(0.0, 1.0))
         self._server.start()
-        self._struck(POSTMASTER, None, began)
+        self._record(POSTMASTER, None, began)
 
     def _is_recovered(self, before: list[int]) -> bool:
         """Whether the server answers again and all earlier sessions are gone: it answers until it notices the kill."""
         try:
-            return set(before).isdisjoint(self._fleet.database.sessions(self._fleet.tag))
+            return set(before).isdisjoint(self._setup.database.sessions(self._setup.tag))
         except Exception:
             return False
 
-    def _struck(self, kind: str, life: int | None, began: Now) -> None:
+    def _record(self, kind: str, life: int | None, began: Now) -> None:
         """Write it down, and wait until work goes on."""
         over = now()
-        self._fleet.book.write(Struck(kind, life, began.ms, over.ms, over.ns))
-        self._fleet.wait_delivery(over.ns)
+        self._setup.records.write(Disruption(kind, life, began.ms, over.ms, over.ns))
+        self._setup.wait_delivery(over.ns)

@@ -19,10 +19,10 @@ from holdfast.proof.simulation.runner import process_runner
 
 CHUNK = 50
 SHOWN_MAX = 20
-SAY_EVERY_S = 20.0
+PROGRESS_EVERY_S = 20.0
 T = TypeVar("T")
 R = TypeVar("R")
-Say = Callable[[str], None]
+Progress = Callable[[str], None]
 
 
 @dataclass
@@ -39,9 +39,9 @@ class Schedules:
         self.broken = (self.broken + other.broken)[:SHOWN_MAX]
 
 
-def run_schedules(first: int, count: int | None, seconds: float | None, say: Say) -> Schedules:
+def run_schedules(first: int, count: int | None, seconds: float | None, progress: Progress) -> Schedules:
     """Seeds one after another from `first` on: so many, or for so long."""
-    whole, deadline_s, quiet = Schedules(), time.monotonic() + (seconds or 1e9), _Quiet(say)
+    whole, deadline_s, throttled = Schedules(), time.monotonic() + (seconds or 1e9), _Throttled(progress)
 
     def chunks() -> Iterator[tuple[int, int, float]]:
         begun = 0
@@ -52,25 +52,25 @@ def run_schedules(first: int, count: int | None, seconds: float | None, say: Say
 
     for done in _spread(_run_chunk, chunks()):
         whole.add(done)
-        quiet.say(f"  {whole.count} schedules")
+        throttled.progress(f"  {whole.count} schedules")
     return whole
 
 
-def kill_mutants(seeds: int, say: Say) -> dict[str, int | None]:
+def kill_mutants(seeds: int, progress: Progress) -> dict[str, int | None]:
     """For each known bug the first of so many seeds that sees it; None: it survived."""
     if seeds == 0:
         return {}
-    say(f"Putting {len(MUTANTS)} known bugs in, at most {seeds} schedules for each …")
+    progress(f"Putting {len(MUTANTS)} known bugs in, at most {seeds} schedules for each …")
     return dict(_spread(partial(_kill_mutant, seeds=seeds), iter(MUTANTS)))
 
 
-def cut_power_often(wanted: int, seed: int, say: Say) -> Tally:
+def cut_power_often(wanted: int, seed: int, progress: Progress) -> Tally:
     """So many images of disks after a power cut, of as many recorded lives as that takes."""
-    whole, quiet = Tally(), _Quiet(say)
+    whole, throttled = Tally(), _Throttled(progress)
     shares = [min(IMAGES_PER_SEED, wanted - start) for start in range(0, wanted, IMAGES_PER_SEED)]
     for tally in _spread(_cut_share, iter(zip(range(seed, seed + len(shares)), shares, strict=True))):
         whole.add(tally)
-        quiet.say(f"  {whole.images} images")
+        throttled.progress(f"  {whole.images} images")
     return whole
 
 
@@ -113,19 +113,19 @@ def _prepare() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 
 
-class _Quiet:
+class _Throttled:
     """Says something now and then."""
 
-    def __init__(self, say: Say) -> None:
-        self._say, self._next_s = say, time.monotonic() + SAY_EVERY_S
+    def __init__(self, progress: Progress) -> None:
+        self._progress, self._next_s = progress, time.monotonic() + PROGRESS_EVERY_S
 
-    def say(self, text: str) -> None:
+    def progress(self, text: str) -> None:
         if time.monotonic() >= self._next_s:
-            self._next_s = time.monotonic() + SAY_EVERY_S
-            self._say(text)
+            self._next_s = time.monotonic() + PROGRESS_EVERY_S
+            self._progress(text)
 
 
-def worst(lines: Iterable[str]) -> list[str]:
+def bounded(lines: Iterable[str]) -> list[str]:
     """A bounded number of lines."""
     found = list(lines)
     more = [f"and {len(found) - SHOWN_MAX} more"] if len(found) > SHOWN_MAX else []

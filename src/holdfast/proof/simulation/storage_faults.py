@@ -20,7 +20,7 @@ from holdfast.store.sqlite.statements import sql
 from holdfast.store.sqlite.store import SqliteStore
 
 
-class Reimporting:
+class ImportsTwice:
     """Events for the spool: what is there already is stored again under another id."""
 
     def __init__(self, store: SqliteStore, spool: Path) -> None:
@@ -72,7 +72,7 @@ class _Intake:
         return getattr(self._store.events, name)
 
 
-class Hasty(_Intake):
+class AnswersBeforeCommit(_Intake):
     """Answers before the commit."""
 
     async def append(self, events: Sequence[NewEvent]) -> list[Appended]:
@@ -100,14 +100,14 @@ def _first_of(event: NewEvent, connection: Connection) -> tuple[Any, ...] | None
     return rows[0] if rows else None
 
 
-class Coalescing(_Intake):
+class KeepsOnlyTheLast(_Intake):
     """Keeps the last of a burst, and answers as if it had kept them all."""
 
     async def append(self, events: Sequence[NewEvent]) -> list[Appended]:
         return await self._store.events.append(events[-1:]) * len(events)
 
 
-class Amnesiac(_Intake):
+class ForgetsKeys(_Intake):
     """Takes a key that it knows for a new one."""
 
     async def append(self, events: Sequence[NewEvent]) -> list[Appended]:
@@ -118,7 +118,7 @@ class Amnesiac(_Intake):
         return await self._store.events.append(fresh)
 
 
-class Clearing(_Intake):
+class RemovesSpoolFirst(_Intake):
     """Events for the spool: the records are removed before they are stored."""
 
     def __init__(self, store: SqliteStore, spool: Path) -> None:

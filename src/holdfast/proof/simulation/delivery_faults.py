@@ -22,7 +22,7 @@ from holdfast.store.sqlite.store import SqliteStore
 TermsOf = Callable[[str | None, str], Terms]
 
 
-class Overtaking:
+class OvertakesHead:
     """After a retry the one behind the head becomes claimable too."""
 
     def __init__(self, inner: Any, store: SqliteStore) -> None:
@@ -50,7 +50,7 @@ SELECT d.id, d.queue, ?2 FROM holdfast_deliveries h JOIN holdfast_deliveries d O
 WHERE h.id = ?1 AND d.state = 'pending' AND h.lane IS NOT NULL ORDER BY d.pos LIMIT 1 ON CONFLICT DO NOTHING"""
 
 
-class Mistaken:
+class MistakesForSuccess:
     """Takes some outcomes for success."""
 
     def __init__(self, inner: Deliverer, mistakes: Callable[[Outcome], bool]) -> None:
@@ -70,7 +70,7 @@ class Mistaken:
 _PASS = "UPDATE holdfast_router SET place = max(place, ?)"
 
 
-class Forgetful:
+class SkipsUnrouted:
     """A router that takes a change of contracts for a reason to begin with the next event."""
 
     name = "router"
@@ -85,7 +85,7 @@ class Forgetful:
         return await self._inner.tick()
 
 
-class Timerless:
+class WithoutTimer:
     """An engine that goes to sleep without a timer."""
 
     name = "engine"
@@ -97,7 +97,7 @@ class Timerless:
         return 0.0 if await self._inner.tick() == 0.0 else None
 
 
-def leaking(engine: Engine) -> Engine:
+def leaks_count(engine: Engine) -> Engine:
     """What was lost and claimed anew is forgotten once, though it was counted twice."""
 
     def forget(held: Held) -> None:
@@ -108,7 +108,7 @@ def leaking(engine: Engine) -> Engine:
     return engine
 
 
-def counting_the_finished(engine: Engine) -> Engine:
+def counts_finished_workers(engine: Engine) -> Engine:
     """A worker is counted on until the loop gets round to saying that it has finished."""
 
     async def work(line: Line) -> None:
@@ -122,7 +122,7 @@ def counting_the_finished(engine: Engine) -> Engine:
     return engine
 
 
-def endless(terms_of: TermsOf) -> TermsOf:
+def without_attempt_limit(terms_of: TermsOf) -> TermsOf:
     def terms(contract: str | None, kind: str) -> Terms:
         found = terms_of(contract, kind)
         return found._replace(policy=replace(found.policy, attempts=None))
@@ -135,7 +135,7 @@ def one_at_a_time(terms_of: TermsOf) -> TermsOf:
     return lambda contract, kind: terms_of(contract, kind)._replace(concurrency=1)
 
 
-class Stingy:
+class RejectsThrottled:
     """Refuses what the receiver only asked to be given later."""
 
     def __init__(self, inner: Deliverer) -> None:
@@ -166,7 +166,7 @@ class FireAndForget:
         return Delivered()
 
 
-class Keeping:
+class KeepsLeases:
     """Gives nothing back when it stops."""
 
     def __init__(self, inner: Any, store: SqliteStore) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.domain.event import NewEvent, iso_time
-from holdfast.proof.simulation.driver import ColdFiles, Fuse, WarmFile
+from holdfast.proof.simulation.driver import ColdFiles, CrashCountdown, WarmFile
 from holdfast.store.sqlite.connection import tune
 from holdfast.store.sqlite.migrate import scripts, split, version_known
 from holdfast.store.sqlite.store import prepare_file
@@ -24,7 +24,7 @@ _META = "INSERT INTO holdfast_meta (key, value) VALUES ('schema_version', ?), ('
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class Workspace:
     path: Path
     files: ColdFiles
     spool: Path
@@ -35,8 +35,8 @@ class Stage:
         return self.files.driver
 
     @property
-    def fuse(self) -> Fuse:
-        return self.files.fuse
+    def countdown(self) -> CrashCountdown:
+        return self.files.countdown
 
     def make_old(self, version: int, events: list[tuple[str, NewEvent]]) -> None:
         """Put a store of an earlier version in the place of what is there, with events that nobody has routed yet."""
@@ -65,10 +65,10 @@ class Stage:
         connection.close()
 
 
-class Theatre:
+class Workspaces:
     """Makes stages. Most schedules play on one file that stays open; a fresh one costs as much as a short schedule."""
 
-    def __enter__(self) -> Theatre:
+    def __enter__(self) -> Workspaces:
         place = _MEMORY if _MEMORY.is_dir() else None
         self._exits = ExitStack()
         self._root = Path(self._exits.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-sim-", dir=place)))
@@ -83,14 +83,14 @@ class Theatre:
         self._exits.close()
 
     @contextmanager
-    def warm(self) -> Iterator[Stage]:
+    def warm(self) -> Iterator[Workspace]:
         """The file that stays open, emptied."""
         self._warm.empty()
         self._clear_spool()
-        yield Stage(self._warm.path, self._warm, self._spool, self._root)
+        yield Workspace(self._warm.path, self._warm, self._spool, self._root)
 
     @contextmanager
-    def fresh(self) -> Iterator[Stage]:
+    def fresh(self) -> Iterator[Workspace]:
         """A file of its own, which every process opens and closes."""
         folder = self._root / "fresh"
         folder.mkdir()
@@ -98,7 +98,7 @@ class Theatre:
         shutil.copyfile(self._template, path)
         self._clear_spool()
         try:
-            yield Stage(path, self._cold, self._spool, self._root)
+            yield Workspace(path, self._cold, self._spool, self._root)
         finally:
             shutil.rmtree(folder)
 
