@@ -12,8 +12,6 @@ For components that bring their own loop and want only the universal pattern: `O
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Coroutine, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar
@@ -23,6 +21,7 @@ from holdfast.domain.delivery import Dead, Delivered, Retry
 from holdfast.domain.errors import BadInput
 from holdfast.domain.states import Reason
 from holdfast.domain.text import short_repr
+from holdfast.ingress.loop_thread import LoopThread
 from holdfast.ingress.publish import event_from_mapping, publish, schema_of
 
 if TYPE_CHECKING:
@@ -136,9 +135,9 @@ class NativeSqlOutbox:
         if "_desk" in self.__dict__:
             self._run(self._desk.close())
             del self._desk
-        if "_loop" in self.__dict__:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            del self._loop
+        if "_thread" in self.__dict__:
+            self._thread.stop()
+            del self._thread
 
     def __enter__(self) -> Self:
         return self
@@ -153,16 +152,9 @@ class NativeSqlOutbox:
         return self._run(MessageQueue.open(self.url, round(self._lease_s * 1000)))
 
     @cached_property
-    def _loop(self) -> asyncio.AbstractEventLoop:
-        """A loop in a thread of its own, so that callers with and without one may block on it alike."""
-        loop = asyncio.new_event_loop()
+    def _thread(self) -> LoopThread:
+        """Callers with and without an event loop block on this one."""
+        return LoopThread("holdfast-outbox")
 
-        def run() -> None:
-            loop.run_forever()
-            loop.close()
-
-        threading.Thread(target=run, name="holdfast-outbox", daemon=True).start()
-        return loop
-
-    def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+    def _run(self, work: Coroutine[object, object, T]) -> T:
+        return self._thread.run(work)

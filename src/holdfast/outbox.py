@@ -17,7 +17,8 @@ Then `holdfast up --app module:outbox`, or `FastAPI(lifespan=outbox.lifespan)`, 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from holdfast.domain.inbound_event import HookEvent
+    from holdfast.ingress.bus import EventBus
     from holdfast.ingress.inbox import Once
     from holdfast.ingress.publish import Published
 
@@ -197,9 +199,31 @@ class Outbox:
 
         With a lifespan of your own: `async with outbox.lifespan(app): yield`.
         """
+        return self._lifespan()
+
+    @asynccontextmanager
+    async def _lifespan(self) -> AsyncIterator[None]:
         from holdfast.daemon.lifespan import working
 
-        return working(self)
+        async with working(self) as workers:
+            self.bus.share(lambda: workers.events)
+            try:
+                yield
+            finally:
+                self.bus.share(None)
+                self.bus.close()
+
+    @cached_property
+    def bus(self) -> EventBus:
+        """The event bus of a host application: its events become durable, and contracts match them.
+
+            await outbox.bus.emit("SESSION_STARTED", session_id="s1")
+
+        `docs/applications/bus.md` lists the six kinds and their fields.
+        """
+        from holdfast.ingress.bus import EventBus
+
+        return EventBus(self.url)
 
     def migrate(self) -> None:
         """Make or update Holdfast's tables in your database. Harmless to call again."""

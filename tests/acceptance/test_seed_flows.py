@@ -20,9 +20,8 @@ from aiohttp import web
 from standardwebhooks.webhooks import Webhook
 
 from daemon import Daemon, fetch
+from holdfast import Outbox
 from holdfast.domain.retry import POLICIES
-from holdfast.ingress.bridge import Bridge, BusEvent, EventBus
-from holdfast.store.open import open_store
 from postgres import newest, start
 from sink import Received, Sink
 
@@ -134,18 +133,14 @@ async def test_an_internal_event_reaches_the_handler_and_the_url(tmp_path: Path)
     """The bus of a host application, in a process of its own, beside the daemon on the same store."""
     async with Sink() as sink:
         with Daemon(tmp_path / "home", **seed(sink)) as daemon:
-            store = open_store(f"sqlite:///{daemon.home}/holdfast.db")
+            bus = Outbox(f"sqlite:///{daemon.home}/holdfast.db").bus
             try:
-                bus = EventBus()
-                Bridge(store.events).register(bus)
-                await bus.emit(BusEvent.SESSION_STARTED, session_id="s-1")
-                await bus.emit(BusEvent.AGENT_EVENT, session_id="s-1", event_type="agent_stop")
-                await bus.emit(
-                    BusEvent.ERROR, session_id="s-1", severity="fatal", source="tmux", code="E7", message="gone"
-                )
-                await bus.emit(BusEvent.SESSION_CLOSED, session_id="s-1")
+                await bus.emit("SESSION_STARTED", session_id="s-1")
+                await bus.emit("AGENT_EVENT", session_id="s-1", event_type="agent_stop")
+                await bus.emit("ERROR", session_id="s-1", severity="fatal", source="tmux", code="E7", message="gone")
+                await bus.emit("SESSION_CLOSED", session_id="s-1")
             finally:
-                await store.close()
+                bus.close()
             (got,) = await sink.wait_for(1)
             event = verified(got, ALERT_SECRET)
             assert (event["source"], event["type"]) == ("system", "error.fatal")

@@ -19,7 +19,7 @@ from holdfast.domain.errors import KeeperHeld, StoreFailed
 from holdfast.home import find_home
 from holdfast.operations.registration import register
 from holdfast.ports import Application, Chance, SystemChance, in_thread
-from holdfast.store.base import Store
+from holdfast.store.base import Events, Store
 from holdfast.store.open import open_store
 
 RETRY_S = 0.3
@@ -28,12 +28,12 @@ log = logging.getLogger("holdfast")
 
 
 @asynccontextmanager
-async def working(outbox: Application) -> AsyncIterator[None]:
+async def working(outbox: Application) -> AsyncIterator[Workers]:
     """Deliver while the block runs. The settings are those of `holdfast.yml`, where there is one."""
     workers = Workers(outbox, load_config(find_home().config))
     await workers.start()
     try:
-        yield
+        yield workers
     finally:
         await workers.stop()
 
@@ -51,6 +51,11 @@ class Workers:
     def at_work(self) -> bool:
         """Whether this process delivers, rather than waits for another to go."""
         return self._runtime is not None
+
+    @property
+    def events(self) -> Events | None:
+        """The events of the open store; None while this process waits for another to go."""
+        return None if self._runtime is None else self._runtime.store.events
 
     async def start(self) -> None:
         try:

@@ -39,13 +39,13 @@ def check_direct_address(to: object) -> None:
         raise BadInput("to: session:… is not delivered by this version; use https://… or handler:NAME")
 
 
-def reject_unknown_keys(body: Mapping[Any, Any], known: Sequence[str], what: str) -> None:
-    """An unknown key is a mistake, not a wish: say so, and suggest the near one."""
+def reject_unknown_keys(body: Mapping[Any, Any], known: Sequence[str], what: str, noun: str = "key") -> None:
+    """Raise `BadInput` for a key that is not known, and suggest the one it may be a typo of."""
     for key in body:
         if key not in known:
             near = get_close_matches(str(key), known, n=1)
             hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(known)}"
-            raise BadInput(f"{what} has an unknown key {short_repr(key)}{hint}")
+            raise BadInput(f"{what} has an unknown {noun} {short_repr(key)}{hint}")
 
 
 def _or_default(value: Any, default: Any) -> Any:

@@ -1,26 +1,31 @@
-"""The bridge: an event bus for a host application, whose events become durable facts that contracts see.
+"""The bridge: from the six kinds of a host application's event bus to events that contracts match.
 
-The bus itself is nothing but a list of listeners; what survives is what the bridge appended. `emit` returns once the
-event is accepted, and raises if it is not: the application knows which of its words survive.
+| kind | required fields | event type | source | properties |
+|---|---|---|---|---|
+| `SESSION_STARTED` | `session_id` | `session.started` | `system` | `session_id` |
+| `SESSION_CLOSED` | `session_id` | `session.closed` | `system` | `session_id` |
+| `SESSION_UPDATED` | `session_id` | `session.updated` | `system` | `session_id` |
+| `AGENT_EVENT` | `session_id`, `event_type` | `agent.<event_type>` | `agent` | `session_id`, `agent_event_type` |
+| `AGENT_ACTIVITY` | `session_id`, `event_type` | `agent.activity.<event_type>` | `agent` | the same, and `tool_name` |
+| `ERROR` | none | `error.<severity>` | `system` | `session_id`, `severity`, `error_source`, `error_code` |
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
+from typing import NamedTuple
 
-from holdfast.domain.agent_events import agent_activity, agent_event, error_event, session_event
+from holdfast.domain.agent_events import SEVERITY_DEFAULT, agent_activity, agent_event, error_event, session_event
 from holdfast.domain.errors import BadInput
-from holdfast.domain.event import Appended, NewEvent
+from holdfast.domain.event import NewEvent
+from holdfast.domain.json_value import Json, JsonObject
 from holdfast.domain.text import short_repr
-from holdfast.store.base import Events
-
-Listener = Callable[["BusEvent", Mapping[str, Any]], Awaitable[None]]
+from holdfast.ingress.accept import reject_unknown_keys
 
 
 class BusEvent(StrEnum):
-    """What a host application can say."""
+    """The kinds of event that a host application emits."""
 
     SESSION_STARTED = "SESSION_STARTED"
     SESSION_CLOSED = "SESSION_CLOSED"
@@ -30,72 +35,79 @@ class BusEvent(StrEnum):
     ERROR = "ERROR"
 
 
-class EventBus:
-    """Listeners of one process, called in the order in which they came."""
+class Fields(NamedTuple):
+    """The fields of one kind. `payload`, a mapping for anything else, is allowed with every kind."""
 
-    def __init__(self) -> None:
-        self._listeners: list[Listener] = []
+    required: tuple[str, ...]
+    optional: tuple[str, ...] = ()
 
-    def subscribe(self, listener: Listener) -> None:
-        self._listeners.append(listener)
-
-    async def emit(self, event: BusEvent | str, **context: Any) -> None:
-        known = _kind(event)
-        for listener in self._listeners:
-            await listener(known, context)
+    @property
+    def known(self) -> tuple[str, ...]:
+        return (*self.required, *self.optional, "payload")
 
 
-class Bridge:
-    """Appends what is said on a bus. `register` it once."""
-
-    def __init__(self, events: Events) -> None:
-        self._events = events
-
-    def register(self, bus: EventBus) -> None:
-        bus.subscribe(self.append)
-
-    async def append(self, event: BusEvent | str, context: Mapping[str, Any]) -> None:
-        await self.accept(event, context)
-
-    async def accept(self, event: BusEvent | str, context: Mapping[str, Any]) -> Appended:
-        return (await self._events.append([normalize(event, context)]))[0]
+FIELDS: Mapping[BusEvent, Fields] = {
+    BusEvent.SESSION_STARTED: Fields(("session_id",)),
+    BusEvent.SESSION_CLOSED: Fields(("session_id",)),
+    BusEvent.SESSION_UPDATED: Fields(("session_id",), ("updated_fields",)),
+    BusEvent.AGENT_EVENT: Fields(("session_id", "event_type"), ("data",)),
+    BusEvent.AGENT_ACTIVITY: Fields(("session_id", "event_type"), ("tool_name", "tool_preview", "summary")),
+    BusEvent.ERROR: Fields(
+        (),
+        ("session_id", "message", "severity", "error_source", "error_code", "source", "code", "details", "retryable"),
+    ),
+}
 
 
-def normalize(event: BusEvent | str, context: Mapping[str, Any]) -> NewEvent:
-    """The fact that a word on the bus becomes; what the context holds beside the properties is its payload."""
-    kind = _kind(event)
-    rest = {name: value for name, value in context.items() if name not in ("session_id", "tool_name")}
+def parse_kind(kind: BusEvent | str) -> BusEvent:
+    try:
+        return BusEvent(str(kind).upper())
+    except ValueError:
+        raise BadInput(f"the bus has no event {short_repr(kind)}; use one of {', '.join(BusEvent)}") from None
+
+
+def normalize(kind: BusEvent | str, fields: Mapping[str, Json]) -> NewEvent:
+    """The event that contracts see. Its payload holds the fields that are not properties, and `payload`.
+
+    >>> normalize("AGENT_EVENT", {"session_id": "s1", "event_type": "agent_stop"}).type
+    'agent.agent_stop'
+    """
+    kind = parse_kind(kind)
+    _check_fields(kind, fields)
+    payload = _payload(kind, fields)
+    session_id, event_type = fields.get("session_id", ""), fields.get("event_type", "")
     match kind:
         case BusEvent.SESSION_STARTED | BusEvent.SESSION_CLOSED | BusEvent.SESSION_UPDATED:
-            return session_event(kind.value.removeprefix("SESSION_").lower(), _session(context), rest)
+            return session_event(kind.value.removeprefix("SESSION_").lower(), session_id, payload)
         case BusEvent.AGENT_EVENT:
-            return agent_event(_text(context, "event_type"), _session(context), rest)
+            return agent_event(event_type, session_id, payload)
         case BusEvent.AGENT_ACTIVITY:
-            tool = context.get("tool_name")
-            return agent_activity(_text(context, "event_type"), _session(context), rest, tool_name=tool)
+            return agent_activity(event_type, session_id, payload, tool_name=fields.get("tool_name"))
         case BusEvent.ERROR:
             return error_event(
-                rest,
-                session_id=context.get("session_id"),
-                severity=context.get("severity") or "error",
-                error_source=context.get("error_source") or context.get("source") or "application",
-                error_code=context.get("error_code") or context.get("code") or "UNKNOWN",
+                payload,
+                session_id=session_id or None,
+                severity=fields.get("severity") or SEVERITY_DEFAULT,
+                error_source=fields.get("error_source") or fields.get("source") or "application",
+                error_code=fields.get("error_code") or fields.get("code") or "UNKNOWN",
             )
 
 
-def _kind(event: BusEvent | str) -> BusEvent:
-    try:
-        return BusEvent(str(event).upper())
-    except ValueError:
-        raise BadInput(f"{short_repr(event)} is no event of the bus; use one of {', '.join(BusEvent)}") from None
+def _check_fields(kind: BusEvent, fields: Mapping[str, Json]) -> None:
+    reject_unknown_keys(fields, FIELDS[kind].known, kind.value, "field")
+    for name in FIELDS[kind].required:
+        value = fields.get(name)
+        if value is None or value == "":
+            raise BadInput(f"{kind.value} needs the field {name}")
+    for name in ("session_id", "event_type", "tool_name", "severity", "error_source", "error_code"):
+        value = fields.get(name)
+        if value is not None and not isinstance(value, str):
+            raise BadInput(f"{kind.value}: {name} must be text, not {short_repr(value)}")
 
 
-def _session(context: Mapping[str, Any]) -> str:
-    return _text(context, "session_id")
-
-
-def _text(context: Mapping[str, Any], name: str) -> str:
-    value = context.get(name)
-    if not isinstance(value, str) or not value:
-        raise BadInput(f"{name} is missing: the event must say which")
-    return value
+def _payload(kind: BusEvent, fields: Mapping[str, Json]) -> JsonObject:
+    more = fields.get("payload") or {}
+    if not isinstance(more, Mapping):
+        raise BadInput(f"{kind.value}: payload must be a mapping of names and values, not {short_repr(more)}")
+    properties = ("session_id", "tool_name", "payload")
+    return {**{name: value for name, value in fields.items() if name not in properties}, **more}
