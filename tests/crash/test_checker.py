@@ -100,6 +100,8 @@ def test_a_duplicate_needs_a_cause_between_the_two() -> None:
         replace(evidence, killed=[], answers={**evidence.answers, 1: Answered(1, "reset", 12)})
     )
     assert "duplicate" in broken(replace(evidence, killed=[Killed(0, "random", None, 1, 1, 60)])), "killed too late"
+    noticed_late = Killed(0, "random", None, 1, 1, 60, (), 15)
+    assert "duplicate" not in broken(replace(evidence, killed=[noticed_late])), "killed in time, and noticed late"
     again = [evidence.received[0], received(2, 1, 50, life=0), evidence.received[2]]
     assert "duplicate" in broken(replace(evidence, received=again)), "one life sent it twice"
 

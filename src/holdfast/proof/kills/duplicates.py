@@ -48,8 +48,7 @@ def _why_not_settled(evidence: Evidence, before: Received, after: Received) -> s
     lease = evidence.lease_of.get(before.n)
     if lease is not None and (lease.end == "settled" or lease == evidence.lease_of.get(after.n)):
         return None
-    killed_ns = evidence.killed_ns.get(before.life)
-    if killed_ns is not None and killed_ns <= after.at_ns and before.life != after.life:
+    if before.life != after.life and _is_killed(evidence, before.life, after):
         return KILLED
     if evidence.holders is None:
         return None
@@ -64,3 +63,15 @@ def _why_sent_late(evidence: Evidence, before: Received, after: Received) -> str
         return SENT_BEFORE_KILL if before.life != after.life else None
     lease = evidence.lease_of.get(after.n)
     return lost_claim_cause(evidence, after) if lease is None else loss_cause(evidence, lease)
+
+
+def _is_killed(evidence: Evidence, life: int, item: Received) -> bool:
+    """Whether a process was killed before a request arrived.
+
+    `killed_ns` is when the campaign noticed its end. Another daemon may notice it earlier, so the time at which the
+    signal was sent decides, where the records have it.
+    """
+    killed_ns, killed_ms = evidence.killed_ns.get(life), evidence.killed_ms.get(life)
+    if killed_ms is not None and killed_ms <= item.at_ms:
+        return True
+    return killed_ns is not None and killed_ns <= item.at_ns
