@@ -16,7 +16,7 @@ from holdfast.domain.contract import Contract, Criterion
 from holdfast.domain.delivery import Claim, Delivered, Settlement, settle
 from holdfast.domain.event import NewEvent, new_event
 from holdfast.domain.retry import DEFAULT_POLICY, POLICIES
-from holdfast.egress.engine import LEASE_MS
+from holdfast.egress.lease_renewal import lease_times_ms
 from holdfast.routing.registry import Registry
 from holdfast.routing.router import Router
 from holdfast.store.base import ClaimRequest, Served
@@ -141,9 +141,8 @@ async def claims(peer: Peer, count: int) -> dict[str, Any]:
     assert isinstance(peer, Holdfast)
     deliveries, policy = peer.store.deliveries, POLICIES[DEFAULT_POLICY["handler"]]
     owner = await peer.store.owners.enlist()
-    request = ClaimRequest(
-        owner.id, Served(frozenset(), frozenset({"handler:bench"})), CLAIM, LEASE_MS, {}, dict.fromkeys(LEASE_MS, CLAIM)
-    )
+    lease_ms, served = lease_times_ms(), Served(frozenset(), frozenset({"handler:bench"}))
+    request = ClaimRequest(owner.id, served, CLAIM, lease_ms, {}, dict.fromkeys(lease_ms, CLAIM))
 
     def settlement(claim: Claim, now_ms: int) -> Settlement:
         transition = settle(claim.delivery.attempts, Delivered(), policy, now_ms, 0.0)

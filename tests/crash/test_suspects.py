@@ -9,8 +9,8 @@ from pathlib import Path
 from holdfast.domain.contract import Terms, default_terms
 from holdfast.domain.delivery import SUSPECT_STARTS, Claim, Delivered, Outcome
 from holdfast.domain.retry import POLICIES
+from holdfast.egress.deliverer import Attempt
 from holdfast.egress.engine import POLL_S, Engine
-from holdfast.egress.line import Attempt
 from holdfast.ports import Chance, Clock, SystemChance
 from holdfast.store.sqlite.store import SqliteStore, inline_executor
 from holdfast.testing.suite.harness import Harness

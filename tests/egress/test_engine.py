@@ -112,11 +112,11 @@ async def test_a_delivery_that_takes_too_long_is_retried(harness: EngineHarness)
     harness.script.answer = lambda claim: hang()
     await harness.step()
     harness.clock.advance(4)
-    await harness.engine.expire()
+    await harness.engine.deadlines.tick()
     await harness.step()
     assert harness.engine.in_flight == 1
     harness.clock.advance(2)
-    await harness.engine.expire()
+    await harness.engine.deadlines.tick()
     await harness.step()
     await harness.step()
     (row,) = await harness.rows()
@@ -190,11 +190,11 @@ async def test_renewal_keeps_a_long_delivery_ours_and_stops_one_that_is_not(harn
     await harness.step()
     for _ in range(10):
         harness.clock.advance(8)
-        await harness.engine.renew()
+        await harness.engine.renewal.tick()
         assert await harness.store.deliveries.reclaim() == 0
     harness.clock.advance(31)
     assert await harness.store.deliveries.reclaim() == 1
-    await harness.engine.renew()
+    await harness.engine.renewal.tick()
     await asyncio.sleep(0.01)
     await harness.engine.tick()
     assert harness.engine.leases_lost == 1
@@ -209,15 +209,15 @@ async def test_work_that_is_late_and_lost_at_once_ends_and_its_place_is_free_aga
     await harness.step()
     harness.clock.advance(31)
     await harness.store.deliveries.reclaim()
-    await harness.engine.expire()
+    await harness.engine.deadlines.tick()
     for held in harness.engine._held.values():
-        harness.engine._lose(held)
+        held.lose()
     harness.script.answer = lambda claim: Delivered()
     await asyncio.sleep(0.01)
     await harness.drain()
     assert await harness.states() == ["delivered"]
     assert harness.engine.in_flight == 0
-    assert [line.held for line in harness.engine._lines.values()] == [0]
+    assert [queue.held_count for queue in harness.engine._queues.values()] == [0]
 
 
 async def test_a_renewal_that_comes_after_the_settle_takes_nothing_from_it(
@@ -229,7 +229,7 @@ async def test_a_renewal_that_comes_after_the_settle_takes_nothing_from_it(
 
     async def settle_and_renew(owner: Owner, settlements: Sequence[Settlement]) -> set[int]:
         lost = await settle(owner, settlements)
-        await harness.engine.renew()  # the lease is gone, and the engine has not heard yet that all went well
+        await harness.engine.renewal.tick()  # the lease is gone, and the engine has not heard yet that all went well
         return lost
 
     monkeypatch.setattr(harness.store.deliveries, "settle", settle_and_renew)
@@ -285,7 +285,7 @@ async def test_a_renewal_that_fails_takes_nothing_from_a_claim_made_meanwhile(
         return lost
 
     monkeypatch.setattr(harness.store.deliveries, "renew", renew_late)
-    await harness.engine.renew()
+    await harness.engine.renewal.tick()
     await harness.drain()
     assert await harness.states() == ["delivered"]
     gate.set()
@@ -434,12 +434,12 @@ async def test_what_was_lost_and_claimed_anew_takes_no_room_for_ever(harness: En
 async def test_addresses_that_come_and_go_leave_nothing_behind(
     harness: EngineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine_module, "LINES_MAX", 10)
+    monkeypatch.setattr(engine_module, "QUEUES_MAX", 10)
     for first in range(0, 100, 10):
         await harness.publish(*[new_event("t.x", to=f"handler:h{number}") for number in range(first, first + 10)])
         await harness.drain()
     assert await harness.states() == ["delivered"] * 100
-    assert len(harness.engine._lines) <= 20
+    assert len(harness.engine._queues) <= 20
 
 
 class _Held:

@@ -29,17 +29,17 @@ class Gated(EngineHarness):
         self.script = Script("https")
         self.down = {BAD}
         self.script.answer = lambda claim: self.answer(claim)
-        self.told: list[BreakerChange] = []
+        self.changes: list[BreakerChange] = []
         self.gatekeeper: Gatekeeper  # made with the engine, when the owner is known
 
     def answer(self, claim: Claim) -> Outcome:
         return Retry("503") if claim.delivery.address in self.down else Delivered()
 
-    async def tell(self, news: BreakerChange) -> None:
-        self.told.append(news)
+    async def note(self, change: BreakerChange) -> None:
+        self.changes.append(change)
 
     def new_engine(self, **options: Any) -> Any:
-        self.gatekeeper = Gatekeeper(self.store.gates, self.owner, self.clock, capacity=20, tell=self.tell)
+        self.gatekeeper = Gatekeeper(self.store.gates, self.owner, self.clock, capacity=20, on_change=self.note)
         return super().new_engine(gatekeeper=self.gatekeeper, capacity=20, **options)
 
     def seen(self, address: str) -> int:
@@ -66,7 +66,7 @@ async def test_after_some_failures_in_a_row_an_address_is_left_alone(harness: Ga
     for _ in range(3):
         await harness.turn(0.1)
     assert harness.seen(BAD) == FAILURES_MAX
-    assert [news.opened for news in harness.told] == [True]
+    assert [news.opened for news in harness.changes] == [True]
     assert {row.attempts for row in await harness.rows()} == {0, 1}  # nobody else's attempts were spent
 
 
@@ -87,10 +87,10 @@ async def test_a_fast_receiver_that_fails_now_and_then_is_not_left_alone(harness
         for outcome in (Delivered(), *[Retry("503")] * (FAILURES_MAX + 3)):
             harness.gatekeeper.ended(BAD, outcome)
         harness.clock.advance(0.01)
-        assert not harness.gatekeeper.shut()
+        assert not harness.gatekeeper.blocked()
     for _ in range(STREAK_MAX):
         harness.gatekeeper.ended(BAD, Retry("503"))
-    assert harness.gatekeeper.shut() == {BAD}
+    assert harness.gatekeeper.blocked() == {BAD}
 
 
 async def test_a_success_that_comes_in_time_keeps_the_breaker_closed(
@@ -99,7 +99,7 @@ async def test_a_success_that_comes_in_time_keeps_the_breaker_closed(
     for outcome in (*[Retry("503")] * FAILURES_MAX, Delivered()):
         harness.gatekeeper.ended(BAD, outcome)
     await harness.gatekeeper.tick()
-    assert harness.told == []
+    assert harness.changes == []
     assert not caplog.records
 
 
@@ -111,7 +111,7 @@ async def test_a_receiver_that_came_back_is_given_more_and_more(harness: Gated) 
     for _ in range(60):
         await harness.turn(1)
     assert set(await harness.states()) == {"delivered"}
-    assert [news.opened for news in harness.told] == [True, False]
+    assert [news.opened for news in harness.changes] == [True, False]
     assert await harness.store.gates.open() == []
 
 
@@ -123,10 +123,10 @@ async def test_however_many_breakers_are_open_none_is_taken_for_closed(harness: 
         for module in ("holdfast.egress.gatekeeper", "holdfast.store.sqlite.gates"):
             patch.setattr(f"{module}.PAGE_MAX", 2)
         await harness.gatekeeper.tick()
-        assert harness.gatekeeper.shut() == addresses
+        assert harness.gatekeeper.blocked() == addresses
         await harness.store.gates.close("https://3.example/")  # as another process would
         await harness.gatekeeper.tick()
-        assert harness.gatekeeper.shut() == addresses - {"https://3.example/"}
+        assert harness.gatekeeper.blocked() == addresses - {"https://3.example/"}
 
 
 async def test_a_receiver_that_refuses_is_alive(harness: Gated) -> None:
@@ -135,7 +135,7 @@ async def test_a_receiver_that_refuses_is_alive(harness: Gated) -> None:
     await harness.stream(20)
     await harness.turn(0)
     assert set(await harness.states()) == {"dead"}
-    assert harness.told == []
+    assert harness.changes == []
 
 
 async def test_a_dead_receiver_costs_nobody_else_a_turn(harness: Gated) -> None:
@@ -202,7 +202,7 @@ async def test_moments_are_taken_in_turn(harness: Gated) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("holdfast.egress.gatekeeper.asyncio.sleep", sleep)
         for _ in range(3):
-            await harness.gatekeeper.turn(GOOD, 100_000)
+            await harness.gatekeeper.wait_for_slot(GOOD, 100_000)
     assert waits == [0, 0.1, 0.1]
 
 
@@ -217,8 +217,8 @@ async def test_a_moment_far_ahead_is_not_reserved_until_it_is_near(
             harness.clock.advance(seconds)
 
     monkeypatch.setattr("holdfast.egress.gatekeeper.asyncio.sleep", sleep)
-    await harness.gatekeeper.turn(GOOD, 10_000_000)
-    await harness.gatekeeper.turn(GOOD, 10_000_000)
+    await harness.gatekeeper.wait_for_slot(GOOD, 10_000_000)
+    await harness.gatekeeper.wait_for_slot(GOOD, 10_000_000)
     assert waits == [0, 5, 3, 2], "a process that dies while it waits holds at most two seconds"
 
 
@@ -232,7 +232,7 @@ async def test_a_request_that_missed_its_moment_takes_another(harness: Gated) ->
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("holdfast.egress.gatekeeper.asyncio.sleep", sleep)
-        await harness.gatekeeper.turn(GOOD, 100_000)
+        await harness.gatekeeper.wait_for_slot(GOOD, 100_000)
     assert waits == [0, 0]
 
 
@@ -250,10 +250,10 @@ async def test_who_was_told_his_moment_too_late_to_be_sure_of_it_takes_another(
 
     monkeypatch.setattr(harness.store.gates, "reserve", slowly)
     monkeypatch.setattr("holdfast.egress.gatekeeper.asyncio.sleep", _passing(harness))
-    await harness.gatekeeper.turn(GOOD, 100_000)
+    await harness.gatekeeper.wait_for_slot(GOOD, 100_000)
     assert asked == 2, "the first answer could have been meant for any moment of a third of a second"
     took_s[:] = [0.3]
-    await harness.gatekeeper.turn(GOOD, 100_000)
+    await harness.gatekeeper.wait_for_slot(GOOD, 100_000)
     assert 4 <= asked <= 12, "a store that is slow for good is not asked for ever"
 
 
@@ -266,7 +266,7 @@ def _passing(harness: Gated) -> Callable[[float], Awaitable[None]]:
 
 async def test_after_days_of_failure_the_contract_is_disabled_and_what_waits_is_kept(harness: Gated) -> None:
     system_events = SystemEvents(harness.store, harness.registry, harness.clock, 5 * 86_400_000)
-    harness.gatekeeper._tell = system_events.breaker_changed
+    harness.gatekeeper._on_change = system_events.breaker_changed
     await harness.contract("bad", BAD, attempts=1000)
     await harness.stream(1)
     for _ in range(130):
@@ -284,7 +284,7 @@ async def test_a_token_in_a_url_is_in_no_news_and_no_log(harness: Gated, caplog:
     url = f"https://chat.example/hooks/{token}/send?key=canary"
     system_events = SystemEvents(harness.store, harness.registry, harness.clock)
     harness.engine = harness.new_engine(delivery_dead=system_events.delivery_dead)
-    harness.gatekeeper._tell = system_events.breaker_changed
+    harness.gatekeeper._on_change = system_events.breaker_changed
     harness.down = {url}
     await harness.contract("chat", url, attempts=FAILURES_MAX + 1, pattern="t.*")
     await harness.contract("news", GOOD, pattern="holdfast.*")

@@ -77,11 +77,11 @@ async def test_a_plain_function_past_its_timeout_keeps_its_lane_and_its_success_
     await harness.until(lambda: began == [1])
     for _ in range(5):
         harness.clock.advance(31)
-        await harness.engine.renew()
-        await harness.engine.expire()
+        await harness.engine.renewal.tick()
+        await harness.engine.deadlines.tick()
         await harness.engine.tick()
     assert began == [1]
-    assert caplog.text.count("has run for longer than its timeout of 30 s") == 1
+    assert caplog.text.count("has run longer than its timeout of 30 s") == 1
     assert "handler:slow" in caplog.text
     harness.release.set()
     await harness.until(lambda: harness.engine.delivered == 2)
@@ -98,7 +98,7 @@ async def test_a_plain_function_that_fails_after_its_timeout_is_one_failed_attem
     await harness.emit("slow")
     await harness.until(lambda: harness.engine.in_flight == 1)
     harness.clock.advance(31)
-    await harness.engine.expire()
+    await harness.engine.deadlines.tick()
     harness.release.set()
     await harness.until(lambda: harness.engine.failed == 1)
     (row,) = await harness.rows()
@@ -136,7 +136,7 @@ async def test_what_waits_for_a_thread_has_not_begun(harness: Handlers) -> None:
     await harness.emit("stuck", 8)
     await harness.until(lambda: len(calls) == 3)
     harness.clock.advance(20)
-    await harness.engine.expire()
+    await harness.engine.deadlines.tick()
     await harness.step()
     assert {row.state for row in await harness.rows()} == {"pending"}
     harness.release.set()
@@ -197,10 +197,10 @@ async def test_a_coroutine_that_ignores_its_cancellation_is_named_and_its_succes
     await harness.step()
     for seconds in (6, 6, 6):
         harness.clock.advance(seconds)
-        await harness.engine.expire()
+        await harness.engine.deadlines.tick()
         await harness.step()
     assert "handler:stubborn" in caplog.text
-    assert "ignores that it was cancelled" in caplog.text
+    assert "ignores its cancellation" in caplog.text
     assert harness.engine.in_flight == 2
     done.set()
     await harness.until(lambda: harness.engine.delivered == 2)
@@ -256,7 +256,7 @@ async def test_leases_that_ended_while_the_process_stood_still_stay_its_own(harn
     harness.clock.advance(40)
     assert await harness.store.deliveries.reclaim(harness.engine.held_ids) == 0
     await harness.engine.tick()
-    await harness.engine.renew()
+    await harness.engine.renewal.tick()
     go_on.set()
     await harness.until(lambda: harness.engine.delivered == 1)
     assert len(began) == 1
@@ -293,7 +293,7 @@ async def test_every_failed_attempt_is_one_line_in_the_log(harness: Handlers, ca
         assert record.exc_info is not None
         assert "nokey" in caplog.text
     assert "Next attempt in" in lines[0].getMessage()
-    assert "is a dead letter now (exhausted)" in lines[2].getMessage()
+    assert "is now a dead letter (exhausted)" in lines[2].getMessage()
     assert "Traceback" in caplog.text
 
 

@@ -39,7 +39,6 @@ from holdfast.domain.contract import Contract
 from holdfast.domain.delivery import Claim, Dead, Delivered, Retry
 from holdfast.domain.event import new_event
 from holdfast.domain.states import Reason
-from holdfast.egress.engine import Renewal
 from holdfast.egress.webhook.exchange import judge
 from holdfast.ledger.verifier import verify_receipts
 from holdfast.testing.clock import SeededChance
@@ -163,7 +162,7 @@ async def test_s14_a_slow_handler_keeps_its_lease_and_runs_once(harness: EngineH
     harness.script.answer = slow
     await harness.stream(1)
     await harness.step()
-    renewal = Renewal(harness.engine)
+    renewal = harness.engine.renewal
     for _ in range(30):
         harness.clock.advance(10)
         await renewal.tick()

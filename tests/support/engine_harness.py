@@ -12,8 +12,8 @@ from holdfast.domain.contract import Contract, Criterion
 from holdfast.domain.delivery import Claim, Delivered, Outcome
 from holdfast.domain.event import NewEvent, new_event
 from holdfast.domain.retry import POLICIES
+from holdfast.egress.deliverer import Attempt
 from holdfast.egress.engine import Engine
-from holdfast.egress.line import Attempt
 from holdfast.ports import Inline
 from holdfast.routing.registry import Registry
 from holdfast.routing.router import Router

@@ -23,7 +23,8 @@ from holdfast.domain.delivery import Claim, Outcome
 from holdfast.domain.errors import BadConfig
 from holdfast.domain.event import Event
 from holdfast.domain.session import STREAM_PREFIX
-from holdfast.egress.engine import Deadlines, Deliverer, Engine, Renewal
+from holdfast.egress.deliverer import Deliverer
+from holdfast.egress.engine import Engine
 from holdfast.egress.gatekeeper import Gatekeeper
 from holdfast.egress.handler.deliverer import HandlerDeliverer
 from holdfast.egress.webhook.deliverer import WebhookDeliverer
@@ -188,8 +189,8 @@ class Runtime:
         gatekeeper.wake = loop.add(gatekeeper, self._poll_s)
         gatekeeper.freed = lambda: loop.wake("engine")
         self.engine.wake = loop.add(self.engine, self._poll_s)
-        self.engine.wake_deadlines = loop.add(Deadlines(self.engine), poll_s=5.0)
-        self.engine.wake_renewal = loop.add(Renewal(self.engine), poll_s=5.0)
+        self.engine.deadlines.wake = loop.add(self.engine.deadlines, poll_s=5.0)
+        self.engine.renewal.wake = loop.add(self.engine.renewal, poll_s=5.0)
         self._monitor = LoopMonitor(self.engine.busy, self._name_of)
         self._monitor.start()
 

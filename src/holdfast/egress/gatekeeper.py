@@ -1,8 +1,9 @@
-"""The gatekeeper: which addresses may be tried now, how many requests at a time, and when the next one may go.
+"""The gatekeeper: which addresses may be tried now, how many requests at a time, and when the next one may be sent.
 
-Breakers and rates stand in the store, so that every process keeps to them; what is counted here is only what this
-process holds. A breaker opens after a few failures in a row, lets one request through when its time is over, and after
-a success the number at a time grows again from one. One dead receiver costs nobody else a turn.
+Breakers and rate limits are kept in the store, so that they hold for all processes together; the counts kept here are
+of this process alone. A breaker opens after several failures in a row. When its cooldown has passed it lets one probe
+through; after a success it closes, and the number of requests at a time doubles from one. A receiver that is down takes
+no capacity from the others.
 """
 
 from __future__ import annotations
@@ -21,28 +22,29 @@ from holdfast.store.base import PAGE_MAX, Gate, Gates, Owner
 
 POLL_S = 1.0
 PROBE_MS = 60_000
-LATE_US = 25_000
-SURE_MS = 50
-AHEAD_US = 2_000_000
+LATE_US = 25_000  # a request that starts later than this after its slot takes another slot
+UNCERTAIN_MS = 50  # a reservation that took this much longer than usual does not say exactly when its slot is
+AHEAD_US = 2_000_000  # how far ahead slots are reserved
 FAILING_MAX = 10_000
-KNOWN_MAX = 10_000
-LOOK_AGAIN_S = 5.0
+SUCCEEDED_MAX = 10_000
+RESERVE_AGAIN_S = 5.0
 
 log = logging.getLogger("holdfast.gates")
 
 
 class BreakerChange(NamedTuple):
-    """What the gatekeeper tells: a breaker opened (again), or closed, with the row it had."""
+    """A breaker opened (again) or closed. `gate` is its row, as it was before it closed."""
 
     gate: Gate
     opened: bool
 
 
 class Gatekeeper:
-    """`tell` is given the news of breakers. `capacity` is the engine's: failing addresses together get half of it.
+    """Admits claims by address. `capacity` is the engine's: addresses that fail get at most half of it together.
 
-    `wake` asks for a tick; `freed` is called when an address may be tried again. `ready` does what must be done once
-    before a request can leave: it must not fall between a request's moment and the request.
+    `on_change` is called when a breaker opens or closes. `prepare` does set-up that a first request needs: done after
+    the wait for a slot, it would make the request late. `wake` asks for a tick; `freed` is called when an address may
+    be tried again.
     """
 
     name = "gates"
@@ -53,11 +55,11 @@ class Gatekeeper:
         owner: Owner,
         clock: Clock,
         capacity: int = 1000,
-        tell: Callable[[BreakerChange], Awaitable[None]] | None = None,
-        ready: Callable[[], Awaitable[None]] | None = None,
+        on_change: Callable[[BreakerChange], Awaitable[None]] | None = None,
+        prepare: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        self._gates, self._owner, self._clock, self._capacity, self._tell = gates, owner, clock, capacity, tell
-        self._ready = ready
+        self._gates, self._owner, self._clock, self._capacity = gates, owner, clock, capacity
+        self._on_change, self._prepare = on_change, prepare
         self._open: dict[str, Gate] = {}
         self._probing: set[str] = set()
         self._ramp: dict[str, int] = {}
@@ -65,45 +67,45 @@ class Gatekeeper:
         self._succeeded_ms: dict[str, int] = {}  # the last success of each address, on the boot clock
         self._intervals: dict[str, int] = {}
         self._held: Counter[str] = Counter()
-        self._trip: dict[str, int] = {}  # breakers to open, with the failures in a row that opened them
+        self._trip: dict[str, int] = {}  # breakers to open, with the number of failures in a row
         self._close: set[str] = set()
         self._usual_ms = 1
         self.wake: Callable[[], None] = lambda: None
         self.freed: Callable[[], None] = lambda: None
 
     async def tick(self) -> float | None:
-        """Write down what changed, look at what others wrote, and try again where the time has come."""
+        """Write breakers that changed here, read those that changed elsewhere, probe those past their cooldown."""
         for address, failures in list(self._trip.items()):
             await self._open_one(address, failures)
             self._trip.pop(address, None)
         for address in list(self._close):
             await self._close_one(address)
             self._close.discard(address)
-        found = await self._all_open()
-        for address in self._open.keys() - found.keys():  # closed by another process
+        open_gates = await self._all_open()
+        for address in self._open.keys() - open_gates.keys():  # closed by another process
             self._recover(address)
-        self._open = found
+        self._open = open_gates
         now_ms = self._clock.now_ms()
-        for address, gate in found.items():
+        for address, gate in open_gates.items():
             due = gate.open_until_ms <= now_ms and address not in self._probing
             if due and await self._gates.probe(self._owner, address, PROBE_MS):
                 self._probing.add(address)
                 self.freed()
-        return POLL_S if found else None
+        return POLL_S if open_gates else None
 
     async def _all_open(self) -> dict[str, Gate]:
-        """Every breaker that is open: one that were left off would pass for closed."""
-        found: dict[str, Gate] = {}
+        """All open breakers, page by page: one that is missing would count as closed."""
+        open_gates: dict[str, Gate] = {}
         after = ""
         while page := await self._gates.open(after):
-            found.update((gate.address, gate) for gate in page)
+            open_gates.update((gate.address, gate) for gate in page)
             if len(page) < PAGE_MAX:
                 break
             after = page[-1].address
-        return found
+        return open_gates
 
-    def shut(self) -> frozenset[str]:
-        """Addresses of which nothing is to be claimed now."""
+    def blocked(self) -> frozenset[str]:
+        """Addresses for which nothing may be claimed now."""
         if not (self._open or self._trip or self._ramp or self._intervals or self._failures):
             return frozenset()
         full = {address for address, held in self._held.items() if held >= self._allowed(address)}
@@ -111,12 +113,12 @@ class Gatekeeper:
             full |= self._failures.keys()
         return frozenset(full | self._trip.keys() | (self._open.keys() - self._probing))
 
-    def is_shut(self, address: str) -> bool:
-        """Whether what is already held is not to be tried after all."""
+    def is_blocked(self, address: str) -> bool:
+        """Whether the breaker is open, so that claims already held must not be tried either."""
         return address in self._trip or (address in self._open and address not in self._probing)
 
     def admit(self, address: str, interval_us: int) -> bool:
-        """Whether one more request to this address may be held. True counts it in: `leave` counts it out."""
+        """Whether one more claim for this address may be held. If so it is counted until `leave`."""
         if interval_us:
             self._intervals[address] = interval_us
         if self._held[address] >= self._allowed(address) or (address in self._failures and self._failing_full()):
@@ -125,30 +127,32 @@ class Gatekeeper:
         return True
 
     def leave(self, address: str) -> None:
+        """Count one claim less."""
         self._held[address] -= 1
         if self._held[address] <= 0:
             del self._held[address]
             self._intervals.pop(address, None)
 
-    async def turn(self, address: str, interval_us: int) -> None:
-        """Wait for this request's moment. One that came too late for it takes another: two must not fall together.
+    async def wait_for_slot(self, address: str, interval_us: int) -> None:
+        """Wait until a rate limit allows this request. One that is late for its slot takes another one.
 
-        So does one whose moment is not known well enough: the store counted from somewhere between the question and its
-        answer. Where its answers take longer for good, that is soon taken for usual.
+        Otherwise two requests could fall together. The same goes for a slot whose time is not known well enough: the
+        store counted from some moment between the request and its answer. If the store is slow permanently, that soon
+        counts as usual.
         """
-        if self._ready is not None:
-            await self._ready()
+        if self._prepare is not None:
+            await self._prepare()
         while True:
             asked_ms = self._clock.boot_ms()
             wait_us, reserved = await self._gates.reserve(address, interval_us, AHEAD_US)
             answered_ms = self._clock.boot_ms()
-            if not reserved:  # the clock may be set meanwhile, so look again now and then
-                await asyncio.sleep(min(LOOK_AGAIN_S, (wait_us - AHEAD_US) / 1_000_000))
+            if not reserved:  # the wait is bounded, because the wall clock may be set meanwhile
+                await asyncio.sleep(min(RESERVE_AGAIN_S, (wait_us - AHEAD_US) / 1_000_000))
                 continue
             taken_ms = answered_ms - asked_ms
-            is_sure = taken_ms <= self._usual_ms + SURE_MS
+            is_certain = taken_ms <= self._usual_ms + UNCERTAIN_MS
             self._usual_ms = max(1, min(taken_ms, 2 * self._usual_ms))
-            if not is_sure:
+            if not is_certain:
                 continue
             spent_us = taken_ms * 500
             await asyncio.sleep(max(0, wait_us - spent_us) / 1_000_000)
@@ -157,7 +161,7 @@ class Gatekeeper:
                 return
 
     def ended(self, address: str, outcome: Outcome) -> None:
-        """An attempt came to its end. A receiver that refuses is alive; one that must be tried again may not be."""
+        """Count the outcome of an attempt. Only a retry is a failure: a receiver that rejects an event is up."""
         if not isinstance(outcome, Retry):
             self._failures.pop(address, None)
             self._trip.pop(address, None)
@@ -180,12 +184,12 @@ class Gatekeeper:
             self.wake()
 
     def _note_success(self, address: str) -> None:
-        if len(self._succeeded_ms) >= KNOWN_MAX and address not in self._succeeded_ms:
+        if len(self._succeeded_ms) >= SUCCEEDED_MAX and address not in self._succeeded_ms:
             self._succeeded_ms.clear()
         self._succeeded_ms[address] = self._clock.boot_ms()
 
     def _failing_full(self) -> bool:
-        """First attempts keep their half, however many receivers fail."""
+        """Whether addresses that fail hold half of the capacity. The other half stays free for the rest."""
         return sum(self._held[address] for address in self._failures) >= self._capacity // 2
 
     def _allowed(self, address: str) -> int:
@@ -200,13 +204,13 @@ class Gatekeeper:
         gate = self._open[address] = await self._gates.trip(address, cooldown_ms(trips))
         if gate.trips == 1:
             log.warning("breaker open: %d failures in a row at %s", failures, without_tokens(address))
-        await self._say(BreakerChange(gate, opened=True))
+        await self._report(BreakerChange(gate, opened=True))
 
     async def _close_one(self, address: str) -> None:
         gate = self._open.get(address)
         if await self._gates.close(address) and gate is not None:
-            log.info("breaker closed: %s answers again", without_tokens(address))
-            await self._say(BreakerChange(gate, opened=False))
+            log.info("breaker closed: a request to %s succeeded", without_tokens(address))
+            await self._report(BreakerChange(gate, opened=False))
         self._recover(address)
 
     def _recover(self, address: str) -> None:
@@ -216,6 +220,6 @@ class Gatekeeper:
         self._ramp[address] = 1
         self.freed()
 
-    async def _say(self, news: BreakerChange) -> None:
-        if self._tell is not None:
-            await self._tell(news)
+    async def _report(self, change: BreakerChange) -> None:
+        if self._on_change is not None:
+            await self._on_change(change)

@@ -16,9 +16,9 @@ from holdfast.domain.errors import BadInput, Reject, RetryAfter
 from holdfast.domain.event import Event
 from holdfast.domain.retry import POLICIES
 from holdfast.domain.text import short_repr
-from holdfast.egress.engine import Deliverer, Engine
+from holdfast.egress.deliverer import Attempt, Deliverer
+from holdfast.egress.engine import Engine
 from holdfast.egress.handler.deliverer import HandlerDeliverer, ended_by
-from holdfast.egress.line import Attempt
 from holdfast.egress.webhook.exchange import judge
 from holdfast.outbox import Outbox
 from holdfast.ports import Inline, SystemChance, SystemClock

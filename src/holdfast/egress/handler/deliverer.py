@@ -12,8 +12,8 @@ from holdfast.domain.delivery import Claim, Dead, Delivered, Delivery, Outcome, 
 from holdfast.domain.errors import BadInput, Reject, RetryAfter
 from holdfast.domain.event import Event
 from holdfast.domain.states import Reason
+from holdfast.egress.deliverer import UNTIMED, Attempt
 from holdfast.egress.handler.threads import HandlerThreads
-from holdfast.egress.line import UNTIMED, Attempt
 
 Function = Callable[..., Any]
 Take = Callable[[Claim], Any]
@@ -68,12 +68,12 @@ class HandlerDeliverer:
             if is_async:
                 answer = await function(*arguments)
             else:
-                attempt.waits()
+                attempt.pause_timeout()
                 answer = await self._threads.run(
                     claim.delivery.address,
                     partial(function, *arguments),
-                    begin=lambda: attempt.begins(in_thread=True),
-                    end=attempt.leaves_thread,
+                    begin=lambda: attempt.start_timeout(in_thread=True),
+                    end=attempt.leave_thread,
                 )
         except (Reject, RetryAfter) as error:
             return ended_by(error)

@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 from holdfast.domain.delivery import Claim, Dead, Outcome, Retry
 from holdfast.domain.errors import HoldfastError, TargetRefused, TooLarge
 from holdfast.domain.signature import sign
-from holdfast.egress.line import UNTIMED, Attempt
+from holdfast.egress.deliverer import UNTIMED, Attempt
 from holdfast.egress.webhook.exchange import Exchange
 from holdfast.egress.webhook.formats import render
 from holdfast.egress.webhook.requests import UNSIGNED, RequestOptions
@@ -68,7 +68,7 @@ class WebhookDeliverer:
         await self._client.start()
 
     async def deliver(self, claim: Claim, attempt: Attempt = UNTIMED) -> Outcome:
-        attempt.waits()  # the exchange counts its own time, from its turn at the host
+        attempt.pause_timeout()  # the client has limits of its own, which begin when the host has a free place
         exchange = Exchange(claim.delivery.address, self._clock.boot_ms())
         try:
             await self._attempt(claim, exchange)

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from holdfast.domain.errors import BadConfig, BadInput, NotFound, StoreError
-from holdfast.egress.engine import describe
+from holdfast.egress.attempt_log import describe
 from holdfast.home import shown_url
 from holdfast.proof.kills.artifacts import write_violations
 from holdfast.proof.kills.checker import check

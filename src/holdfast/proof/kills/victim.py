@@ -20,7 +20,8 @@ import holdfast.daemon.runtime as runtime_module
 import holdfast.egress.engine as engine_module
 from holdfast.daemon.run import run_daemon
 from holdfast.domain.delivery import Claim, Outcome
-from holdfast.egress.line import Attempt
+from holdfast.egress.deliverer import Attempt
+from holdfast.egress.lease_renewal import lease_times_ms
 from holdfast.egress.webhook.deliverer import WebhookDeliverer
 from holdfast.home import find_home
 from holdfast.net.answer import Answer
@@ -90,7 +91,8 @@ def main() -> int:
     if fault := setting("FAULT"):
         inject(fault)
     if lease_ms := setting("LEASE_MS"):
-        engine_module.LEASE_MS.update(dict.fromkeys(engine_module.LEASE_MS, int(lease_ms)))
+        short = dict.fromkeys(lease_times_ms(), int(lease_ms))
+        setattr(engine_module, "lease_times_ms", lambda: short)  # noqa: B010
     set_identity(setting("LIFE"), setting("TAG"))
     send_lease_tokens()
     return asyncio.run(run_daemon(find_home(), None, 0, None, lambda text: None, probe))

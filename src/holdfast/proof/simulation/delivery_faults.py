@@ -11,8 +11,10 @@ from typing import Any
 from holdfast.domain.contract import Terms
 from holdfast.domain.delivery import Claim, Dead, Delivered, Outcome, Retry, Settlement
 from holdfast.domain.states import Reason, State
-from holdfast.egress.engine import Deliverer, Engine
-from holdfast.egress.line import Attempt, Held, Line
+from holdfast.egress.deliverer import Attempt, Deliverer
+from holdfast.egress.engine import Engine
+from holdfast.egress.held_claim import HeldClaim
+from holdfast.egress.local_queue import LocalQueue
 from holdfast.routing.registry import Registry
 from holdfast.routing.router import Router
 from holdfast.store.base import Owner
@@ -100,9 +102,9 @@ class WithoutTimer:
 def leaks_count(engine: Engine) -> Engine:
     """What was lost and claimed anew is forgotten once, though it was counted twice."""
 
-    def forget(held: Held) -> None:
+    def forget(held: HeldClaim) -> None:
         if engine._held.pop(held.claim.delivery.id, None) is not None:
-            engine._lines[held.claim.queue].held -= 1
+            engine._queues[held.claim.queue].held_count -= 1
 
     engine._forget = forget  # type: ignore[method-assign]
     return engine
@@ -111,14 +113,16 @@ def leaks_count(engine: Engine) -> Engine:
 def counts_finished_workers(engine: Engine) -> Engine:
     """A worker is counted on until the loop gets round to saying that it has finished."""
 
-    async def work(line: Line) -> None:
-        while line.waiting:
-            held = line.waiting.popleft()
-            outcome = await engine._attempt(held, asyncio.current_task())
-            engine._done.append((held, outcome))
-            engine.wake()
+    workers = engine._workers
 
-    engine._work = work  # type: ignore[method-assign]
+    async def work(queue: LocalQueue) -> None:
+        while queue.waiting:
+            held = queue.waiting.popleft()
+            outcome = await workers.attempt(held, asyncio.current_task())
+            workers.finished.append((held, outcome))
+            workers.wake()
+
+    workers._work = work  # type: ignore[method-assign]
     return engine
 
 

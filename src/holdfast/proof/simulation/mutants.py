@@ -19,7 +19,8 @@ import holdfast.store.sqlite.settling as settling_module
 from holdfast.daemon.loop import Duty
 from holdfast.domain.delivery import Dead, Retry
 from holdfast.domain.states import Reason
-from holdfast.egress.engine import Deliverer, Engine
+from holdfast.egress.deliverer import Deliverer
+from holdfast.egress.engine import Engine
 from holdfast.ports import Clock
 from holdfast.proof.simulation import delivery_faults as work
 from holdfast.proof.simulation import storage_faults as storage

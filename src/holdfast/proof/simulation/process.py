@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from holdfast.agents.hooks.decoder import HookDecoder
 from holdfast.daemon.loop import Duty, Loop
 from holdfast.domain.errors import HoldfastError, StoreBusy
-from holdfast.egress.engine import Deadlines, Deliverer, Engine, Renewal
+from holdfast.egress.deliverer import Deliverer
+from holdfast.egress.engine import Engine
 from holdfast.egress.gatekeeper import Gatekeeper
 from holdfast.ingress.importer import SpoolImport
 from holdfast.operations.duties.sweeper import Sweeper
@@ -129,9 +130,9 @@ class Process:
         if gatekeeper is not None:
             gatekeeper.wake = loop.add(SlowPolledDuty(world, gatekeeper), poll_s=NEVER_S)
             gatekeeper.freed = engine.wake
-        engine.wake_deadlines = loop.add(SlowPolledDuty(world, Deadlines(engine)), poll_s=NEVER_S)
+        engine.deadlines.wake = loop.add(SlowPolledDuty(world, engine.deadlines), poll_s=NEVER_S)
         if mutant.renews:
-            engine.wake_renewal = loop.add(Renewal(engine), poll_s=NEVER_S)
+            engine.renewal.wake = loop.add(engine.renewal, poll_s=NEVER_S)
         for duty in self._duties(engine, deliveries, handlers, registry):
             loop.add(SlowPolledDuty(world, duty), poll_s=NEVER_S)
         store.on_change(self._changed)
@@ -212,7 +213,7 @@ class Process:
 
     def leaked(self) -> str | None:
         """What the engine still counts as in hand, though it has nothing to do."""
-        held = {queue: line.held for queue, line in self.engine._lines.items() if line.held}
+        held = {id: queue.held_count for id, queue in self.engine._queues.items() if queue.held_count}
         in_hand = sorted(self.engine._held)
         return f"{self.name} counts {held} as held, and has {in_hand} in hand" if held or in_hand else None
 

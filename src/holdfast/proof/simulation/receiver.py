@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from holdfast.domain.delivery import Claim, Delivered, Outcome
 from holdfast.domain.errors import Reject, RetryAfter
 from holdfast.domain.event import Event, NewEvent, new_event
-from holdfast.egress import line as lines
+from holdfast.egress import deliverer as deliverers
 from holdfast.egress.handler.deliverer import HandlerDeliverer
 from holdfast.egress.webhook.exchange import judge
 from holdfast.proof.kills.records import Sent, digest_json
@@ -74,7 +74,7 @@ class SimWebhook:
     def serves(self) -> frozenset[str] | None:
         return None
 
-    async def deliver(self, claim: Claim, attempt: lines.Attempt) -> Outcome:
+    async def deliver(self, claim: Claim, attempt: deliverers.Attempt) -> Outcome:
         answer = await take(self._process, claim)
         if answer == "lost":
             raise ConnectionResetError("the answer was lost")
@@ -100,7 +100,7 @@ class SimHandler:
     def serves(self) -> frozenset[str] | None:
         return self._inner.serves()
 
-    async def deliver(self, claim: Claim, attempt: lines.Attempt) -> Outcome:
+    async def deliver(self, claim: Claim, attempt: deliverers.Attempt) -> Outcome:
         _ANSWER.set(lambda: take(self._process, claim))
         return await self._inner.deliver(claim, attempt)
 

@@ -14,7 +14,7 @@ from multiprocessing.util import Finalize
 from random import Random
 
 from holdfast.domain.errors import HoldfastError
-from holdfast.egress.engine import describe
+from holdfast.egress.attempt_log import describe
 from holdfast.proof.kills.evidence import Violation
 from holdfast.proof.simulation.checks import check_case
 from holdfast.proof.simulation.mutants import MUTANTS, NONE, Mutant, recorded_seeds

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.daemon.loop import Duty
 from holdfast.domain.delivery import Claim, Settlement
 from holdfast.domain.event import Appended, NewEvent
-from holdfast.egress.engine import Deadlines
+from holdfast.egress.deadlines import Deadlines
 from holdfast.proof.simulation.ledger import Settled
 from holdfast.store.base import Deliveries, Events, Gate, Gates, Owner, Routing, RoutingBatch
 
