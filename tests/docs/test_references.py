@@ -63,6 +63,14 @@ def test_every_file_a_page_names_exists(page):
             assert (ROOT / code.partition("::")[0]).exists(), f"{named(page)} names {code}"
 
 
+@pytest.mark.parametrize("page", sorted(ROOT.glob("architecture/*.md")), ids=named)
+def test_every_file_that_an_architecture_page_names_alone_exists(page):
+    existing = {path.name for folder in ("src", "tests") for path in (ROOT / folder).rglob("*.*")}
+    for code in codes(page):
+        if re.fullmatch(r"\w+\.(py|pl|sql)", code):
+            assert code in existing, f"{named(page)} names {code}"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_every_function_and_statement_a_page_names_exists(page):
     for code in codes(page):
