@@ -37,8 +37,8 @@ from holdfast.net.client import Client
 from holdfast.net.guard import Guard
 from holdfast.routing.registry import Registry
 from holdfast.routing.router import Router
-from holdfast.store.base import DeliveryFilter
 from holdfast.store.open import open_store
+from holdfast.store.roles.operator import DeliveryFilter
 
 IN_FLIGHT = 64
 RECEIVERS = 100

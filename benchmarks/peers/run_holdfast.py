@@ -19,8 +19,8 @@ from holdfast.domain.retry import DEFAULT_POLICY, POLICIES
 from holdfast.egress.lease_renewal import lease_times_ms
 from holdfast.routing.registry import Registry
 from holdfast.routing.router import Router
-from holdfast.store.base import ClaimRequest, Served
 from holdfast.store.open import is_postgres, open_store
+from holdfast.store.roles.deliveries import ClaimRequest, Served
 
 APPEND_MAX = 500
 CLAIM = 100

@@ -16,8 +16,8 @@ import pytest
 from daemon import Daemon
 from holdfast import BadInput, Event, Outbox, StoreError
 from holdfast.ingress.bridge import BusEvent
-from holdfast.store.base import EventFilter
 from holdfast.store.open import migrate_store, open_store
+from holdfast.store.roles.events import EventFilter
 from holdfast.testing.outbox import RecordingOutbox
 from postgres import fresh_schema, sqlite_and_postgres, start
 

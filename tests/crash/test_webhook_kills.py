@@ -17,8 +17,8 @@ import pytest
 from aiohttp import web
 
 from daemon import Daemon
-from holdfast.store.base import DeliveryFilter
 from holdfast.store.open import open_store
+from holdfast.store.roles.operator import DeliveryFilter
 from postgres import end_schema, fresh_schema, newest, start
 from sink import Sink
 

@@ -70,7 +70,7 @@ async def test_every_commit_of_another_process_is_noticed_without_polling(tmp_pa
     migrate_store(f"sqlite:///{path}", own=False)
     store = open_store(f"sqlite:///{path}", keep=True, own=False)
     changed, wake = asyncio.Event(), asyncio.Event()
-    watch = ChangeWatch(store.care, changed.set)
+    watch = ChangeWatch(store.maintenance, changed.set)
     watch.wake = wake.set
     watch.watch(files)
     assert watch._idle_s == BACKSTOP_S
@@ -112,7 +112,7 @@ async def test_without_notices_commits_are_found_by_polling(tmp_path: Path) -> N
     migrate_store(f"sqlite:///{path}", own=False)
     store = open_store(f"sqlite:///{path}", keep=True, own=False)
     found: list[int] = []
-    watch = ChangeWatch(store.care, lambda: found.append(1))
+    watch = ChangeWatch(store.maintenance, lambda: found.append(1))
     watch.watch(NoWatch())
     assert await watch.tick() == POLL_S
     connection = sqlite3.connect(path)

@@ -50,7 +50,7 @@ async def deliver(harness: Harness, count: int) -> int:
     patiently = Patience()
     for number in range(count):
         if number % 10 == 0:
-            await patiently(harness.store.care.checkpoint)
+            await patiently(harness.store.maintenance.checkpoint)
         claim = await patiently(harness.take)
         assert await patiently(partial(harness.settle, claim, Delivered()))
     return patiently.refused
@@ -66,12 +66,12 @@ async def story(folder: Path) -> None:
     await harness.contract("c", "handler:h", ordered=True)
     accepted = [(await harness.emit("t", "x" * 20_000, stream="s")).id for _ in range(60)]
     await harness.route()
-    harness.store.care.changed_elsewhere()
+    harness.store.maintenance.changed_elsewhere()
     fill(filler, 5 * MIB)
     harness.clock.advance(1)
     (refusal,) = await asyncio.gather(harness.emit(), return_exceptions=True)
     assert isinstance(refusal, StoreFull)
-    assert not harness.store.care.gauges()["intake_open"]
+    assert not harness.store.maintenance.gauges()["intake_open"]
     assert ballast.exists()
     assert await deliver(harness, 10) == 0
     fill(filler, 0)
@@ -79,13 +79,13 @@ async def story(folder: Path) -> None:
     assert not ballast.exists()
     harness.clock.advance(100)
     assert (await harness.prune(delivered_s=10))["deliveries"] == 50
-    await harness.store.care.checkpoint()
+    await harness.store.maintenance.checkpoint()
     filler.unlink()
     harness.clock.advance(5)
     accepted.append((await harness.emit("t", stream="s")).id)
-    harness.store.care.changed_elsewhere()
+    harness.store.maintenance.changed_elsewhere()
     assert ballast.exists()
-    assert await harness.store.care.check() == []
+    assert await harness.store.maintenance.check() == []
     assert await harness.faults() == []
     await harness.close()
     again = await open_store("", harness.clock, harness.chance, True)

@@ -23,7 +23,7 @@ async def harness(shelf, request):
 
     harness = await Harness.start(open_store)
     await harness.contract()
-    await harness.store.care.checkpoint()
+    await harness.store.maintenance.checkpoint()
     yield harness
     await harness.close()
 
@@ -33,7 +33,7 @@ async def test_a_lease_is_neither_early_nor_late(harness: Harness, step: int) ->
     await harness.send()
     claim = await harness.take(lease_s=30)
     harness.clock.step_wall(step)
-    await harness.store.care.checkpoint()
+    await harness.store.maintenance.checkpoint()
     harness.clock.advance(29)
     assert await harness.store.deliveries.reclaim() == 0
     assert await harness.claim() == []
@@ -47,7 +47,7 @@ async def test_a_lease_is_neither_early_nor_late(harness: Harness, step: int) ->
 async def test_what_waits_for_its_first_attempt_can_be_claimed_after_a_step(harness: Harness, step: int) -> None:
     id = await harness.send()
     harness.clock.step_wall(step)
-    await harness.store.care.checkpoint()
+    await harness.store.maintenance.checkpoint()
     assert (await harness.take()).delivery.id == id
 
 
@@ -56,7 +56,7 @@ async def test_a_retry_keeps_its_wait_when_the_clock_is_set_back(harness: Harnes
     await harness.send()
     await harness.settle(await harness.take(), Retry("503", after_s=30))
     harness.clock.step_wall(step)
-    await harness.store.care.checkpoint()
+    await harness.store.maintenance.checkpoint()
     harness.clock.advance(29)
     assert await harness.claim() == []
     harness.clock.advance(1)
@@ -72,13 +72,13 @@ async def test_a_retry_is_at_most_early_when_the_clock_is_set_ahead(harness: Har
 
 async def test_a_wrong_clock_that_is_put_right_holds_nothing_back(harness: Harness) -> None:
     harness.clock.step_wall(3 * DAY)
-    await harness.store.care.checkpoint()
+    await harness.store.maintenance.checkpoint()
     fresh = await harness.send()
     again = await harness.send()
     claims = {claim.delivery.id: claim for claim in await harness.claim()}
     await harness.settle(claims[again], Retry("503", after_s=60))
     harness.clock.step_wall(-3 * DAY)
-    await harness.store.care.checkpoint()
+    await harness.store.maintenance.checkpoint()
     await harness.store.deliveries.release([claims[fresh]])  # held meanwhile: its due time was put right as well
     assert (await harness.take()).delivery.id == fresh
     harness.clock.advance(60)
@@ -91,7 +91,7 @@ async def test_a_step_back_while_nobody_runs_is_noticed_at_the_next_start(harnes
     second = await harness.send()
     harness.clock.step_wall(-HOUR)
     await harness.crash()
-    await harness.store.care.checkpoint()
+    await harness.store.maintenance.checkpoint()
     assert (await harness.take()).delivery.id == second
     harness.clock.advance(30)
     assert (await harness.take()).delivery.id == first
@@ -101,7 +101,7 @@ async def test_a_time_that_the_caller_named_is_kept(harness: Harness) -> None:
     await harness.emit(at=datetime.fromtimestamp(harness.clock.now_ms() / 1000 + 600, UTC))
     await harness.route()
     harness.clock.step_wall(-HOUR)
-    await harness.store.care.checkpoint()
+    await harness.store.maintenance.checkpoint()
     harness.clock.advance(HOUR + 599)
     assert await harness.claim() == []
     harness.clock.advance(1)
@@ -112,7 +112,7 @@ async def test_a_confirmation_is_looked_for_when_it_was_to_be(harness: Harness) 
     await harness.send()
     await harness.settle(await harness.take(), Handed(check_after_s=20))
     harness.clock.step_wall(-HOUR)
-    await harness.store.care.checkpoint()
+    await harness.store.maintenance.checkpoint()
     harness.clock.advance(19)
     assert await harness.store.deliveries.resume_handed() == 0
     harness.clock.advance(1)
@@ -125,10 +125,10 @@ async def test_the_order_of_a_lane_does_not_depend_on_the_clock(harness: Harness
     await harness.store.contracts.remove("c")
     ids = [await harness.send(stream="s")]
     harness.clock.step_wall(step)
-    await harness.store.care.checkpoint()
+    await harness.store.maintenance.checkpoint()
     ids += [await harness.send(stream="s") for _ in range(2)]
     harness.clock.step_wall(-step / 2)
-    await harness.store.care.checkpoint()
+    await harness.store.maintenance.checkpoint()
     ids.append(await harness.send(stream="s"))
     assert [event.seq for event in await harness.store.events.read("s", 0, 10)] == [1, 2, 3, 4]
     assert [await harness.end(Delivered()) for _ in ids] == ids
@@ -171,7 +171,7 @@ async def test_a_step_does_not_bury_what_waits_for_a_handler(harness: Harness, s
     sweeper = Sweeper(harness.store.deliveries, harness.owner, frozenset, harness.clock)
     await sweep(harness, sweeper, 30)
     harness.clock.step_wall(step)
-    await harness.store.care.checkpoint()
+    await harness.store.maintenance.checkpoint()
     await sweep(harness, sweeper, 50)
     assert (await harness.row(id)).state == "pending"
     await sweep(harness, sweeper, 3 * HOUR // 60)

@@ -45,7 +45,7 @@ async def test_a_failing_disk_ends_all_writing_and_loses_nothing(shelf, kind: st
     await store.close()
     again = shelf.open(driver="apsw")
     assert (await accepted_in(again))[:5] == accepted
-    assert await again.care.check() == []
+    assert await again.maintenance.check() == []
     assert not any("refused" in str(event.payload) for event in await again.events.read("s", 0, 100))
     await again.close()
 
@@ -77,7 +77,7 @@ async def test_a_checkpoint_that_cannot_sync_is_fatal_for_the_writer_too(shelf) 
     accepted = await fill(store)
     shelf.disk.fault = Fault("sync", "", EIO_SYNC, times=1)
     loop = Loop(SeededChance(1))
-    loop.add(Checkpointer(store.care))
+    loop.add(Checkpointer(store.maintenance))
     async with asyncio.timeout(60):
         error = await loop.fatal
     assert "the disk failed" in error.message
@@ -94,13 +94,13 @@ async def test_a_checkpoint_that_cannot_sync_is_fatal_for_the_writer_too(shelf) 
 async def test_a_disk_that_cannot_be_read_says_so(shelf) -> None:
     store = shelf.open()
     await store.events.append([new_event("t", "x" * 5000, stream=f"s{i}") for i in range(200)])
-    await store.care.checkpoint()
+    await store.maintenance.checkpoint()
     await store.close()
     store = shelf.open()
     shelf.disk.fault = Fault("read", "", EIO_READ)
     with pytest.raises(StoreError):
         await store.events.read("s100", 0, 100)
-    assert await store.care.check() != []
+    assert await store.maintenance.check() != []
     shelf.disk.fault = None
     await store.close()
 
@@ -111,14 +111,14 @@ async def test_a_disk_that_cannot_be_read_says_so(shelf) -> None:
 async def test_a_file_that_vanishes_is_noticed_within_a_second(shelf, driver: str, file: str, how: str) -> None:
     store = shelf.open(driver=driver)
     await fill(store)
-    store.care.changed_elsewhere()
+    store.maintenance.changed_elsewhere()
     path = shelf.path.with_name(shelf.path.name + file)
     path.rename(path.with_name("aside"))
     if how == "replaced":
         path.write_bytes(path.with_name("aside").read_bytes())
     shelf.clock.advance(1)
     loop = Loop(SeededChance(1))
-    loop.add(ChangeWatch(store.care, lambda: None))
+    loop.add(ChangeWatch(store.maintenance, lambda: None))
     async with asyncio.timeout(60):
         error = await loop.fatal
     assert f"{path} was moved or replaced" in error.message
@@ -133,11 +133,11 @@ async def test_files_that_stay_are_no_cause_for_alarm(shelf) -> None:
     other = shelf.open(keep=False)
     for _ in range(5):
         await fill(other, 1)
-        store.care.wal_max_bytes = 0
-        await store.care.checkpoint()
-        store.care.check_file()
+        store.maintenance.wal_max_bytes = 0
+        await store.maintenance.checkpoint()
+        store.maintenance.check_file()
     await other.close()
-    store.care.check_file()
+    store.maintenance.check_file()
     await store.close()
 
 
@@ -179,6 +179,6 @@ async def faults_of(shelf) -> list[str]:
         store = shelf.open(driver="apsw")
     except StoreError as error:
         return [error.message]
-    found = await store.care.check()
+    found = await store.maintenance.check()
     await store.close()
     return list(found)

@@ -71,14 +71,18 @@ async def test_intake_opens_by_itself_when_there_is_room_again(shelf) -> None:
     shelf.clock.advance(0.5)
     with pytest.raises(StoreFull):
         await store.events.append([new_event("t")])
-    assert store.care.gauges() == {"wal_bytes": store.care.wal_bytes(), "disk_free_bytes": 0, "ballast_bytes": 0,
-                                   "intake_open": False}  # fmt: skip
+    assert store.maintenance.gauges() == {
+        "wal_bytes": store.maintenance.wal_bytes(),
+        "disk_free_bytes": 0,
+        "ballast_bytes": 0,
+        "intake_open": False,
+    }
     shelf.free = 10 * MIB
     shelf.clock.advance(0.5)
     await store.events.append([new_event("t")])
     shelf.clock.advance(0.5)
-    store.care.changed_elsewhere()
-    assert store.care.gauges()["ballast_bytes"] == MIB
+    store.maintenance.changed_elsewhere()
+    assert store.maintenance.gauges()["ballast_bytes"] == MIB
     await store.close()
 
 
@@ -86,7 +90,7 @@ async def test_the_ballast_is_real_and_the_keepers_alone(shelf, tmp_path: Path) 
     visitor = Disk(tmp_path / "visited.db", ManualClock(), False, Room(3 * MIB, MIB))
     assert not visitor.ballast.exists()
     store = shelf.open()
-    store.care.changed_elsewhere()
+    store.maintenance.changed_elsewhere()
     ballast = shelf.path.with_name("h.db.ballast")
     assert ballast.stat().st_blocks * 512 >= MIB
     assert ballast.stat().st_mode & 0o777 == 0o600
@@ -99,7 +103,7 @@ async def test_a_write_without_room_lets_go_of_the_ballast_and_the_next_finds_it
     waiting = await harness.send()
     claim = await harness.take()
     ballast = shelf.path.with_name("h.db.ballast")
-    harness.store.care.changed_elsewhere()
+    harness.store.maintenance.changed_elsewhere()
     assert ballast.exists()
     shelf.disk.fault = Fault("write", "-wal", NO_SPACE)
     with pytest.raises(StoreFull, match="disk is full"):
@@ -111,7 +115,7 @@ async def test_a_write_without_room_lets_go_of_the_ballast_and_the_next_finds_it
     for seconds in (0.5, 4.5):  # not at once: it would take the room away from those who need it
         assert not ballast.exists()
         shelf.clock.advance(seconds)
-        harness.store.care.changed_elsewhere()
+        harness.store.maintenance.changed_elsewhere()
     assert ballast.exists()
     await harness.close()
 
@@ -136,13 +140,13 @@ async def test_no_room_at_any_write_of_a_commit_or_a_checkpoint_loses_nothing(sh
         for _ in range(3):
             try:
                 accepted += [a.id for a in await store.events.append([new_event("t", "x" * 9000, stream="s")])]
-                await store.care.checkpoint()
+                await store.maintenance.checkpoint()
             except StoreFull:
                 assert shelf.disk.fault.met == 1
         shelf.disk.fault = None
     assert [event.id for event in await store.events.read("s", 0, 1000)] == accepted
     assert len(accepted) > 40
-    assert await store.care.check() == []
+    assert await store.maintenance.check() == []
     await store.close()
     again = shelf.open(driver="apsw")
     assert [event.id for event in await again.events.read("s", 0, 1000)] == accepted
@@ -278,7 +282,7 @@ async def test_a_used_up_quota_is_a_full_disk_and_not_a_broken_one(
     accepted += [one.id for one in await store.events.append([new_event("t", "after", stream="s")])]
     kept = [event.id for event in await store.events.read("s", 0, 100)]
     assert set(accepted) <= set(kept)
-    assert await store.care.check() == []
+    assert await store.maintenance.check() == []
     await store.close()
 
 
@@ -311,7 +315,7 @@ def test_the_marks_are_settings(tmp_path: Path) -> None:
     path.write_text("disk: {low_water_bytes: 6291456, ballast_bytes: 4194304}\n")
     config = load_config(path)
     store = open_store(f"sqlite:///{tmp_path}/h.db", keep=True, **config.room)
-    store.care.changed_elsewhere()
+    store.maintenance.changed_elsewhere()
     assert (tmp_path / "h.db.ballast").stat().st_size == 4 * MIB
     asyncio.run(store.close())
     for text, told in (
@@ -329,4 +333,4 @@ def test_the_marks_are_settings(tmp_path: Path) -> None:
 
 async def append_and_checkpoint(store: SqliteStore) -> None:
     await store.events.append([new_event("t", "x" * 9000, stream="s")])
-    await store.care.checkpoint()
+    await store.maintenance.checkpoint()

@@ -14,7 +14,7 @@ from holdfast.proof.power_cuts.campaign import cut_power
 from holdfast.proof.power_cuts.images import SECTOR, WAYS, counts, images
 from holdfast.proof.power_cuts.recorder import Op, TestDisk
 from holdfast.proof.power_cuts.workload import NO_BALLAST, Workload
-from holdfast.store.base import Retention
+from holdfast.store.roles.maintenance import Retention
 from holdfast.store.sqlite.log import STEP_BYTES
 from holdfast.store.sqlite.store import SqliteStore, inline_executor
 from holdfast.testing.clock import ManualClock
@@ -68,7 +68,7 @@ async def test_a_commit_that_changes_nothing_writes_nothing_and_takes_no_loose_c
         await store.deliveries.serve(["handler:a"])
         assert {(op.kind, op.file) for op in disk.ops} == {("write", "-wal")}  # committed, not synced
         disk.ops.clear()
-        await store.care.prune(Retention(1, 1, 1, 1), 50)
+        await store.maintenance.prune(Retention(1, 1, 1, 1), 50)
         assert disk.ops == []
         await store.events.append([new_event("t.x")])
         assert disk.ops[-1][:2] == ("sync", "-wal")  # and with it what was loose

@@ -16,17 +16,17 @@ from holdfast.store.sqlite.store import DRIVERS, SqliteStore
 async def write_much(store: SqliteStore, count: int = 300) -> None:
     for _ in range(count // 50):
         await store.events.append([new_event("t", "x" * 8000) for _ in range(50)])
-        await store.care.checkpoint()
+        await store.maintenance.checkpoint()
 
 
 async def test_without_readers_the_log_stays_small(shelf) -> None:
     store = shelf.open()
     await write_much(store)
-    first = store.care.wal_bytes()
+    first = store.maintenance.wal_bytes()
     for _ in range(5):
         await write_much(store)
-    assert store.care.wal_bytes() <= first * 1.5
-    assert store.care.gauges()["wal_bytes"] == store.care.wal_bytes()
+    assert store.maintenance.wal_bytes() <= first * 1.5
+    assert store.maintenance.gauges()["wal_bytes"] == store.maintenance.wal_bytes()
     await store.close()
 
 
@@ -46,29 +46,29 @@ async def test_under_a_steady_load_the_log_begins_again(shelf, monkeypatch: pyte
     async with asyncio.timeout(120):
         writers = [asyncio.create_task(load()) for _ in range(4)]
         for _ in range(100):
-            await store.care.checkpoint()
+            await store.maintenance.checkpoint()
             await asyncio.sleep(0.01)
         ending = True
         written = 8000 * sum(await asyncio.gather(*writers))
-    assert store.care.wal_bytes() < written / 2
+    assert store.maintenance.wal_bytes() < written / 2
     await store.close()
 
 
 async def test_a_long_reader_lets_the_log_grow_and_its_end_lets_it_shrink(shelf) -> None:
     store = shelf.open()
-    store.care.wal_max_bytes = MIB
+    store.maintenance.wal_max_bytes = MIB
     reader = DRIVERS["apsw"](shelf.path)
     reader.run("BEGIN")
     reader.rows("SELECT count(*) FROM holdfast_events")
     await write_much(store, 600)
-    grown = store.care.gauges()["wal_bytes"]
+    grown = store.maintenance.gauges()["wal_bytes"]
     assert grown > 4 * MIB
     async with asyncio.timeout(4):  # the reader holds back the log, but nobody waits for it (that would be 5 s)
-        await store.care.checkpoint()
+        await store.maintenance.checkpoint()
         await store.events.append([new_event("t")])
     reader.run("COMMIT")
-    await store.care.checkpoint()
-    assert store.care.wal_bytes() == 0
+    await store.maintenance.checkpoint()
+    assert store.maintenance.wal_bytes() == 0
     await store.events.append([new_event("t")])
     reader.close()
     await store.close()
@@ -83,12 +83,12 @@ async def test_with_any_library_the_log_falls_back_under_its_bound(shelf, driver
     reader.run("BEGIN")
     reader.rows("SELECT count(*) FROM holdfast_events")
     await write_much(store, 600)
-    assert store.care.wal_bytes() > 4 * MIB
+    assert store.maintenance.wal_bytes() > 4 * MIB
     reader.run("COMMIT")
     reader.close()
-    await store.care.checkpoint()
+    await store.maintenance.checkpoint()
     await store.events.append([new_event("t")])
-    assert store.care.wal_bytes() <= MIB
+    assert store.maintenance.wal_bytes() <= MIB
     await store.close()
 
 

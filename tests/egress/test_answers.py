@@ -29,7 +29,7 @@ from holdfast.domain.retry import RETRY_AFTER_MAX_S
 from holdfast.egress.webhook.deliverer import WebhookDeliverer
 from holdfast.egress.webhook.requests import RequestOptions
 from holdfast.net.guard import Guard
-from holdfast.store.base import AttemptRow, DeliveryRow
+from holdfast.store.roles.operator import AttemptRow, DeliveryRow
 from receivers import Talk, answering_dns, pouring, raw_server, reset, saying, self_signed, stay_silent
 from sink import Sink
 

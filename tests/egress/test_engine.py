@@ -16,7 +16,8 @@ from holdfast.domain.errors import StoreBusy
 from holdfast.domain.event import new_event
 from holdfast.domain.states import Reason
 from holdfast.ledger.verifier import verify_receipts
-from holdfast.store.base import Claimed, ClaimRequest, Deliveries, Owner
+from holdfast.store.roles.deliveries import Claimed, ClaimRequest, Deliveries
+from holdfast.store.roles.owners import Owner
 
 
 @pytest.fixture
@@ -409,7 +410,7 @@ async def test_what_a_stop_cuts_off_is_given_back_without_counting_as_a_crash(ha
 
 
 def _everything() -> object:
-    from holdfast.store.base import EventFilter
+    from holdfast.store.roles.events import EventFilter
 
     return EventFilter()
 

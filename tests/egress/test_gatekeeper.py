@@ -16,7 +16,7 @@ from holdfast.domain.event import new_event
 from holdfast.domain.states import Reason
 from holdfast.egress.gatekeeper import BreakerChange, Gatekeeper
 from holdfast.operations.system_events import SystemEvents
-from holdfast.store.base import Moment
+from holdfast.store.roles.gates import Moment
 
 BAD, GOOD = "https://bad.example/hook", "https://good.example/hook"
 
@@ -319,6 +319,6 @@ async def test_a_death_is_told_to_who_asked_and_no_news_is_made_of_news(harness:
 
 
 def _all() -> Any:
-    from holdfast.store.base import EventFilter
+    from holdfast.store.roles.events import EventFilter
 
     return EventFilter()

@@ -19,7 +19,7 @@ from holdfast.domain.errors import Reject
 from holdfast.domain.event import new_event
 from holdfast.egress.handler.deliverer import HandlerDeliverer
 from holdfast.egress.handler.threads import HandlerThreads
-from holdfast.store.base import EventFilter
+from holdfast.store.roles.events import EventFilter
 
 HANGS_S = 60.0
 

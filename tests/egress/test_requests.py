@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract
 from holdfast.egress.webhook.requests import SECRETS_MAX, ContractRequests, request_options
-from holdfast.store.base import Private
+from holdfast.store.roles.contracts import Private
 from holdfast.testing.clock import ManualClock
 
 

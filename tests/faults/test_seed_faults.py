@@ -100,7 +100,7 @@ async def test_s09_a_clock_that_is_set_back_does_not_change_the_order(harness: E
     await harness.stream(1)
     harness.clock.step_wall(-3600)
     await harness.stream(1, first=2)
-    await harness.store.care.checkpoint()
+    await harness.store.maintenance.checkpoint()
     await harness.drain()
     assert harness.script.seqs == [1, 2]
     assert [event.payload["i"] for event in await harness.store.events.read("s", 0, 10)] == [1, 2]

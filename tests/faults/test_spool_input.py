@@ -18,7 +18,7 @@ from holdfast.ingress import importer as importer_module
 from holdfast.ingress.importer import SpoolImport, spool_depth
 from holdfast.ingress.spool import read_record, write_event
 from holdfast.ingress.spool_decoder import EventDecoder
-from holdfast.store.base import EventFilter
+from holdfast.store.roles.events import EventFilter
 
 examples = settings(
     max_examples=150, deadline=None, derandomize=True,

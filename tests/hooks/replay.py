@@ -22,8 +22,9 @@ sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "src")]
 from daemon import Daemon, wait_until  # noqa: E402
 from holdfast.domain.event import Event  # noqa: E402
 from holdfast.ingress.spool import notify_daemon  # noqa: E402
-from holdfast.store.base import DeliveryFilter, DeliveryRow, SessionFilter  # noqa: E402
 from holdfast.store.open import open_store  # noqa: E402
+from holdfast.store.roles.operator import DeliveryFilter, DeliveryRow  # noqa: E402
+from holdfast.store.roles.sessions import SessionFilter  # noqa: E402
 from hooks import claude, drop_hook  # noqa: E402
 
 DRAIN_S = 600.0

@@ -23,8 +23,8 @@ from holdfast.domain.session import Session, SessionState
 from holdfast.egress.handler.deliverer import HandlerDeliverer
 from holdfast.ingress.importer import SpoolImport
 from holdfast.operations.sessions import SessionVerbs
-from holdfast.store.base import EventFilter
 from holdfast.store.open import open_store
+from holdfast.store.roles.events import EventFilter
 from hooks import claude, fixture, write_hook
 
 

@@ -18,7 +18,7 @@ from holdfast.domain.event import new_event
 from holdfast.ingress.importer import SpoolImport
 from holdfast.ingress.lateness import Lateness
 from holdfast.ingress.spool import write_event
-from holdfast.store.base import EventFilter
+from holdfast.store.roles.events import EventFilter
 from hooks import claude, write_hook
 
 

@@ -26,8 +26,8 @@ from holdfast.domain.errors import StreamClosed
 from holdfast.domain.event import iso_time, new_event
 from holdfast.domain.session import SessionChange, SessionState
 from holdfast.ports import Inline, SystemClock, Threads, no_probe
-from holdfast.store.base import Store
 from holdfast.store.open import open_store
+from holdfast.store.roles.store import Store
 from holdfast.testing.clock import ManualClock, SeededChance
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "transcripts"
@@ -162,7 +162,7 @@ def test_a_process_that_dies_between_the_two_steps_repeats_nothing(tmp_path: Pat
         from holdfast.domain.session import SessionChange
         from holdfast.agents.transcripts.follower import Follower
         from holdfast.ports import SystemClock, Threads
-        from holdfast.store.base import EventFilter
+        from holdfast.store.roles.events import EventFilter
         from holdfast.store.open import open_store
 
         async def main(folder, die_at):

@@ -14,7 +14,7 @@ from engine_harness import EngineHarness
 from holdfast.domain.event import new_event
 from holdfast.ingress.importer import SpoolImport, spool_depth
 from holdfast.ingress.spool import position_of, read_record, write_event
-from holdfast.store.base import EventFilter
+from holdfast.store.roles.events import EventFilter
 
 ID = "evt_" + "0" * 12
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from engine_harness import EngineHarness
 from holdfast.domain.event import new_event
 from holdfast.operations.duties.contract_sweep import ContractSweep
-from holdfast.store.base import Registered
+from holdfast.store.roles.contracts import Registered
 
 
 async def test_an_expired_contract_is_retired_once_nothing_waits_to_be_routed(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from holdfast.domain.event import Event
 from holdfast.domain.retry import POLICIES
 from holdfast.routing.index import ContractIndex
 from holdfast.routing.registry import Registry
-from holdfast.store.base import ContractChange, Registered
+from holdfast.store.roles.contracts import ContractChange, Registered
 
 MANY = 40
 

@@ -25,7 +25,7 @@ async def test_each_contract_that_wants_an_event_gets_its_own_delivery(harness: 
 
 
 async def test_an_event_nobody_wants_is_listed_and_can_be_offered_again(harness: EngineHarness) -> None:
-    from holdfast.store.base import EventFilter
+    from holdfast.store.roles.events import EventFilter
 
     await harness.publish(new_event("lonely"))
     page = await harness.store.events.find(EventFilter(unmatched=True), None, 10)

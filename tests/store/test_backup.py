@@ -22,7 +22,7 @@ async def test_a_backup_holds_everything_there_was(open_store: OpenStore, tmp_pa
         await harness.send(stream="s", payload={"a": "é"})
     await harness.end(Delivered())
     await harness.store.cursors.ensure("publisher", "s")
-    await harness.store.care.backup(tmp_path / "copy.db")
+    await harness.store.maintenance.backup(tmp_path / "copy.db")
     for table in [row["name"] for row in shell.rows(tmp_path / "store.db", TABLES)]:
         query = f"SELECT * FROM {table} ORDER BY 1, 2;"
         if table in ("holdfast_again", "holdfast_unmatched"):
@@ -38,7 +38,7 @@ async def test_a_restored_backup_goes_on_working(open_store: OpenStore, tmp_path
     ids = [await harness.send(stream="s") for _ in range(3)]
     assert await harness.end(Delivered()) == ids[0]
     await harness.take()
-    await harness.store.care.backup(tmp_path / "restored.db")
+    await harness.store.maintenance.backup(tmp_path / "restored.db")
     await harness.close()
     copy = await Harness.start(open_store, "restored")
     await copy.store.deliveries.reclaim()
@@ -61,13 +61,13 @@ async def test_a_backup_while_writing_is_a_whole_moment(tmp_path: Path, driver: 
 
     writers = [asyncio.ensure_future(write(f"s{i}")) for i in range(4)]
     await store.events.append([new_event("first", stream="before")])
-    await store.care.backup(tmp_path / "copy.db")
+    await store.maintenance.backup(tmp_path / "copy.db")
     stop.set()
     written = await asyncio.gather(*writers)
     assert min(written) > 0
     await store.close()
     copy = SqliteStore.open(tmp_path / "copy.db", driver=driver)
-    assert await copy.care.check() == []
+    assert await copy.maintenance.check() == []
     assert len(await copy.events.read("before", 0, 10)) == 1
     for row in (await copy.events.streams(None, 100)).items:
         found = [event.seq for event in await copy.events.read(row.id, 0, 100_000)]

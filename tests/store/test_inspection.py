@@ -34,7 +34,7 @@ class LongLook:
 async def looking(store: SqliteStore, path: Path, driver: str) -> tuple[LongLook, asyncio.Task[list[str]]]:
     long = LongLook(DRIVERS[driver](path))
     store._inspector._open = lambda: long  # type: ignore[method-assign,assignment,return-value]
-    task = asyncio.create_task(store.care.check())
+    task = asyncio.create_task(store.maintenance.check())
     assert await asyncio.to_thread(long.begun.wait, 30)
     return long, task
 
@@ -44,7 +44,7 @@ async def test_nobody_waits_for_it(tmp_path: Path, driver: str) -> None:
     long, task = await looking(store, tmp_path / "h.db", driver)
     async with asyncio.timeout(20):
         await store.events.append([new_event("t")])
-        await store.care.checkpoint()
+        await store.maintenance.checkpoint()
         await store.events.append([new_event("t")])
         assert (await store.operator.figures())["events"] == 2
     assert not task.done()
@@ -63,17 +63,17 @@ async def test_a_store_that_is_closed_does_not_wait_either(tmp_path: Path, drive
 
 
 async def test_it_begins_when_the_start_is_over() -> None:
-    class Care:
+    class Maintenance:
         asked = 0
 
         async def check(self) -> list[str]:
             self.asked += 1
             return []
 
-    care = Care()
-    duty = IntegrityCheck(care)  # type: ignore[arg-type]
+    maintenance = Maintenance()
+    duty = IntegrityCheck(maintenance)  # type: ignore[arg-type]
     assert await duty.tick() == START_AFTER_S
-    assert care.asked == 0
+    assert maintenance.asked == 0
     assert await duty.tick() is None
     assert await duty.tick() is None
-    assert care.asked == 1
+    assert maintenance.asked == 1

@@ -112,7 +112,7 @@ async def test_damage_in_the_middle_is_found_and_never_mended_in_silence(tmp_pat
         file.write(b"\xaa" * 4096 * 8)
     damaged = path.read_bytes()
     store = opened(path, driver)
-    assert await store.care.check() != []
+    assert await store.maintenance.check() != []
     with pytest.raises(StoreFailed):
         await store.events.read("s", 0, 1000)
     await store.close()
@@ -153,7 +153,7 @@ async def test_a_full_disk_refuses_and_loses_nothing(tmp_path: Path, driver: str
     while not isinstance(await outcome(store.events.append([new_event("t", "x" * 4000, stream="s")])), StoreFull):
         accepted += 1
     assert len(await store.events.read("s", 0, 1000)) == accepted
-    assert await store.care.check() == []
+    assert await store.maintenance.check() == []
     leave_room(store, 100_000)
     assert (await store.events.append([new_event("t", stream="s")]))[0].seq == accepted + 1
     await store.close()
@@ -184,8 +184,8 @@ async def test_a_read_only_file_says_so(tmp_path: Path, driver: str) -> None:
 async def test_a_file_replaced_under_a_running_store_is_noticed(tmp_path: Path, driver: str) -> None:
     path = tmp_path / "h.db"
     store = opened(path, driver)
-    store.care.check_file()
+    store.maintenance.check_file()
     path.rename(tmp_path / "moved.db")
     with pytest.raises(StoreFailed, match="moved or replaced"):
-        store.care.check_file()
+        store.maintenance.check_file()
     await store.close()

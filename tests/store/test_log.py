@@ -110,7 +110,7 @@ async def test_what_other_processes_commit_meanwhile_is_never_written_over(tmp_p
     while not gone.done():
         await append(store, 5)
         own += 5
-        await store.care.checkpoint()  # the log begins anew in between
+        await store.maintenance.checkpoint()  # the log begins anew in between
         await asyncio.sleep(0)
     assert await gone == [0, 0]
     await store.close()
@@ -129,9 +129,9 @@ async def test_large_commits_make_the_log_no_longer_than_they_need(tmp_path: Pat
 async def test_a_log_that_was_cut_is_laid_out_anew(tmp_path: Path) -> None:
     path = tmp_path / "h.db"
     store = opened(path)
-    store.care.wal_max_bytes = 0
+    store.maintenance.wal_max_bytes = 0
     await append(store, 10)
-    await store.care.checkpoint()
+    await store.maintenance.checkpoint()
     assert log_of(path).stat().st_size == 0
     await append(store, 4)
     assert log_of(path).stat().st_size > STEP_BYTES

@@ -15,10 +15,13 @@ from holdfast.domain.address import KINDS, parse_address
 from holdfast.domain.contract import Contract
 from holdfast.domain.event import new_event
 from holdfast.ports import SystemChance, SystemClock, no_probe
-from holdfast.store.base import Claimed, ClaimRequest, Owner, Plan, Retention, Served, Target
 from holdfast.store.postgres.clock import ServerClock
 from holdfast.store.postgres.place import parse_place
 from holdfast.store.postgres.store import PostgresStore
+from holdfast.store.roles.deliveries import Claimed, ClaimRequest, Served
+from holdfast.store.roles.maintenance import Retention
+from holdfast.store.roles.owners import Owner
+from holdfast.store.roles.routing import Plan, Target
 from holdfast.testing.clock import ManualClock
 from postgres import Server, opened
 
@@ -121,7 +124,7 @@ async def test_a_clock_far_ahead_removes_nothing_before_its_time(server: Server,
         await store.events.append([new_event("t", dedup_key="k")])
         await route(store)
         month = 30 * DAY_S * 1000
-        assert set((await store.care.prune(Retention(month, month, month, month), 1000)).values()) == {0}
+        assert set((await store.maintenance.prune(Retention(month, month, month, month), 1000)).values()) == {0}
 
 
 async def test_a_handler_served_by_a_clock_far_behind_is_not_buried_by_others(server: Server, schema: str) -> None:

@@ -18,8 +18,9 @@ from holdfast.domain.event import new_event
 from holdfast.domain.retry import POLICIES
 from holdfast.proof.kills.writers import Writing, judge, route_all, write_for
 from holdfast.routing.registry import Registry
-from holdfast.store.base import ClaimRequest, Owner, Served
 from holdfast.store.postgres.store import PostgresStore
+from holdfast.store.roles.deliveries import ClaimRequest, Served
+from holdfast.store.roles.owners import Owner
 from postgres import Server, opened
 
 pytest_plugins = ("postgres",)

@@ -8,10 +8,11 @@ import pytest
 
 from holdfast.domain.event import new_event
 from holdfast.domain.states import REASONS_OF, State
-from holdfast.store.base import DeliveryFilter, Plan, Target
 from holdfast.store.postgres.migrate import scripts
 from holdfast.store.postgres.operator import _where
 from holdfast.store.postgres.statements import sql
+from holdfast.store.roles.operator import DeliveryFilter
+from holdfast.store.roles.routing import Plan, Target
 from postgres import Server, opened
 
 pytest_plugins = ("postgres",)

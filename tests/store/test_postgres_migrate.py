@@ -11,12 +11,13 @@ import pytest
 from holdfast import Outbox
 from holdfast.domain.errors import BadConfig, BadInput, StoreBusy, StoreError, StoreMissing, StoreTooNew
 from holdfast.domain.event import new_event
-from holdfast.store.base import EventFilter, Feature
 from holdfast.store.open import migrate_store, open_store, print_schema
 from holdfast.store.postgres import migrate as migrations
 from holdfast.store.postgres.migrate import scripts, version_known, view_names
 from holdfast.store.postgres.place import parse_place
 from holdfast.store.postgres.store import PostgresStore, prepare_database
+from holdfast.store.roles.events import EventFilter
+from holdfast.store.roles.store import Feature
 from postgres import Server, fresh_schema, opened
 
 pytest_plugins = ("postgres",)
@@ -31,7 +32,7 @@ WHERE n.nspname = $1 AND coalesce(a.attnum, 1) > 0 ORDER BY 1, a.attnum
 async def test_a_store_is_opened_by_its_url_and_made_on_first_use(server: Server, schema: str) -> None:
     store = open_store(server.url(schema), keep=True, own=True, driver="apsw")
     assert isinstance(store, PostgresStore)
-    assert store.features == {Feature.MANY_OWNERS, Feature.SEED_VIEWS}
+    assert store.features == {Feature.MANY_OWNERS, Feature.COMPATIBILITY_VIEWS}
     await store.events.append([new_event("t")])
     await store.close()
     assert await asyncio.to_thread(migrate_store, server.url(schema), own=True) == (version_known(), version_known())
@@ -131,7 +132,7 @@ async def test_the_source_systems_names_are_views_that_show_no_secret(server: Se
 async def test_there_is_no_backup_but_a_word_on_what_to_use(server: Server, schema: str, tmp_path: Path) -> None:
     async with opened(server, schema) as store:
         with pytest.raises(BadInput, match="pg_dump"):
-            await store.care.backup(tmp_path / "copy")
+            await store.maintenance.backup(tmp_path / "copy")
 
 
 @pytest.mark.parametrize("name", ["Big", "pg_own", "a;drop", "", "x" * 60])

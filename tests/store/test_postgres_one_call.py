@@ -7,9 +7,9 @@ import pytest
 
 from holdfast.domain.errors import BadInput
 from holdfast.domain.event import NewEvent, new_event
-from holdfast.store.base import EventFilter
 from holdfast.store.postgres.migrate import scripts
 from holdfast.store.postgres.place import in_schema
+from holdfast.store.roles.events import EventFilter
 from postgres import Server, opened
 
 pytest_plugins = ("postgres",)

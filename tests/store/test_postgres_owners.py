@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from holdfast.domain.event import new_event
-from holdfast.store.base import Plan, Store
 from holdfast.store.postgres import liveness as wire
 from holdfast.store.postgres.store import PostgresStore
+from holdfast.store.roles.routing import Plan
+from holdfast.store.roles.store import Store
 from pg_work import claim, end, send
 from postgres import Server, opened
 
@@ -95,24 +96,24 @@ async def test_a_hint_arrives_from_another_process_and_not_from_ourselves(
     async with opened(server, schema) as worker, opened(server, schema) as writer:
         await worker.owners.enlist()
         await until(lambda: worker._wire.listens)
-        worker.care.changed_elsewhere()
+        worker.maintenance.changed_elsewhere()
         await worker.events.append([new_event("t")])
         await asyncio.sleep(0.1)
-        assert worker.care.changed_elsewhere() is False
+        assert worker.maintenance.changed_elsewhere() is False
         async with worker.routing.batch(10) as batch:
             await batch.commit([Plan(event.n, (), 0) for event in batch.events])
         await writer.events.append([new_event("t")])
-        await until(lambda: worker.care.changed_elsewhere())
+        await until(lambda: worker.maintenance.changed_elsewhere())
 
 
 async def test_a_writer_behind_a_backlog_rings_nobody(server: Server, schema: str) -> None:
     async with opened(server, schema) as worker, opened(server, schema) as writer:
         await worker.owners.enlist()
         await writer.events.append([new_event("t")])
-        await until(lambda: worker.care.changed_elsewhere())
+        await until(lambda: worker.maintenance.changed_elsewhere())
         await writer.events.append([new_event("t")])
         await asyncio.sleep(0.1)
-        assert worker.care.changed_elsewhere() is False
+        assert worker.maintenance.changed_elsewhere() is False
 
 
 async def test_where_listen_does_not_work_it_is_said_once_and_polling_does_the_work(
@@ -130,7 +131,7 @@ async def test_where_listen_does_not_work_it_is_said_once_and_polling_does_the_w
             await until(lambda: store._wire._probes > 3)
             await send(store)
             assert len(await claim(store, owner)) == 1
-            assert store.care.changed_elsewhere() is False
+            assert store.maintenance.changed_elsewhere() is False
     assert [record.message for record in caplog.records if "LISTEN" in record.message] == [
         "LISTEN does not work on this connection: new events are found by polling"
     ]

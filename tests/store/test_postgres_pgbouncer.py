@@ -46,7 +46,7 @@ async def test_it_is_found_and_named_once(pooled: PostgresStore, caplog: pytest.
         await pooled.owners.enlist()
         await pooled.owners.enlist()
     assert [record.message for record in caplog.records] == [SILENT]
-    assert pooled.care.notes() == [SILENT]
+    assert pooled.maintenance.notes() == [SILENT]
     assert "PgBouncer" in SILENT
 
 
@@ -103,12 +103,12 @@ async def test_past_the_pooler_there_are_locks_and_hints(server: Server, pooler:
     async with asyncio.timeout(60):
         while store._wire.listens is None:
             await asyncio.sleep(0.01)
-    assert store.care.notes() == []
+    assert store.maintenance.notes() == []
     connection = await server.connect()
     assert await connection.fetchval(f"SELECT count(*) FROM {schema}.owners_alive() id WHERE id = $1", owner.id) == 1
     await connection.execute(f"SELECT {schema}.publish('t')")
     async with asyncio.timeout(60):
-        while not store.care.changed_elsewhere():
+        while not store.maintenance.changed_elsewhere():
             await asyncio.sleep(0.01)
     await connection.close()
     await store.close()
@@ -124,7 +124,7 @@ async def test_a_direct_way_that_leads_to_a_pooler_is_refused(pooler: Path, sche
 async def test_without_a_pooler_nothing_is_said(server: Server, schema: str, caplog: pytest.LogCaptureFixture) -> None:
     store = PostgresStore.open(server.url(schema))
     await store.owners.enlist()
-    assert store.care.notes() == []
+    assert store.maintenance.notes() == []
     await store.close()
     assert caplog.records == []
 

@@ -14,9 +14,11 @@ from holdfast.domain.contract import Contract
 from holdfast.domain.event import new_event
 from holdfast.domain.receipt import Head, verify
 from holdfast.domain.states import State
-from holdfast.store.base import DeliveryFilter, EventFilter, Plan, RoutingBatch, Target
 from holdfast.store.postgres.statements import sql
 from holdfast.store.postgres.store import PostgresStore
+from holdfast.store.roles.events import EventFilter
+from holdfast.store.roles.operator import DeliveryFilter
+from holdfast.store.roles.routing import Plan, RoutingBatch, Target
 from pg_work import claim, end, send
 from postgres import Server, opened
 

@@ -11,7 +11,7 @@ import pytest
 from holdfast.domain.contract import Criterion
 from holdfast.domain.delivery import Dead, Delivered, Dropped, Handed, Outcome, Retry
 from holdfast.domain.states import Reason
-from holdfast.store.base import Feature
+from holdfast.store.roles.store import Feature
 from holdfast.store.sqlite.store import DRIVERS, SqliteStore, inline_executor, prepare_file
 from holdfast.testing.store_suite import Harness, OpenStore
 from store_shell import Shell
@@ -69,7 +69,7 @@ async def test_every_column_of_the_seed_is_there(harness: Harness, file: Path, s
 
 
 async def test_the_views_are_a_declared_feature(harness: Harness) -> None:
-    assert Feature.SEED_VIEWS in harness.store.features
+    assert Feature.COMPATIBILITY_VIEWS in harness.store.features
 
 
 async def test_webhook_outbox_maps_every_state(harness: Harness, file: Path, shell: Shell) -> None:
@@ -273,5 +273,5 @@ async def test_an_applications_database_is_not_given_these_names(
     assert set(names) & set(COLUMNS) == set()
     assert all(name.startswith(("holdfast_", "sqlite_", "orders")) for name in names)
     store = SqliteStore.open(path, driver=driver, executor=inline_executor)
-    assert Feature.SEED_VIEWS not in store.features
+    assert Feature.COMPATIBILITY_VIEWS not in store.features
     await store.close()

@@ -17,8 +17,9 @@ from holdfast.egress.engine import Engine
 from holdfast.ports import Inline
 from holdfast.routing.registry import Registry
 from holdfast.routing.router import Router
-from holdfast.store.base import DeliveryFilter, DeliveryRow, Store
 from holdfast.store.open import open_store
+from holdfast.store.roles.operator import DeliveryFilter, DeliveryRow
+from holdfast.store.roles.store import Store
 from holdfast.testing.clock import ManualClock, SeededChance
 
 

@@ -7,7 +7,10 @@ from holdfast.domain.contract import Contract
 from holdfast.domain.delivery import Claim, Delivered, Settlement, settle
 from holdfast.domain.event import new_event
 from holdfast.domain.retry import POLICIES
-from holdfast.store.base import ClaimRequest, Owner, Plan, Served, Store, Target
+from holdfast.store.roles.deliveries import ClaimRequest, Served
+from holdfast.store.roles.owners import Owner
+from holdfast.store.roles.routing import Plan, Target
+from holdfast.store.roles.store import Store
 
 
 async def send(store: Store, count: int = 1) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from daemon import Daemon, Said, shop
-from holdfast.store.base import PRUNED
+from holdfast.store.roles.maintenance import PRUNED
 
 _numbers = itertools.count(1)
 

@@ -22,8 +22,8 @@ from holdfast.domain.contract import Contract
 from holdfast.domain.errors import Reject
 from holdfast.domain.event import new_event
 from holdfast.domain.session import SessionChange, SessionState
-from holdfast.store.base import PAGE_BYTES_MAX
 from holdfast.store.open import open_store
+from holdfast.store.roles.page import PAGE_BYTES_MAX
 from holdfast.surfaces.rest.app import build_app
 from holdfast.surfaces.rest.gate import Tokens
 

@@ -23,7 +23,7 @@ from holdfast.domain.text import short_repr
 from holdfast.ingress.webhook import InboundSource
 from holdfast.net.guard import Guard
 from holdfast.net.proxy import DIRECT, Proxies, read_proxies
-from holdfast.store.base import Retention
+from holdfast.store.roles.maintenance import Retention
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _DAY_MS = 24 * 3600 * 1000

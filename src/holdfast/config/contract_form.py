@@ -25,7 +25,7 @@ from holdfast.domain.signature import check_signing
 from holdfast.domain.text import short_repr
 from holdfast.egress.webhook.formats import telegram_chat
 from holdfast.ingress.accept import reject_unknown_keys
-from holdfast.store.base import Registered
+from holdfast.store.roles.contracts import Registered
 
 OPTIONS = (
     "ttl_seconds", "expires_at", "policy", "attempts", "ordered", "timeout", "concurrency", "rate", "headers",

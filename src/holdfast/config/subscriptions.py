@@ -11,7 +11,7 @@ from holdfast.config.contract_form import read_subscription
 from holdfast.domain.errors import BadConfig, BadInput
 from holdfast.domain.retry import Policy
 from holdfast.net.guard import Guard
-from holdfast.store.base import Contracts, Registered
+from holdfast.store.roles.contracts import Contracts, Registered
 
 
 def read_subscriptions(

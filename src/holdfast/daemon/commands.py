@@ -17,7 +17,7 @@ from holdfast.surfaces.cli.output import say, show, show_fields, show_page, visi
 if TYPE_CHECKING:
     from holdfast.operations.tokens import TokenVerbs
     from holdfast.ports import Application
-    from holdfast.store.base import Store
+    from holdfast.store.roles.store import Store
 
 T = TypeVar("T")
 
@@ -91,7 +91,7 @@ def backup(path: Path, store: str | None, as_json: bool) -> None:
         raise NotFound(f"the folder {path.parent} does not exist; create it, or choose another path")
     url = store or _configured_store()
     os.umask(0o077)  # the copy holds everything the store holds
-    _with_store(url, lambda opened: opened.care.backup(path))
+    _with_store(url, lambda opened: opened.maintenance.backup(path))
     sync_file(path)
     sync_folder(path.parent)
     answer = {"store": shown_url(url), "backup": str(path), "bytes": path.stat().st_size}

@@ -19,8 +19,9 @@ from holdfast.domain.errors import KeeperHeld, StoreFailed
 from holdfast.home import find_home
 from holdfast.operations.registration import register
 from holdfast.ports import Application, Chance, SystemChance, in_thread
-from holdfast.store.base import Events, Store
 from holdfast.store.open import open_store
+from holdfast.store.roles.events import Events
+from holdfast.store.roles.store import Store
 
 RETRY_S = 0.3
 

@@ -70,7 +70,7 @@ def _check(fresh: Path, copy: Path) -> None:
 async def _faults(url: str) -> list[str]:
     store = open_store(url, create=False)
     try:
-        return await store.care.check()
+        return await store.maintenance.check()
     finally:
         await store.close()
 

@@ -50,7 +50,8 @@ from holdfast.operations.verbs import Operations
 from holdfast.ports import Chance, Clock, SystemChance, SystemClock, Threads
 from holdfast.routing.registry import Refreshing, Registry
 from holdfast.routing.router import Router
-from holdfast.store.base import Feature, Owner, Store
+from holdfast.store.roles.owners import Owner
+from holdfast.store.roles.store import Feature, Store
 from holdfast.version import __version__
 
 POLL_S, NOTIFIED_POLL_S = 1.0, 5.0
@@ -205,13 +206,15 @@ class Runtime:
             store.contracts, store.routing, clock, digest, registry.forget_private, self._modules, self._contracts
         )
         loop.add(self._contract_sweep, poll_s=60.0)
-        loop.add(Pruner(store.care, config.retention, config.prune_every_s), poll_s=config.prune_every_s)
-        loop.add(Checkpointer(store.care), poll_s=60.0)
-        watch = ChangeWatch(store.care, lambda: loop.wake("router", "engine", "registry", "contracts", "sweeper"))
+        loop.add(Pruner(store.maintenance, config.retention, config.prune_every_s), poll_s=config.prune_every_s)
+        loop.add(Checkpointer(store.maintenance), poll_s=60.0)
+        watch = ChangeWatch(
+            store.maintenance, lambda: loop.wake("router", "engine", "registry", "contracts", "sweeper")
+        )
         watch.watch(self._files)
         watch.wake = loop.add(watch, poll_s=60.0)
         if owner.unclean:
-            loop.add(IntegrityCheck(store.care), poll_s=3600.0)
+            loop.add(IntegrityCheck(store.maintenance), poll_s=3600.0)
         if self.home is not None:
             self._spool = self._importer(self.home.spool)
             spool_duty = SpoolDuty(self.home.root, self._spool, self._importer)
@@ -238,7 +241,7 @@ class Runtime:
             return running
         if self._owner is not None:
             await self.store.owners.retire(self._owner)
-        await self.store.care.checkpoint()
+        await self.store.maintenance.checkpoint()
         await self.store.close()
         return []
 

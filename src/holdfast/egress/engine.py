@@ -34,7 +34,8 @@ from holdfast.egress.lease_renewal import LeaseRenewal, lease_times_ms
 from holdfast.egress.local_queue import STALE_MS, LocalQueue
 from holdfast.egress.workers import Finished, Workers
 from holdfast.ports import Chance, Clock
-from holdfast.store.base import ClaimRequest, Deliveries, Owner, Served
+from holdfast.store.roles.deliveries import ClaimRequest, Deliveries, Served
+from holdfast.store.roles.owners import Owner
 
 CLAIM_MAX = 768
 QUEUES_MAX = 1000

@@ -18,7 +18,9 @@ from holdfast.domain.address import without_tokens
 from holdfast.domain.breaker import RAMP_MAX, cooldown_ms, opens
 from holdfast.domain.delivery import Outcome, Retry
 from holdfast.ports import Clock
-from holdfast.store.base import PAGE_MAX, Gate, Gates, Owner
+from holdfast.store.roles.gates import Gate, Gates
+from holdfast.store.roles.owners import Owner
+from holdfast.store.roles.page import PAGE_MAX
 
 POLL_S = 1.0
 PROBE_MS = 60_000

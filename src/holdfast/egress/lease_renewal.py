@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from holdfast.domain.retry import DEFAULT_POLICY, POLICIES
 from holdfast.egress.held_claim import HeldClaim
 from holdfast.ports import Clock
-from holdfast.store.base import Deliveries
+from holdfast.store.roles.deliveries import Deliveries
 
 DELAY_MIN_S, DELAY_MAX_S = 1.0, 7.5
 

@@ -13,7 +13,7 @@ from holdfast.egress.deliverer import Deliverer
 from holdfast.egress.held_claim import AttemptTimer, HeldClaim
 from holdfast.egress.local_queue import LocalQueue
 from holdfast.ports import Clock
-from holdfast.store.base import Deliveries
+from holdfast.store.roles.deliveries import Deliveries
 
 log = logging.getLogger("holdfast.engine")
 

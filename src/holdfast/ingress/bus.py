@@ -16,8 +16,9 @@ from holdfast.domain.event import Appended, NewEvent
 from holdfast.domain.json_value import Json
 from holdfast.ingress.bridge import BusEvent, normalize, parse_kind
 from holdfast.ingress.loop_thread import LoopThread
-from holdfast.store.base import Events, Store
 from holdfast.store.open import open_store
+from holdfast.store.roles.events import Events
+from holdfast.store.roles.store import Store
 
 Listener = Callable[[BusEvent, Mapping[str, Json]], Awaitable[None]]
 

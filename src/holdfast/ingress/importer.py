@@ -17,7 +17,7 @@ from holdfast.ingress.lateness import Lateness
 from holdfast.ingress.spool import RECORD_MAX, SpoolPosition, position_of, read_raw, read_record, sync_folder
 from holdfast.ingress.spool_decoder import EventDecoder, SpoolDecoder
 from holdfast.ports import Clock
-from holdfast.store.base import Events
+from holdfast.store.roles.events import Events
 
 POLL_S = 1.0
 BATCH_MAX = 200

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 from holdfast.domain.receipt import NO_LINKS, ChainFault, Head, Link, verify
-from holdfast.store.base import Receipts
+from holdfast.store.roles.receipts import Receipts
 
 FAULTS_MAX = 1000
 

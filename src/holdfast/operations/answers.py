@@ -13,7 +13,10 @@ from holdfast.domain.event import Event, iso_time
 from holdfast.domain.receipt import Link
 from holdfast.domain.session import Session
 from holdfast.domain.text import short_repr
-from holdfast.store.base import PAGE_BYTES_MAX, PAGE_MAX, AttemptRow, DeliveryRow, StreamRow, TokenRow
+from holdfast.store.roles.events import StreamRow
+from holdfast.store.roles.operator import AttemptRow, DeliveryRow
+from holdfast.store.roles.page import PAGE_BYTES_MAX, PAGE_MAX
+from holdfast.store.roles.tokens import TokenRow
 
 LIMIT_DEFAULT = 50
 MASKED = "***"

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from holdfast.domain.retry import Policy
 from holdfast.net.guard import Guard
 from holdfast.ports import Chance, Clock
-from holdfast.store.base import Owner, Retention, Store
+from holdfast.store.roles.maintenance import Retention
+from holdfast.store.roles.owners import Owner
+from holdfast.store.roles.store import Store
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from holdfast.domain.contract import Contract
 from holdfast.domain.misconfiguration import misconfiguration
 from holdfast.domain.retry import Policy
 from holdfast.domain.text import short_repr
-from holdfast.store.base import SERVED_MS, Contracts
+from holdfast.store.roles.contracts import Contracts
+from holdfast.store.roles.deliveries import SERVED_MS
 
 
 async def find_faults(

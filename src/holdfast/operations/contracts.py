@@ -18,7 +18,9 @@ from holdfast.operations.answers import Index, Listing, check_limit, contract_sh
 from holdfast.operations.context import OperationsContext
 from holdfast.operations.contract_health import find_unserved, unserved_text
 from holdfast.operations.explain import group_misses, why_not
-from holdfast.store.base import PAGE_BYTES_MAX, PAGE_MAX, EventFilter, Registered
+from holdfast.store.roles.contracts import Registered
+from holdfast.store.roles.events import EventFilter
+from holdfast.store.roles.page import PAGE_BYTES_MAX, PAGE_MAX
 
 OVERLAP_DEFAULT_S = 24 * 3600
 OVERLAP_MAX_S = 30 * 24 * 3600

@@ -12,7 +12,8 @@ from holdfast.domain.states import State
 from holdfast.operations.answers import LIMIT_DEFAULT, check_cursor, check_limit, delivery_shape, weigh
 from holdfast.operations.context import OperationsContext
 from holdfast.operations.deliveries import make_filter
-from holdfast.store.base import PAGE_BYTES_MAX, PAGE_MAX, DeliveryFilter, DeliveryRow
+from holdfast.store.roles.operator import DeliveryFilter, DeliveryRow
+from holdfast.store.roles.page import PAGE_BYTES_MAX, PAGE_MAX
 
 
 class Chosen(NamedTuple):

@@ -11,7 +11,8 @@ from holdfast.domain.states import Reason, State
 from holdfast.domain.text import short_repr
 from holdfast.operations.answers import LIMIT_DEFAULT, check_cursor, check_limit, delivery_shape, with_fault
 from holdfast.operations.context import OperationsContext
-from holdfast.store.base import PAGE_MAX, DeliveryFilter, DeliveryRow
+from holdfast.store.roles.operator import DeliveryFilter, DeliveryRow
+from holdfast.store.roles.page import PAGE_MAX
 
 FILTERS = ("state", "reason", "contract", "address", "stream", "event")
 _ENDED = frozenset({State.DELIVERED.value, State.DEAD.value, State.DROPPED.value})

@@ -18,7 +18,9 @@ from holdfast.operations.answers import (
 )
 from holdfast.operations.context import OperationsContext
 from holdfast.operations.explain import NEAR_DEFAULT, ask_all, moments_of, receipts_of, verdict
-from holdfast.store.base import PAGE_BYTES_MAX, PAGE_MAX, DeliveryFilter, DeliveryRow, EventFilter
+from holdfast.store.roles.events import EventFilter
+from holdfast.store.roles.operator import DeliveryFilter, DeliveryRow
+from holdfast.store.roles.page import PAGE_BYTES_MAX, PAGE_MAX
 
 
 class EventVerbs:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from holdfast.domain.contract import Contract, Criterion
 from holdfast.domain.event import Event, iso_time
 from holdfast.domain.receipt import Link
-from holdfast.store.base import AttemptRow, DeliveryRow
+from holdfast.store.roles.operator import AttemptRow, DeliveryRow
 
 NEAR_DEFAULT = 20
 WHY_MAX = 10  # sentences for one contract, and groups of misses

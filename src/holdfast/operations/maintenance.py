@@ -34,7 +34,7 @@ class MaintenanceVerbs:
 
     async def prune(self) -> dict[str, int]:
         """Remove rows past their retention now instead of within the hour."""
-        return await self._store.care.prune(self._retention, PRUNE_MAX)
+        return await self._store.maintenance.prune(self._retention, PRUNE_MAX)
 
     async def _check_pause(self, scope: str, name: str) -> None:
         if scope not in PAUSE_SCOPES:

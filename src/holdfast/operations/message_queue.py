@@ -16,8 +16,12 @@ from holdfast.domain.text import short_repr
 from holdfast.ports import SystemChance, SystemClock
 from holdfast.routing.registry import Registry
 from holdfast.routing.router import Router
-from holdfast.store.base import PAGE_MAX, ClaimRequest, DeliveryFilter, DeliveryRow, Feature, Owner, Served, Store
 from holdfast.store.open import keep_closed, open_store
+from holdfast.store.roles.deliveries import ClaimRequest, Served
+from holdfast.store.roles.operator import DeliveryFilter, DeliveryRow
+from holdfast.store.roles.owners import Owner
+from holdfast.store.roles.page import PAGE_MAX
+from holdfast.store.roles.store import Feature, Store
 
 POLICY = POLICIES["receipt"]
 SERVE_EVERY_MS = 60_000
@@ -112,7 +116,7 @@ class MessageQueue:
         try:
             with keep_closed(self._url, "an outbox backend, for a moment"):
                 await self._route_all()
-                await self._store.care.checkpoint()
+                await self._store.maintenance.checkpoint()
         except KeeperHeld:
             pass
 

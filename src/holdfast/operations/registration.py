@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 
 from holdfast.domain.contract import Contract
-from holdfast.store.base import Contracts
+from holdfast.store.roles.contracts import Contracts
 
 log = logging.getLogger("holdfast.contracts")
 

@@ -12,7 +12,8 @@ from holdfast.domain.session import Session, SessionState
 from holdfast.domain.text import short_repr
 from holdfast.operations.answers import LIMIT_DEFAULT, check_limit, fitting, session_shape
 from holdfast.ports import Clock
-from holdfast.store.base import SessionFilter, Store
+from holdfast.store.roles.sessions import SessionFilter
+from holdfast.store.roles.store import Store
 
 CLOSE_WAIT_S = 5.0
 CLOSE_LOOK_S = 0.02

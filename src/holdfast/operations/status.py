@@ -10,7 +10,7 @@ from holdfast.home import shown_url
 from holdfast.operations.answers import when
 from holdfast.operations.context import OperationsContext
 from holdfast.operations.contract_health import find_faults
-from holdfast.store.base import PAGE_MAX
+from holdfast.store.roles.page import PAGE_MAX
 from holdfast.version import __version__
 
 
@@ -27,7 +27,7 @@ class StatusVerbs:
         oldest = figures.pop("oldest_pending_ms")
         next_due = figures.pop("next_due_ms")
         duties, paused = context.health(), await store.operator.pauses()
-        refusal = store.care.refusal()
+        refusal = store.maintenance.refusal()
         faults = await self._faults(now_ms)
         hidden = [f"{len(paused) - PAGE_MAX:,} more are paused than are listed"] if len(paused) > PAGE_MAX else []
         return {
@@ -45,7 +45,7 @@ class StatusVerbs:
             "misconfigured": [{"contract_id": id, "why": why} for id, why in islice(faults.items(), PAGE_MAX)],
             "breakers": [without_tokens(gate.address) for gate in await store.gates.open()],
             "duties": duties,
-            "notes": [*context.warnings(), *store.care.notes(), *hidden],
+            "notes": [*context.warnings(), *store.maintenance.notes(), *hidden],
         }
 
     async def _faults(self, now_ms: int) -> dict[str, str]:

@@ -13,7 +13,7 @@ from holdfast.domain.event import NewEvent, iso_time, new_event
 from holdfast.egress.gatekeeper import BreakerChange
 from holdfast.ports import Clock
 from holdfast.routing.registry import Registry
-from holdfast.store.base import Store
+from holdfast.store.roles.store import Store
 
 SOURCE = "holdfast"
 DAY_MS = 86_400_000

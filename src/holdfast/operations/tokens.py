@@ -11,7 +11,8 @@ from holdfast.domain.ids import ENTROPY_BYTES, make_id
 from holdfast.domain.text import short_repr
 from holdfast.operations.answers import check_limit, token_shape
 from holdfast.ports import Chance, Clock
-from holdfast.store.base import PAGE_MAX, Tokens
+from holdfast.store.roles.page import PAGE_MAX
+from holdfast.store.roles.tokens import Tokens
 
 SCOPES = ("read", "operate", "admin")
 

@@ -16,7 +16,8 @@ from holdfast.domain.lane import SESSIONS, burst_key, is_ordered_directly, lane_
 from holdfast.domain.misconfiguration import misconfiguration
 from holdfast.domain.retry import Policy
 from holdfast.routing.index import ContractIndex
-from holdfast.store.base import ContractChange, Contracts, Private, Target
+from holdfast.store.roles.contracts import ContractChange, Contracts, Private
+from holdfast.store.roles.routing import Target
 
 log = logging.getLogger("holdfast.router")
 

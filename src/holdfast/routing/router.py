@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from holdfast.routing.registry import Registry
-from holdfast.store.base import BATCH_MAX, Owner, Plan, Routing
+from holdfast.store.roles.deliveries import BATCH_MAX
+from holdfast.store.roles.owners import Owner
+from holdfast.store.roles.routing import Plan, Routing
 
 
 class Router:

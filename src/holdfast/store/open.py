@@ -12,7 +12,7 @@ from holdfast.domain.errors import BadConfig, StoreBusy
 from holdfast.domain.event import iso_time
 from holdfast.home import shown_url
 from holdfast.ports import SystemClock
-from holdfast.store.base import Store
+from holdfast.store.roles.store import Store
 
 
 def is_postgres(url: str) -> bool:

@@ -13,7 +13,10 @@ from holdfast.domain.delivery import Claim, Delivery, clean_error
 from holdfast.domain.errors import BadInput
 from holdfast.domain.event import Event, iso_time
 from holdfast.domain.session import Session, SessionChange, SessionState
-from holdfast.store.base import SERVED_MS, AttemptRow, ContractChange, DeliveryRow, EventFilter, Private, QueueRow
+from holdfast.store.roles.contracts import ContractChange, Private, QueueRow
+from holdfast.store.roles.deliveries import SERVED_MS
+from holdfast.store.roles.events import EventFilter
+from holdfast.store.roles.operator import AttemptRow, DeliveryRow
 
 Stored = Sequence[Any]
 

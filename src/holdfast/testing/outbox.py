@@ -24,8 +24,10 @@ from holdfast.outbox import Outbox
 from holdfast.ports import Inline, SystemChance, SystemClock
 from holdfast.routing.registry import Registry
 from holdfast.routing.router import Router
-from holdfast.store.base import PAGE_MAX, DeliveryFilter, DeliveryRow, Store
 from holdfast.store.open import open_store, sqlite_path
+from holdfast.store.roles.operator import DeliveryFilter, DeliveryRow
+from holdfast.store.roles.page import PAGE_MAX
+from holdfast.store.roles.store import Store
 
 Failure = BaseException | type[BaseException] | int
 

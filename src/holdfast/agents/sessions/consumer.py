@@ -14,7 +14,7 @@ from holdfast.domain.errors import BadInput, Reject
 from holdfast.domain.event import Event
 from holdfast.domain.session import Session
 from holdfast.ports import in_thread
-from holdfast.store.base import SessionFilter, Sessions
+from holdfast.store.roles.sessions import SessionFilter, Sessions
 
 LOOK_BACK = 200
 

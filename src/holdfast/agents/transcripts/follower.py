@@ -20,7 +20,8 @@ from holdfast.domain.errors import Conflict, HoldfastError, StoreError
 from holdfast.domain.event import NewEvent, parse_time
 from holdfast.domain.session import Session, SessionState
 from holdfast.ports import Clock, Executor, Probe, no_probe
-from holdfast.store.base import SessionFilter, Store
+from holdfast.store.roles.sessions import SessionFilter
+from holdfast.store.roles.store import Store
 
 READER = "transcripts"
 OFFSET_BITS = 40

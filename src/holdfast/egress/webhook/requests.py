@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 from holdfast.domain.contract import Contract
 from holdfast.ports import Clock
-from holdfast.store.base import Private
+from holdfast.store.roles.contracts import Private
 
 CACHED_MAX = 10_000
 SECRETS_MAX = 10  # secrets that sign one request; older ones of a contract that is rotated often sign no more

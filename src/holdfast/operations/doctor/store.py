@@ -11,8 +11,8 @@ from holdfast.domain.misconfiguration import misconfiguration
 from holdfast.domain.retry import Policy
 from holdfast.operations.doctor.finding import Finding, fail, mib, ok, warn
 from holdfast.operations.elapsed import span
-from holdfast.store.base import Store
 from holdfast.store.open import Library, is_postgres, open_store, sqlite_libraries, sqlite_path
+from holdfast.store.roles.store import Store
 
 CHECK_BYTES_MAX = 1 << 30  # a larger file is read through only by the daemon, after an unclean stop
 OLD_S = 3600.0
@@ -67,10 +67,10 @@ def judge_contracts(faults: Mapping[str, str]) -> list[Finding]:
 
 
 async def _look(store: Store, url: str, now_ms: int) -> list[Finding]:
-    found = [ok("store.reached", f"the store is {await store.care.about()}")]
+    found = [ok("store.reached", f"the store is {await store.maintenance.about()}")]
     figures = await store.operator.figures()
     found += await _check_whole(store, url)
-    found += [warn("store.pooler", note, "see docs/operate/postgres.md") for note in store.care.notes()]
+    found += [warn("store.pooler", note, "see docs/operate/postgres.md") for note in store.maintenance.notes()]
     return [*found, _judge_dead(figures), _judge_pending(figures, now_ms)]
 
 
@@ -79,7 +79,7 @@ async def _check_whole(store: Store, url: str) -> list[Finding]:
         size = sqlite_path(url).stat().st_size
         if size > CHECK_BYTES_MAX:
             return [ok("store.whole", f"not read through: {mib(size)} are too much for a quick look")]
-    faults = await store.care.check()
+    faults = await store.maintenance.check()
     if not faults:
         said = "no setting of the server weakens a commit" if is_postgres(url) else "SQLite finds no fault in the file"
         return [ok("store.whole", said)]

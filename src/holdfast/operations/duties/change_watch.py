@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from holdfast.file_watch import FileWatch
-from holdfast.store.base import Care
+from holdfast.store.roles.maintenance import Maintenance
 
 LOOKS_S = (0.0003, 0.0007, 0.001, 0.002, 0.004, 0.008, 0.034)
 """The pauses between looks after a notice."""
@@ -26,8 +26,8 @@ class ChangeWatch:
 
     name = "watch"
 
-    def __init__(self, care: Care, changed: Callable[[], None]) -> None:
-        self._care, self._changed = care, changed
+    def __init__(self, maintenance: Maintenance, changed: Callable[[], None]) -> None:
+        self._maintenance, self._changed = maintenance, changed
         self._noticed = self._patient = False
         self._step = len(LOOKS_S)
         self._commits = -1
@@ -36,17 +36,17 @@ class ChangeWatch:
 
     def watch(self, files: FileWatch) -> None:
         """Rely on notices for the store's files, where the system gives any."""
-        paths = self._care.watched_files()
+        paths = self._maintenance.watched_files()
         names = {path.name for path in paths}
         if not paths or files.watch(paths[0].parent, names.__contains__, self._notice):
             self._idle_s = BACKSTOP_S
 
     async def tick(self) -> float | None:
-        if self._care.changed_elsewhere():
+        if self._maintenance.changed_elsewhere():
             self._changed()
         noticed, self._noticed, self._patient = self._noticed, False, False
         if noticed:
-            before, self._commits = self._commits, self._care.commits()
+            before, self._commits = self._commits, self._maintenance.commits()
             if before != self._commits:  # most likely our own commit was noticed
                 self._patient, self._step = True, len(LOOKS_S) - 1
                 return BUSY_S

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.store.base import Care
+from holdfast.store.roles.maintenance import Maintenance
 
 BUSY_S = 0.5
 RECENT_COMMITS_S = 2.0
@@ -14,12 +14,12 @@ class Checkpointer:
 
     name = "checkpoint"
 
-    def __init__(self, care: Care) -> None:
-        self._care = care
+    def __init__(self, maintenance: Maintenance) -> None:
+        self._maintenance = maintenance
         self._commits = -1
 
     async def tick(self) -> float | None:
-        before, self._commits = self._commits, self._care.commits()
-        if await self._care.checkpoint():
+        before, self._commits = self._commits, self._maintenance.commits()
+        if await self._maintenance.checkpoint():
             return BUSY_S
         return RECENT_COMMITS_S if before != self._commits else IDLE_S

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from holdfast.domain.contract import Contract
 from holdfast.operations.registration import register
 from holdfast.ports import Clock
-from holdfast.store.base import Contracts, Routing
+from holdfast.store.roles.contracts import Contracts
+from holdfast.store.roles.routing import Routing
 
 POLL_S = 60.0
 EXPIRE_EVERY_MS = 60 * 1000

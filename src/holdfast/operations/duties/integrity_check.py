@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.domain.errors import StoreFailed
-from holdfast.store.base import Care
+from holdfast.store.roles.maintenance import Maintenance
 
 START_AFTER_S = 2.0
 
@@ -17,8 +17,8 @@ class IntegrityCheck:
 
     name = "check"
 
-    def __init__(self, care: Care) -> None:
-        self._care = care
+    def __init__(self, maintenance: Maintenance) -> None:
+        self._maintenance = maintenance
         self._first, self._done = True, False
 
     async def tick(self) -> float | None:
@@ -26,7 +26,7 @@ class IntegrityCheck:
             self._first = False
             return START_AFTER_S
         if not self._done:
-            faults = await self._care.check()
+            faults = await self._maintenance.check()
             if faults:
                 raise StoreFailed(f"the store is damaged: {faults[0]}; restore a backup with: holdfast db restore")
             self._done = True

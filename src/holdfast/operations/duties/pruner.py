@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.store.base import Care, Retention
+from holdfast.store.roles.maintenance import Maintenance, Retention
 
 PRUNE_MAX = 20_000
 FIRST_PRUNE_S = 60.0
@@ -11,8 +11,8 @@ FIRST_PRUNE_S = 60.0
 class Pruner:
     name = "retention"
 
-    def __init__(self, care: Care, retention: Retention, every_s: float) -> None:
-        self._care, self._retention, self._every_s = care, retention, every_s
+    def __init__(self, maintenance: Maintenance, retention: Retention, every_s: float) -> None:
+        self._maintenance, self._retention, self._every_s = maintenance, retention, every_s
         self._first = True
 
     async def tick(self) -> float | None:
@@ -23,5 +23,5 @@ class Pruner:
         if self._first:
             self._first = False
             return min(FIRST_PRUNE_S, self._every_s)
-        counts = await self._care.prune(self._retention, PRUNE_MAX)
+        counts = await self._maintenance.prune(self._retention, PRUNE_MAX)
         return 1.0 if max(counts.values()) >= PRUNE_MAX else self._every_s

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from holdfast.ports import Clock
-from holdfast.store.base import Deliveries, Owner
+from holdfast.store.roles.deliveries import Deliveries
+from holdfast.store.roles.owners import Owner
 
 POLL_S = 1.0
 ALONE_POLL_S = 5.0

@@ -19,9 +19,10 @@ import asyncpg
 
 from holdfast.outbox import Outbox
 from holdfast.proof.kills.evidence import Violation
-from holdfast.store.base import Plan, Store, Target
 from holdfast.store.postgres.place import parse_place
 from holdfast.store.postgres.store import PostgresStore
+from holdfast.store.roles.routing import Plan, Target
+from holdfast.store.roles.store import Store
 
 WRITERS = 8
 STREAMS = 4

@@ -18,7 +18,8 @@ from holdfast.proof.power_cuts.contents import digest
 from holdfast.proof.power_cuts.recorder import Op, TestDisk
 from holdfast.routing.registry import Registry
 from holdfast.routing.router import Router
-from holdfast.store.base import ClaimRequest, Retention, Served
+from holdfast.store.roles.deliveries import ClaimRequest, Served
+from holdfast.store.roles.maintenance import Retention
 from holdfast.store.sqlite.connection import ApswConnection
 from holdfast.store.sqlite.disk import Room
 from holdfast.store.sqlite.store import SqliteStore, inline_executor
@@ -198,15 +199,15 @@ class Workload:
         await self._store.deliveries.release(released)
 
     async def _checkpoint(self) -> None:
-        self._store.care.wal_max_bytes = self._chance.choice((0, 1 << 30))
-        await self._store.care.checkpoint()
+        self._store.maintenance.wal_max_bytes = self._chance.choice((0, 1 << 30))
+        await self._store.maintenance.checkpoint()
 
     async def _prune(self) -> None:
         """What is pruned is no longer promised, from before it begins; what is promised then is that it is gone."""
         minute = 20_000
         before = {row[0] for row in self._witness.rows("SELECT id FROM holdfast_events")}
         started = len(self._disk.ops)
-        await self._store.care.prune(Retention(minute, minute, minute, minute), 50)
+        await self._store.maintenance.prune(Retention(minute, minute, minute, minute), 50)
         self._promise()
         gone = before - {row[0] for row in self._witness.rows("SELECT id FROM holdfast_events")}
         accepted = self.recording.accepted

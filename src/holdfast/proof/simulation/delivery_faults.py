@@ -17,7 +17,7 @@ from holdfast.egress.held_claim import HeldClaim
 from holdfast.egress.local_queue import LocalQueue
 from holdfast.routing.registry import Registry
 from holdfast.routing.router import Router
-from holdfast.store.base import Owner
+from holdfast.store.roles.owners import Owner
 from holdfast.store.sqlite.connection import Connection
 from holdfast.store.sqlite.store import SqliteStore
 

@@ -28,7 +28,8 @@ from holdfast.proof.simulation.delivery_faults import TermsOf
 from holdfast.proof.simulation.storage_faults import without
 from holdfast.routing.registry import Registry
 from holdfast.routing.router import Router
-from holdfast.store.base import Deliveries, Events
+from holdfast.store.roles.deliveries import Deliveries
+from holdfast.store.roles.events import Events
 from holdfast.store.sqlite.statements import sql
 from holdfast.store.sqlite.store import SqliteStore
 

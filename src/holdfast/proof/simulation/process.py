@@ -30,7 +30,9 @@ from holdfast.proof.simulation.wrappers import (
 )
 from holdfast.routing.registry import Refreshing, Registry
 from holdfast.routing.router import Router
-from holdfast.store.base import Deliveries, Owner, Routing
+from holdfast.store.roles.deliveries import Deliveries
+from holdfast.store.roles.owners import Owner
+from holdfast.store.roles.routing import Routing
 from holdfast.store.sqlite.disk import Room
 from holdfast.store.sqlite.store import SqliteStore, inline_executor
 from holdfast.testing.clock import SeededChance
@@ -195,7 +197,7 @@ class Process:
         if self._writer is None:
             return
         store = self.store
-        for connection in (store._writer._connection, store._reader._connection, store._care_connection):
+        for connection in (store._writer._connection, store._reader._connection, store._maintenance_connection):
             connection.close()
         if store._keeper is not None:
             store._keeper.release()

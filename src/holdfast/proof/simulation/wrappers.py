@@ -11,7 +11,11 @@ from holdfast.domain.delivery import Claim, Settlement
 from holdfast.domain.event import Appended, NewEvent
 from holdfast.egress.deadlines import Deadlines
 from holdfast.proof.simulation.ledger import Settled
-from holdfast.store.base import Deliveries, Events, Gate, Gates, Owner, Routing, RoutingBatch
+from holdfast.store.roles.deliveries import Deliveries
+from holdfast.store.roles.events import Events
+from holdfast.store.roles.gates import Gate, Gates
+from holdfast.store.roles.owners import Owner
+from holdfast.store.roles.routing import Routing, RoutingBatch
 
 if TYPE_CHECKING:
     from holdfast.proof.simulation.process import Process

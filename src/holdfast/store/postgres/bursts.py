@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 
 from holdfast.domain.lane import COALESCE_LOOKBACK, LANE_MAX
 from holdfast.domain.states import Reason, State
-from holdfast.store.base import BATCH_MAX, Owner
 from holdfast.store.postgres.pooled_connection import Session
 from holdfast.store.postgres.settling import end_unheld
 from holdfast.store.postgres.statements import sql
+from holdfast.store.roles.deliveries import BATCH_MAX
+from holdfast.store.roles.owners import Owner
 
 
 async def thin_out(

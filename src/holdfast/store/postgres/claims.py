@@ -12,10 +12,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from holdfast.store.base import Claimed, ClaimRequest
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.pooled_connection import Row, Session
 from holdfast.store.postgres.statements import sql
+from holdfast.store.roles.deliveries import Claimed, ClaimRequest
 from holdfast.store.rows import to_claim
 
 QUEUES_MAX = 1000

@@ -6,11 +6,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from holdfast.domain.contract import Contract
 from holdfast.ports import Clock
-from holdfast.store.base import ContractChange, Private, QueueRow, Registered
 from holdfast.store.contract_cache import ContractMemo
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.pooled_connection import Session
 from holdfast.store.postgres.statements import sql
+from holdfast.store.roles.contracts import ContractChange, Private, QueueRow, Registered
 from holdfast.store.rows import (
     contract_text,
     retirable,

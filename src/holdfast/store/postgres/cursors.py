@@ -8,12 +8,13 @@ import socket
 from holdfast.domain.cursor import Cursor
 from holdfast.domain.errors import NotFound
 from holdfast.ports import Clock
-from holdfast.store.base import Owner, TokenRow
 from holdfast.store.postgres.liveness import Wire
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.pooled_connection import Session
 from holdfast.store.postgres.statements import sql
 from holdfast.store.process_id import own_mark
+from holdfast.store.roles.owners import Owner
+from holdfast.store.roles.tokens import TokenRow
 
 _FORGET_OWNERS_MS = 24 * 3600 * 1000
 

@@ -11,7 +11,6 @@ from holdfast.domain.ids import ENTROPY_BYTES, make_id
 from holdfast.domain.receipt import Head
 from holdfast.domain.states import Reason, State
 from holdfast.ports import Chance
-from holdfast.store.base import BATCH_MAX, Claimed, ClaimRequest, Owner
 from holdfast.store.postgres.claims import Order, claim
 from holdfast.store.postgres.clock import ServerClock
 from holdfast.store.postgres.liveness import Wire
@@ -20,6 +19,8 @@ from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.pooled_connection import Session
 from holdfast.store.postgres.settling import Settled, end_unheld, is_simple, settle, settle_simply
 from holdfast.store.postgres.statements import sql
+from holdfast.store.roles.deliveries import BATCH_MAX, Claimed, ClaimRequest
+from holdfast.store.roles.owners import Owner
 
 
 class PostgresDeliveries:

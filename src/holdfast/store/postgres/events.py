@@ -10,12 +10,13 @@ from holdfast.domain.errors import DedupConflict
 from holdfast.domain.event import Appended, Event, NewEvent, iso_time
 from holdfast.domain.ids import ENTROPY_BYTES, make_ids
 from holdfast.ports import Chance, Clock
-from holdfast.store.base import PAGE_BYTES_MAX, EventFilter, Page, StreamRow
 from holdfast.store.postgres.group_append import Gather, Prepared
 from holdfast.store.postgres.liveness import Wire
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.pooled_connection import Row, Session
 from holdfast.store.postgres.statements import sql
+from holdfast.store.roles.events import EventFilter, StreamRow
+from holdfast.store.roles.page import PAGE_BYTES_MAX, Page
 from holdfast.store.rows import is_wanted, pages_by_seq
 
 SCAN_MAX = 20_000

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from holdfast.store.base import PAGE_MAX, Gate, Moment, Owner
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.pooled_connection import Session
 from holdfast.store.postgres.statements import sql
+from holdfast.store.roles.gates import Gate, Moment
+from holdfast.store.roles.owners import Owner
+from holdfast.store.roles.page import PAGE_MAX
 
 
 class PostgresGates:

@@ -1,4 +1,4 @@
-"""Care of the database: retention in batches, checks, hints. Copies and checkpoints are the server's own business."""
+"""Maintenance on PostgreSQL: retention in batches, checks, hints. Copies and checkpoints are left to the server."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from pathlib import Path
 
 from holdfast.domain.errors import BadInput
 from holdfast.ports import Clock
-from holdfast.store.base import PRUNED, Retention
 from holdfast.store.postgres.liveness import Wire
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.pooled_connection import Session
 from holdfast.store.postgres.statements import sql
+from holdfast.store.roles.maintenance import PRUNED, Retention
 
 SPAN = 2000
 
 
-class PostgresCare:
+class PostgresMaintenance:
     def __init__(self, pool: Pool, wire: Wire, clock: Clock) -> None:
         self._pool, self._wire, self._clock = pool, wire, clock
 

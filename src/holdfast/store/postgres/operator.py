@@ -8,7 +8,6 @@ from typing import Any
 from holdfast.domain.lane import lane_key
 from holdfast.domain.receipt import Leaf
 from holdfast.domain.states import REASONS_OF, Reason, State
-from holdfast.store.base import AttemptRow, DeliveryFilter, DeliveryRow, Owner, Page
 from holdfast.store.postgres.clock import ServerClock
 from holdfast.store.postgres.lanes import join_lanes
 from holdfast.store.postgres.pool import Pool
@@ -16,6 +15,9 @@ from holdfast.store.postgres.pooled_connection import Row, Session
 from holdfast.store.postgres.receipts import write_link
 from holdfast.store.postgres.settling import end_unheld
 from holdfast.store.postgres.statements import sql
+from holdfast.store.roles.operator import AttemptRow, DeliveryFilter, DeliveryRow
+from holdfast.store.roles.owners import Owner
+from holdfast.store.roles.page import Page
 from holdfast.store.rows import to_attempt_row, to_delivery_row
 
 SPAN = 2000

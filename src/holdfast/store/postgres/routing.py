@@ -9,12 +9,13 @@ from typing import NamedTuple
 from holdfast.domain.event import Event
 from holdfast.domain.lane import LANE_MAX, may_coalesce
 from holdfast.ports import Clock
-from holdfast.store.base import Owner, Plan, Target
 from holdfast.store.postgres.bursts import thin_out
 from holdfast.store.postgres.lanes import join_lanes
 from holdfast.store.postgres.pool import Pool, begin, translated, undo
 from holdfast.store.postgres.pooled_connection import Session
 from holdfast.store.postgres.statements import sql
+from holdfast.store.roles.owners import Owner
+from holdfast.store.roles.routing import Plan, Target
 
 
 class PostgresRouting:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from holdfast.domain.session import Session as AgentSession
 from holdfast.domain.session import SessionChange
 from holdfast.ports import Clock
-from holdfast.store.base import Page, SessionFilter
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.statements import sql
+from holdfast.store.roles.page import Page
+from holdfast.store.roles.sessions import SessionFilter
 from holdfast.store.rows import session_cursor, session_start, session_values, to_session
 
 

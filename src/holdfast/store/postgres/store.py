@@ -8,7 +8,6 @@ from typing import Any
 
 from holdfast.domain.errors import StoreFailed
 from holdfast.ports import Chance, Clock, Probe, SystemChance, SystemClock, no_probe
-from holdfast.store.base import Feature
 from holdfast.store.postgres.bookmarks import PostgresBookmarks
 from holdfast.store.postgres.clock import ServerClock
 from holdfast.store.postgres.contracts import PostgresContracts
@@ -17,7 +16,7 @@ from holdfast.store.postgres.deliveries import PostgresDeliveries
 from holdfast.store.postgres.events import PostgresEvents
 from holdfast.store.postgres.gates import PostgresGates
 from holdfast.store.postgres.liveness import Wire
-from holdfast.store.postgres.maintenance import PostgresCare
+from holdfast.store.postgres.maintenance import PostgresMaintenance
 from holdfast.store.postgres.migrate import migrate, require
 from holdfast.store.postgres.operator import PostgresOperator
 from holdfast.store.postgres.place import Place, parse_place
@@ -26,6 +25,7 @@ from holdfast.store.postgres.pooled_connection import Session
 from holdfast.store.postgres.receipts import PostgresReceipts
 from holdfast.store.postgres.routing import PostgresRouting
 from holdfast.store.postgres.sessions import PostgresSessions
+from holdfast.store.roles.store import Feature
 from holdfast.version import __version__
 
 LeaseClock = Callable[[], int | None]
@@ -35,7 +35,7 @@ LeaseClock = Callable[[], int | None]
 class PostgresStore:
     """Open with `PostgresStore.open`; the first use connects. Any number of processes may have the same one open."""
 
-    features = frozenset({Feature.MANY_OWNERS, Feature.SEED_VIEWS})
+    features = frozenset({Feature.MANY_OWNERS, Feature.COMPATIBILITY_VIEWS})
 
     def __init__(
         self, place: Place, clock: ServerClock, lease_clock: LeaseClock, chance: Chance, create: bool, probe: Probe
@@ -65,7 +65,7 @@ class PostgresStore:
         self.bookmarks = PostgresBookmarks(pool, clock)
         self.owners = PostgresOwners(pool, wire, clock)
         self.tokens = PostgresTokens(pool, clock)
-        self.care = PostgresCare(pool, wire, clock)
+        self.maintenance = PostgresMaintenance(pool, wire, clock)
 
     @classmethod
     def open(

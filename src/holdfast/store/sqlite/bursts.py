@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from holdfast.domain.lane import COALESCE_LOOKBACK, LANE_MAX
 from holdfast.domain.states import Reason, State
-from holdfast.store.base import BATCH_MAX, Owner
+from holdfast.store.roles.deliveries import BATCH_MAX
+from holdfast.store.roles.owners import Owner
 from holdfast.store.sqlite.connection import Connection
 from holdfast.store.sqlite.deliveries import end_pending
 from holdfast.store.sqlite.statements import sql

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from holdfast.domain.contract import Contract
 from holdfast.ports import Clock
-from holdfast.store.base import ContractChange, Private, QueueRow, Registered
 from holdfast.store.contract_cache import ContractMemo
+from holdfast.store.roles.contracts import ContractChange, Private, QueueRow, Registered
 from holdfast.store.rows import (
     contract_text,
     retirable,

@@ -7,8 +7,9 @@ import os
 from holdfast.domain.cursor import Cursor
 from holdfast.domain.errors import NotFound
 from holdfast.ports import Clock
-from holdfast.store.base import Owner, TokenRow
 from holdfast.store.process_id import own_mark
+from holdfast.store.roles.owners import Owner
+from holdfast.store.roles.tokens import TokenRow
 from holdfast.store.sqlite.connection import Connection
 from holdfast.store.sqlite.reader import Reader
 from holdfast.store.sqlite.statements import sql

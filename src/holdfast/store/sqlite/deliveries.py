@@ -10,8 +10,9 @@ from holdfast.domain.ids import ENTROPY_BYTES, make_id
 from holdfast.domain.receipt import Leaf
 from holdfast.domain.states import Reason, State
 from holdfast.ports import Chance, Clock
-from holdfast.store.base import BATCH_MAX, Claimed, ClaimRequest, Owner
 from holdfast.store.process_id import read_mark, runs
+from holdfast.store.roles.deliveries import BATCH_MAX, Claimed, ClaimRequest
+from holdfast.store.roles.owners import Owner
 from holdfast.store.rows import to_claim
 from holdfast.store.sqlite.connection import Connection, Row
 from holdfast.store.sqlite.reader import Reader

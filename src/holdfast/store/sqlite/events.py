@@ -11,7 +11,8 @@ from holdfast.domain.event import Appended, Event, NewEvent, iso_time
 from holdfast.domain.ids import ENTROPY_BYTES, make_id
 from holdfast.domain.text import short_repr
 from holdfast.ports import Chance, Clock
-from holdfast.store.base import PAGE_BYTES_MAX, EventFilter, Page, StreamRow
+from holdfast.store.roles.events import EventFilter, StreamRow
+from holdfast.store.roles.page import PAGE_BYTES_MAX, Page
 from holdfast.store.rows import event_bytes, is_wanted, pages_by_seq
 from holdfast.store.sqlite.connection import Connection, Row
 from holdfast.store.sqlite.inserts import insert

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from holdfast.ports import Clock
-from holdfast.store.base import PAGE_MAX, Gate, Moment, Owner
+from holdfast.store.roles.gates import Gate, Moment
+from holdfast.store.roles.owners import Owner
+from holdfast.store.roles.page import PAGE_MAX
 from holdfast.store.sqlite.connection import Connection
 from holdfast.store.sqlite.reader import Reader
 from holdfast.store.sqlite.statements import sql

@@ -1,4 +1,4 @@
-"""Care of the file: retention in batches, checkpoints by the keeper alone, backup, checks."""
+"""Maintenance of the file: retention in batches, checkpoints by the keeper alone, backup, checks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from holdfast.domain.errors import Conflict, StoreFailed, StoreFull
 from holdfast.ports import Clock, Executor
-from holdfast.store.base import PRUNED, Retention
+from holdfast.store.roles.maintenance import PRUNED, Retention
 from holdfast.store.sqlite.clock_steps import WallWatch
 from holdfast.store.sqlite.connection import BUSY_TIMEOUT_MS, Connection, Row
 from holdfast.store.sqlite.disk import MIB, Disk
@@ -56,7 +56,7 @@ class Inspector:
         self._executor.close()
 
 
-class SqliteCare:
+class SqliteMaintenance:
     def __init__(
         self,
         writer: Writer,

@@ -9,7 +9,9 @@ from holdfast.domain.lane import lane_key
 from holdfast.domain.receipt import Leaf
 from holdfast.domain.states import Reason, State
 from holdfast.ports import Clock
-from holdfast.store.base import AttemptRow, DeliveryFilter, DeliveryRow, Owner, Page
+from holdfast.store.roles.operator import AttemptRow, DeliveryFilter, DeliveryRow
+from holdfast.store.roles.owners import Owner
+from holdfast.store.roles.page import Page
 from holdfast.store.rows import to_attempt_row, to_delivery_row
 from holdfast.store.sqlite.connection import Connection, Row
 from holdfast.store.sqlite.deliveries import end_pending

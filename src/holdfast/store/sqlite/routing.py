@@ -9,7 +9,8 @@ from typing import NamedTuple
 from holdfast.domain.event import Event
 from holdfast.domain.lane import LANE_MAX, may_coalesce
 from holdfast.ports import Clock
-from holdfast.store.base import Owner, Plan, Target
+from holdfast.store.roles.owners import Owner
+from holdfast.store.roles.routing import Plan, Target
 from holdfast.store.sqlite.bursts import Joined, thin_out
 from holdfast.store.sqlite.connection import Connection, Row
 from holdfast.store.sqlite.inserts import insert

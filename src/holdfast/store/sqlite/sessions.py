@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from holdfast.domain.session import Session, SessionChange
 from holdfast.ports import Clock
-from holdfast.store.base import Page, SessionFilter
+from holdfast.store.roles.page import Page
+from holdfast.store.roles.sessions import SessionFilter
 from holdfast.store.rows import session_cursor, session_start, session_values, to_session
 from holdfast.store.sqlite.connection import Connection
 from holdfast.store.sqlite.reader import Reader

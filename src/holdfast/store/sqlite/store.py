@@ -21,7 +21,7 @@ from holdfast.ports import (
     Threads,
     no_probe,
 )
-from holdfast.store.base import Feature
+from holdfast.store.roles.store import Feature
 from holdfast.store.sqlite.bookmarks import SqliteBookmarks
 from holdfast.store.sqlite.connection import ApswConnection, Connection, StdlibConnection, tune
 from holdfast.store.sqlite.cursors import SqliteCursors, SqliteOwners, SqliteTokens
@@ -31,7 +31,7 @@ from holdfast.store.sqlite.filesystem import refuse_network
 from holdfast.store.sqlite.gates import SqliteGates
 from holdfast.store.sqlite.keeper import Keeper
 from holdfast.store.sqlite.log import Log
-from holdfast.store.sqlite.maintenance import WAL_MAX_BYTES, Inspector, SqliteCare
+from holdfast.store.sqlite.maintenance import WAL_MAX_BYTES, Inspector, SqliteMaintenance
 from holdfast.store.sqlite.migrate import check_version, kind_of, migrate, require
 from holdfast.store.sqlite.operator import SqliteOperator
 from holdfast.store.sqlite.reader import Reader
@@ -61,21 +61,23 @@ class SqliteStore:
         make = DRIVERS[driver]
         self.path, self.url, self._keeper, self._disk = path, f"sqlite:///{path}", keeper, disk
         self._listeners: list[Callable[[str], None]] = []
-        write, read, care = make(path), make(path), make(path)
-        for connection in (write, read, care):
+        write, read, upkeep = make(path), make(path), make(path)
+        for connection in (write, read, upkeep):
             tune(connection)
         write.rows(f"PRAGMA journal_size_limit = {WAL_MAX_BYTES}")  # what an old SQLite, never told to cut, goes by
         require(write)
         own = kind_of(write) == "own"
-        self.features = frozenset({Feature.ONE_KEEPER, Feature.BACKUP} | ({Feature.SEED_VIEWS} if own else set()))
+        self.features = frozenset(
+            {Feature.ONE_KEEPER, Feature.BACKUP} | ({Feature.COMPATIBILITY_VIEWS} if own else set())
+        )
         self._log = Log(path.with_name(path.name + "-wal"), lambda: not disk.is_low)
         if keeper is None:
             self._log.close()
         self._failure_listeners: list[Callable[[StoreFailed], None]] = []
         self._writer = Writer(write, executor("writer"), probe, disk.ran_out, self._log.lay, self._failed)
         self._reader = Reader(read, executor("reader"), self._writer.fail)
-        self._care_executor = executor("care")
-        self._care_connection = care
+        self._maintenance_executor = executor("maintenance")
+        self._maintenance_connection = upkeep
         writer, reader, changed = self._writer, self._reader, self._changed
         self.events = IntakeEvents(writer, reader, clock, chance, changed)
         self.contracts = IntakeContracts(writer, reader, clock, changed)
@@ -91,7 +93,9 @@ class SqliteStore:
         self.owners = SqliteOwners(writer, clock, keeper is not None)
         self.tokens = SqliteTokens(writer, reader, clock)
         self._inspector = Inspector(lambda: make(path), executor("check"))
-        self.care = SqliteCare(writer, reader, care, self._care_executor, clock, path, disk, self._inspector)
+        self.maintenance = SqliteMaintenance(
+            writer, reader, upkeep, self._maintenance_executor, clock, path, disk, self._inspector
+        )
 
     @classmethod
     def open(
@@ -141,8 +145,8 @@ class SqliteStore:
         self._log.close()
         self._reader.close()
         self._inspector.close()
-        self._care_executor.close()
-        self._care_connection.close()
+        self._maintenance_executor.close()
+        self._maintenance_connection.close()
         if self._keeper is not None:
             self._disk.close()
             self._keeper.release()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract, Criterion
 from holdfast.domain.delivery import Delivered
-from holdfast.store.base import Registered
+from holdfast.store.roles.contracts import Registered
 from holdfast.testing.suite.harness import Harness, StoreSuite
 
 

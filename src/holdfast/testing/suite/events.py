@@ -9,7 +9,8 @@ import pytest
 
 from holdfast.domain.errors import DedupConflict
 from holdfast.domain.event import Event, new_event
-from holdfast.store.base import PAGE_BYTES_MAX, EventFilter
+from holdfast.store.roles.events import EventFilter
+from holdfast.store.roles.page import PAGE_BYTES_MAX
 from holdfast.testing.suite.harness import Harness, StoreSuite
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.store.base import Store
+from holdfast.store.roles.store import Store
 from holdfast.testing.suite.harness import Harness, StoreSuite
 
 URL = "https://example.com/hook"

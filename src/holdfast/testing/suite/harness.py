@@ -16,19 +16,12 @@ from holdfast.domain.lane import SESSIONS, burst_key, lane_key
 from holdfast.domain.receipt import ChainFault, Link, verify
 from holdfast.domain.retry import POLICIES, Policy
 from holdfast.ports import Chance, Clock
-from holdfast.store.base import (
-    Claimed,
-    ClaimRequest,
-    DeliveryFilter,
-    DeliveryRow,
-    Feature,
-    Owner,
-    Plan,
-    Retention,
-    Served,
-    Store,
-    Target,
-)
+from holdfast.store.roles.deliveries import Claimed, ClaimRequest, Served
+from holdfast.store.roles.maintenance import Retention
+from holdfast.store.roles.operator import DeliveryFilter, DeliveryRow
+from holdfast.store.roles.owners import Owner
+from holdfast.store.roles.routing import Plan, Target
+from holdfast.store.roles.store import Feature, Store
 from holdfast.testing.clock import ManualClock, SeededChance
 
 EVERYTHING = DeliveryFilter()
@@ -191,7 +184,7 @@ class Harness:
                     dedup_s: float = 1e9, sessions_s: float = 1e9, streams_s: float = 1e9,
                     limit: int = 100_000) -> dict[str, int]:  # fmt: skip
         kept = (round(s * 1000) for s in (delivered_s, inbound_s, dead_s, dedup_s, sessions_s, streams_s))
-        return await self.store.care.prune(Retention(*kept), limit)
+        return await self.store.maintenance.prune(Retention(*kept), limit)
 
     async def forget_keys(self) -> None:
         self.clock.advance(1)

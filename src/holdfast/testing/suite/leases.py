@@ -6,7 +6,7 @@ from holdfast.domain.contract import Criterion
 from holdfast.domain.delivery import Dead, Delivered, Dropped, Handed, Retry
 from holdfast.domain.event import new_event
 from holdfast.domain.states import Reason
-from holdfast.store.base import Feature
+from holdfast.store.roles.store import Feature
 from holdfast.testing.suite.harness import Harness, StoreSuite
 
 

@@ -13,7 +13,9 @@ from holdfast.domain.errors import Conflict
 from holdfast.domain.event import new_event
 from holdfast.domain.session import SessionChange, SessionState
 from holdfast.domain.states import Reason
-from holdfast.store.base import EventFilter, Feature, SessionFilter
+from holdfast.store.roles.events import EventFilter
+from holdfast.store.roles.sessions import SessionFilter
+from holdfast.store.roles.store import Feature
 from holdfast.testing.suite.harness import Harness, StoreSuite
 
 DAY = 86_400.0
@@ -256,21 +258,21 @@ class MaintenanceSuite(StoreSuite):
 
     async def test_a_healthy_store_has_nothing_to_report(self, harness: Harness) -> None:
         await harness.emit()
-        await harness.store.care.checkpoint()
-        assert await harness.store.care.check() == []
+        await harness.store.maintenance.checkpoint()
+        assert await harness.store.maintenance.check() == []
 
     async def test_a_commit_of_another_process_is_noticed(self, harness: Harness) -> None:
         other = await harness.another()
-        harness.store.care.changed_elsewhere()
-        assert harness.store.care.changed_elsewhere() is False
+        harness.store.maintenance.changed_elsewhere()
+        assert harness.store.maintenance.changed_elsewhere() is False
         await other.events.append([new_event("t")])
-        assert harness.store.care.changed_elsewhere() is True
-        assert harness.store.care.changed_elsewhere() is False
+        assert harness.store.maintenance.changed_elsewhere() is True
+        assert harness.store.maintenance.changed_elsewhere() is False
 
     async def test_a_backup_is_whole_and_never_overwrites(self, harness: Harness, tmp_path: Path) -> None:
         harness.needs(Feature.BACKUP)
         await harness.emit()
-        await harness.store.care.backup(tmp_path / "copy")
+        await harness.store.maintenance.backup(tmp_path / "copy")
         assert [name for name in os.listdir(tmp_path) if name.startswith("copy")] == ["copy"]
         with pytest.raises(Conflict):
-            await harness.store.care.backup(tmp_path / "copy")
+            await harness.store.maintenance.backup(tmp_path / "copy")

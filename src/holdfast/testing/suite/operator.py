@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.domain.contract import Criterion
 from holdfast.domain.delivery import Dead, Delivered, Dropped, Handed, Retry
 from holdfast.domain.states import Reason
-from holdfast.store.base import DeliveryFilter
+from holdfast.store.roles.operator import DeliveryFilter
 from holdfast.testing.suite.harness import Harness, StoreSuite
 
 DEAD = frozenset({"dead"})

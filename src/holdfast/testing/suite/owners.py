@@ -7,7 +7,7 @@ import pytest
 from holdfast.domain.delivery import Delivered
 from holdfast.domain.errors import KeeperHeld
 from holdfast.domain.event import new_event
-from holdfast.store.base import Feature
+from holdfast.store.roles.store import Feature
 from holdfast.testing.suite.harness import Harness, StoreSuite
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from holdfast.domain.contract import Criterion
 from holdfast.domain.delivery import Claim, Dead, Delivered, Dropped, Handed, Outcome, Retry
 from holdfast.domain.states import Reason
-from holdfast.store.base import DeliveryRow
+from holdfast.store.roles.operator import DeliveryRow
 from holdfast.testing.suite.harness import Harness, OpenStore
 
 STREAMS = (None, "a", "b")

@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 from holdfast.domain.contract import Criterion
 from holdfast.domain.event import new_event
-from holdfast.store.base import EventFilter, Plan
+from holdfast.store.roles.events import EventFilter
+from holdfast.store.roles.routing import Plan
 from holdfast.testing.suite.harness import Harness, StoreSuite
 
 

@@ -8,7 +8,7 @@ from holdfast.domain.delivery import Dead, Delivered
 from holdfast.domain.event import new_event
 from holdfast.domain.session import SessionChange, SessionState
 from holdfast.domain.states import Reason
-from holdfast.store.base import SessionFilter
+from holdfast.store.roles.sessions import SessionFilter
 from holdfast.testing.suite.harness import Harness, StoreSuite
 
 EVERYTHING = SessionFilter()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.store.base import TokenRow
+from holdfast.store.roles.tokens import TokenRow
 from holdfast.testing.suite.harness import Harness, StoreSuite
 
 

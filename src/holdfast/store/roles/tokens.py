@@ -1,0 +1,31 @@
+"""Tokens: who may call the HTTP API. Only hashes are stored."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+
+class TokenRow(NamedTuple):
+    """A token as it is listed, without its hash."""
+
+    id: str
+    name: str
+    scope: str
+    created_at_ms: int
+    revoked_at_ms: int | None
+
+
+class Tokens(Protocol):
+    """The API tokens of a store."""
+
+    async def add(self, id: str, name: str, scope: str, hash: str) -> None:
+        """Store a token by the hash of its secret."""
+
+    async def scope_of(self, hash: str) -> str | None:
+        """The scope of the token with this hash; None: unknown or revoked."""
+
+    async def find(self, after: str, limit: int) -> list[TokenRow]:
+        """Tokens by id, after this one."""
+
+    async def revoke(self, id: str) -> bool:
+        """Revoke a token. False: there is no such token, or it was revoked before."""
