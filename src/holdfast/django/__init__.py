@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from holdfast.domain.errors import BadConfig
 from holdfast.outbox import EventFields, Outbox
-from holdfast.store.door import run_on, schema_of
+from holdfast.store.door import PUBLISH, run_on, schema_of
 
 if TYPE_CHECKING:
     from holdfast.ingress.publish import Published
@@ -53,7 +53,7 @@ def migrate(using: str | None = None) -> tuple[int, int]:
 
     alias = using or _settings()["DATABASE"]
     with transaction.atomic(using=alias):
-        return run_on(connections[alias], upgrade, schema_of(_url()))
+        return run_on(connections[alias], schema_of(_url()), PUBLISH, upgrade)
 
 
 def schema() -> Any:
@@ -68,11 +68,11 @@ def schema() -> Any:
 
     def forwards(apps: Any, editor: Any) -> None:
         if editor.connection.alias == _settings()["DATABASE"]:  # Django runs a migration on every database
-            run_on(editor.connection, upgrade, schema_of(_url()))
+            run_on(editor.connection, schema_of(_url()), PUBLISH, upgrade)
 
     def backwards(apps: Any, editor: Any) -> None:
         if editor.connection.alias == _settings()["DATABASE"]:
-            run_on(editor.connection, downgrade, schema_of(_url()))
+            run_on(editor.connection, schema_of(_url()), PUBLISH, downgrade)
 
     return RunPython(forwards, backwards)
 

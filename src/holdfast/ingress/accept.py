@@ -1,25 +1,28 @@
-"""From a JSON body to an event that may be appended: every field checked, unknown ones named."""
+"""From a JSON body to an event that can be appended: every field is checked, unknown fields are named."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import TypeVar
 
 from holdfast.domain.errors import BadInput
 from holdfast.domain.event import SOURCE_DEFAULT, NewEvent, new_event
 from holdfast.domain.text import short_repr
 
+T = TypeVar("T")
+
 FIELDS = ("type", "source", "stream", "timestamp", "properties", "payload", "dedup_key", "to")
+TYPE_MISSING = "type is missing: name what happened, such as order.placed"
 
 
 def parse_event(body: object, dedup_key: str | None = None) -> NewEvent:
-    """The body of `POST /api/events`. `dedup_key` stands in where the body has none (`Idempotency-Key`)."""
+    """The event in the body of `POST /api/events`. `dedup_key` (`Idempotency-Key`) is used if the body has none."""
     if not isinstance(body, Mapping):
         raise BadInput(f"an event is a JSON object with at least a type, not {short_repr(body)}")
     reject_unknown_keys(body, FIELDS, "an event")
     if "type" not in body:
-        raise BadInput("type is missing: say what happened, such as order.placed")
+        raise BadInput(TYPE_MISSING)
     check_direct_address(body.get("to"))
     return new_event(
         body["type"],
@@ -28,18 +31,18 @@ def parse_event(body: object, dedup_key: str | None = None) -> NewEvent:
         stream=body.get("stream"),
         timestamp=body.get("timestamp"),
         properties=_or_default(body.get("properties"), {}),
-        dedup_key=body.get("dedup_key") if body.get("dedup_key") is not None else dedup_key,
+        dedup_key=_or_default(body.get("dedup_key"), dedup_key),
         to=body.get("to"),
     )
 
 
 def check_direct_address(to: object) -> None:
-    """Refuse a direct address that this version would never deliver to: the event would never come to an end."""
+    """Reject a direct address that this version does not deliver to: the event would never reach an end."""
     if isinstance(to, str) and to.startswith("session:"):
         raise BadInput("to: session:… is not delivered by this version; use https://… or handler:NAME")
 
 
-def reject_unknown_keys(body: Mapping[Any, Any], known: Sequence[str], what: str, noun: str = "key") -> None:
+def reject_unknown_keys(body: Mapping[str, object], known: Sequence[str], what: str, noun: str = "key") -> None:
     """Raise `BadInput` for a key that is not known, and suggest the one it may be a typo of."""
     for key in body:
         if key not in known:
@@ -48,5 +51,5 @@ def reject_unknown_keys(body: Mapping[Any, Any], known: Sequence[str], what: str
             raise BadInput(f"{what} has an unknown {noun} {short_repr(key)}{hint}")
 
 
-def _or_default(value: Any, default: Any) -> Any:
+def _or_default(value: T | None, default: T) -> T:
     return default if value is None else value

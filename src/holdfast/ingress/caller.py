@@ -1,4 +1,4 @@
-"""The caller's own connection: prepared for the promise, and checked against it."""
+"""Settings of the caller's own SQLite connection: set for durability, and checked."""
 
 from __future__ import annotations
 
@@ -8,38 +8,41 @@ from typing import Any
 
 from holdfast.domain.errors import BadInput, StoreError
 from holdfast.store import caller
-from holdfast.store.door import run_on, run_on_async
+from holdfast.store.door import run_on, run_on_async, schema_of
 from holdfast.store.drivers import Calls
 
+SCHEMA = schema_of("sqlite:")  # SQLite has no schemas
 PREPARE, CHECK = Calls("prepare()", "prepare_async()"), Calls("check()", "check_async()")
 
 
 def prepare(connection: Any) -> None:
-    with _said_plainly():
-        run_on(connection, caller.prepare, calls=PREPARE)
+    with _transaction_error():
+        run_on(connection, SCHEMA, PREPARE, caller.prepare)
 
 
 async def prepare_async(connection: Any) -> None:
-    with _said_plainly():
-        await run_on_async(connection, caller.prepare, calls=PREPARE)
+    with _transaction_error():
+        await run_on_async(connection, SCHEMA, PREPARE, caller.prepare)
 
 
 def check(connection: Any) -> list[str]:
-    return run_on(connection, caller.check, calls=CHECK)
+    return run_on(connection, SCHEMA, CHECK, caller.check)
 
 
 async def check_async(connection: Any) -> list[str]:
-    return await run_on_async(connection, caller.check, calls=CHECK)
+    return await run_on_async(connection, SCHEMA, CHECK, caller.check)
 
 
 @contextmanager
-def _said_plainly() -> Iterator[None]:
+def _transaction_error() -> Iterator[None]:
+    """Explain SQLite's error for a setting that cannot be changed inside a transaction."""
     try:
         yield
     except StoreError as error:
         if "a transaction" not in str(error):
             raise
         raise BadInput(
-            "prepare() sets what SQLite lets nobody set inside a transaction: call it before a transaction begins; "
-            "a connection made with autocommit=False is always in one, so let its autocommit be True for the call"
+            "prepare() changes settings that SQLite does not change inside a transaction: call it before a "
+            "transaction begins. A connection made with autocommit=False is always in one; set its autocommit to True "
+            "for the call"
         ) from error

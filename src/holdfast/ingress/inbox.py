@@ -1,31 +1,30 @@
-"""The inbox: handle an event once, although it may arrive again.
+"""The inbox: handle an event once, although it may arrive more than once.
 
-The note that a consumer handled an event is written in the consumer's own transaction, so that the note and what the
-consumer did commit together or not at all.
+The row that marks an event as handled is written in the consumer's own transaction, so that it commits together with
+the consumer's own writes, or not at all.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
 from holdfast.domain.event import check_name
-from holdfast.store.door import Door, Steps, run_on, run_on_async
+from holdfast.store.door import Door, run_on, run_on_async
 from holdfast.store.drivers import Calls
 
 CALLS = Calls("`with outbox.once(…)`", "`async with outbox.once(…)`")
 
 
 class Once:
-    """For `with` on a connection that blocks and `async with` on one that is awaited.
+    """For `with` on a blocking connection and `async with` on one that is awaited.
 
         with outbox.once(connection, event.id, consumer="billing") as first:
             if first:
                 connection.execute("update accounts …")
 
-    If the block raises, the note is taken back: the event may then be handled again.
+    If the block raises, the mark is removed, so the event can be handled again.
     """
 
     def __init__(self, connection: Any, event_id: str, consumer: str, schema: str) -> None:
@@ -35,7 +34,9 @@ class Once:
         self._first = False
 
     def __enter__(self) -> bool:
-        self._first = run_on(self._connection, self._receive(), self._schema, CALLS)
+        self._first = run_on(
+            self._connection, self._schema, CALLS, Door.receive, self._consumer, self._event_id, _now_ms()
+        )
         return self._first
 
     def __exit__(
@@ -43,12 +44,14 @@ class Once:
     ) -> None:
         if error is not None and self._first:
             try:
-                run_on(self._connection, self._forget(), self._schema)
+                run_on(self._connection, self._schema, CALLS, Door.forget, self._consumer, self._event_id)
             except Exception as second:
-                _mention(error, second)
+                _add_note(error, second)
 
     async def __aenter__(self) -> bool:
-        self._first = await run_on_async(self._connection, self._receive(), self._schema, CALLS)
+        self._first = await run_on_async(
+            self._connection, self._schema, CALLS, Door.receive, self._consumer, self._event_id, _now_ms()
+        )
         return self._first
 
     async def __aexit__(
@@ -56,18 +59,15 @@ class Once:
     ) -> None:
         if error is not None and self._first:
             try:
-                await run_on_async(self._connection, self._forget(), self._schema)
+                await run_on_async(self._connection, self._schema, CALLS, Door.forget, self._consumer, self._event_id)
             except Exception as second:
-                _mention(error, second)
-
-    def _receive(self) -> Callable[[Door], Steps[bool]]:
-        now_ms = time.time_ns() // 1_000_000
-        return lambda door: door.receive(self._consumer, self._event_id, now_ms)
-
-    def _forget(self) -> Callable[[Door], Steps[None]]:
-        return lambda door: door.forget(self._consumer, self._event_id)
+                _add_note(error, second)
 
 
-def _mention(error: BaseException, second: Exception) -> None:
-    """The note could not be taken back because the transaction is broken: then it cannot commit either."""
-    error.add_note(f"holdfast: the inbox note could not be taken back ({second}); roll the transaction back")
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _add_note(error: BaseException, second: Exception) -> None:
+    """The mark could not be removed because the transaction is broken. Such a transaction cannot commit either."""
+    error.add_note(f"holdfast: the inbox mark could not be removed ({second}); roll the transaction back")

@@ -1,32 +1,27 @@
-"""Publish inside the caller's own transaction: one statement on the caller's connection, and nothing else.
+"""Publish inside the caller's own transaction: one statement on the caller's connection.
 
-No commit, no connection of our own, no server code. What commits is the caller's business; then both the business
-row and the event are there, or neither.
+Nothing here commits, opens a connection or imports server code. The event exists when the caller's transaction
+commits, together with the caller's own rows, or not at all.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.domain.errors import BadInput
 from holdfast.domain.event import NewEvent, new_event
+from holdfast.domain.ids import ENTROPY_BYTES
+from holdfast.domain.json_value import Json
 from holdfast.domain.text import short_repr
-from holdfast.ingress.accept import check_direct_address, reject_unknown_keys
-from holdfast.store.door import Door, Published, Steps, run_on, run_on_async, schema_of
+from holdfast.ingress.accept import TYPE_MISSING, check_direct_address, reject_unknown_keys
+from holdfast.store.door import PUBLISH, Door, Published, run_on, run_on_async, schema_of
 
 __all__ = [
-    "Published",
-    "event_from_call",
-    "event_from_mapping",
-    "plain",
-    "publish",
-    "publish_async",
-    "publish_many",
-    "publish_many_async",
-    "schema_of",
+    "Published", "event_from_call", "event_from_mapping", "json_payload",
+    "publish", "publish_async", "publish_many", "publish_many_async", "schema_of",
 ]  # fmt: skip
 
 FIELDS = ("type", "payload", "stream", "dedup", "source", "properties", "timestamp", "to", "at")
@@ -34,25 +29,27 @@ FIELDS = ("type", "payload", "stream", "dedup", "source", "properties", "timesta
 
 def publish(connection: Any, event: NewEvent, schema: str) -> Published:
     """Append through the door of the caller's database."""
-    return run_on(connection, _one(event), schema)
+    return run_on(connection, schema, PUBLISH, Door.publish, event, _now_ms(), os.urandom(ENTROPY_BYTES))
 
 
 async def publish_async(connection: Any, event: NewEvent, schema: str) -> Published:
     """Append through the door of a database that is awaited."""
-    return await run_on_async(connection, _one(event), schema)
+    return await run_on_async(connection, schema, PUBLISH, Door.publish, event, _now_ms(), os.urandom(ENTROPY_BYTES))
 
 
 def publish_many(connection: Any, events: Sequence[NewEvent], schema: str) -> list[Published]:
-    """Append several, streams in sorted order; the answers come in the order given."""
-    return run_on(connection, _several(events), schema)
+    """Append several, streams in sorted order. The answers come in the order of `events`."""
+    entropy = os.urandom(ENTROPY_BYTES * len(events))
+    return run_on(connection, schema, PUBLISH, Door.publish_many, events, _now_ms(), entropy)
 
 
 async def publish_many_async(connection: Any, events: Sequence[NewEvent], schema: str) -> list[Published]:
-    return await run_on_async(connection, _several(events), schema)
+    entropy = os.urandom(ENTROPY_BYTES * len(events))
+    return await run_on_async(connection, schema, PUBLISH, Door.publish_many, events, _now_ms(), entropy)
 
 
-def event_from_mapping(fields: Mapping[str, Any]) -> NewEvent:
-    """One event of `publish_many`, by the names `publish` takes.
+def event_from_mapping(fields: Mapping[str, Json]) -> NewEvent:
+    """One event of `publish_many`, by the names that `publish` takes.
 
     >>> event_from_mapping({"type": "order.placed", "payload": {"id": 42}, "dedup": "order-42"}).dedup_key
     'order-42'
@@ -61,33 +58,25 @@ def event_from_mapping(fields: Mapping[str, Any]) -> NewEvent:
         raise BadInput(f"an event is a mapping with at least a type, not {short_repr(fields)}")
     reject_unknown_keys(fields, FIELDS, "an event")
     if "type" not in fields:
-        raise BadInput("type is missing: say what happened, such as order.placed")
-    given = dict(fields)
-    return event_from_call(given.pop("type"), given.pop("payload", None), given)
+        raise BadInput(TYPE_MISSING)
+    named = dict(fields)
+    return event_from_call(named.pop("type"), named.pop("payload", None), named)
 
 
-def event_from_call(type: str, payload: Any, fields: Mapping[str, Any]) -> NewEvent:
-    """What `publish` was told: a type, a payload, and what else was said by name."""
+def event_from_call(type: str, payload: Json, fields: Mapping[str, Json]) -> NewEvent:
+    """The event of one `publish` call: its type, its payload and its keyword arguments."""
     if not fields:
-        return new_event(type, plain(payload))
+        return new_event(type, json_payload(payload))
     reject_unknown_keys(fields, FIELDS, "an event")
-    others = dict(fields)
-    check_direct_address(others.get("to"))
-    return new_event(type, plain(payload), dedup_key=others.pop("dedup", None), **others)
+    named = dict(fields)
+    check_direct_address(named.get("to"))
+    return new_event(type, json_payload(payload), dedup_key=named.pop("dedup", None), **named)
 
 
-def plain(payload: Any) -> Any:
-    """A payload as JSON sees it. A pydantic model is asked for its own."""
+def json_payload(payload: Any) -> Json:
+    """The payload as a JSON value. A pydantic model is dumped in JSON mode."""
     dump = getattr(payload, "model_dump", None)
     return payload if dump is None or isinstance(payload, type) else dump(mode="json")
-
-
-def _one(event: NewEvent) -> Callable[[Door], Steps[Published]]:
-    return lambda door: door.publish(event, _now_ms, os.urandom)
-
-
-def _several(events: Sequence[NewEvent]) -> Callable[[Door], Steps[list[Published]]]:
-    return lambda door: door.publish_many(events, _now_ms, os.urandom)
 
 
 def _now_ms() -> int:

@@ -1,14 +1,14 @@
 """The door of the caller's database: statements built here, run on the caller's own connection.
 
-Every verb is written once, as a generator that yields statements and is sent their rows; `run_on` carries it out on
-a connection that blocks, `run_on_async` on one that is awaited.
+Every verb is a generator that yields statements and is sent their rows. `run_on` runs a verb on a blocking connection,
+`run_on_async` on one that is awaited.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from holdfast.domain.event import SOURCE_DEFAULT, NewEvent, iso_time
 from holdfast.domain.ids import ENTROPY_BYTES, make_id
@@ -19,9 +19,8 @@ from holdfast.store.sqlite.statements import sql as sqlite
 from holdfast.store.statements import Statements
 
 T = TypeVar("T")
+P = ParamSpec("P")
 Steps = Generator[Statement, Sequence[Row], T]
-Clock = Callable[[], int]
-Entropy = Callable[[int], bytes]
 
 PUBLISH = Calls()
 _own = Statements("holdfast.store")
@@ -58,13 +57,15 @@ class Door:
         self.dialect, self._marks, self.schema = dialect, marks, schema
         self._brief = _publish_text(_BRIEF, marks, schema)
 
-    def publish(self, event: NewEvent, clock: Clock, entropy: Entropy) -> Steps[Published]:
-        """Append one event: one statement, and on SQLite with a dedup key a look at whose it is."""
-        if self.dialect == POSTGRES:  # it has a clock and ids of its own
+    def publish(self, event: NewEvent, now_ms: int, entropy: bytes) -> Steps[Published]:
+        """Append one event: one statement, and on SQLite a second one that looks up the dedup key, if there is one.
+
+        `entropy` is `ENTROPY_BYTES` long. PostgreSQL uses neither it nor `now_ms`: its function makes time and id.
+        """
+        if self.dialect == POSTGRES:
             rows = yield self._publish(event)
             return Published(*rows[0])
-        now_ms = clock()
-        id = event.id or make_id("evt", now_ms, entropy(ENTROPY_BYTES))
+        id = event.id or make_id("evt", now_ms, entropy)
         yield self._statement("publish", _sqlite_row(event, id, now_ms))
         if event.dedup_key is None:
             return Published(id)
@@ -72,13 +73,16 @@ class Door:
         rows = yield self._statement("first", (event.source, event.dedup_key))
         return Published(rows[0][0], duplicate=rows[0][0] != id)
 
-    def publish_many(self, many: Sequence[NewEvent], clock: Clock, entropy: Entropy) -> Steps[list[Published]]:
-        """Append several. Streams are locked in sorted order, whoever calls; the answers come in the order given."""
+    def publish_many(self, events: Sequence[NewEvent], now_ms: int, entropy: bytes) -> Steps[list[Published]]:
+        """Append several. Every caller locks streams in sorted order; the answers come in the order of `events`.
+
+        `entropy` is `ENTROPY_BYTES` for each event.
+        """
         answers: dict[int, Published] = {}
-        now_ms = clock()
-        for place in sorted(range(len(many)), key=lambda place: _lock_order(many[place])):
-            answers[place] = yield from self.publish(many[place], lambda: now_ms, entropy)
-        return [answers[place] for place in range(len(many))]
+        for i in sorted(range(len(events)), key=lambda i: _lock_order(events[i])):
+            own_entropy = entropy[i * ENTROPY_BYTES : (i + 1) * ENTROPY_BYTES]
+            answers[i] = yield from self.publish(events[i], now_ms, own_entropy)
+        return [answers[i] for i in range(len(events))]
 
     def receive(self, consumer: str, event_id: str, now_ms: int) -> Steps[bool]:
         """Note that a consumer handles an event; True if it is the first to say so."""
@@ -105,11 +109,16 @@ def _door(dialect: str, marks: str, schema: str) -> Door:
 
 
 def run_on(
-    connection: Any, work: Callable[[Door], Steps[T]], schema: str = SCHEMA_DEFAULT, calls: Calls = PUBLISH
+    connection: Any,
+    schema: str,
+    calls: Calls,
+    verb: Callable[Concatenate[Door, P], Steps[T]],
+    *args: P.args,
+    **kwargs: P.kwargs,
 ) -> T:
-    """Carry out a verb in the transaction this connection is in."""
+    """Run a verb in the transaction this connection is in. `calls` are the names for an error message."""
     driver, connection = sync_driver(connection, calls)
-    steps = work(_door(driver.dialect, driver.marks, schema))
+    steps = verb(_door(driver.dialect, driver.marks, schema), *args, **kwargs)
     rows: Any = None  # what starts a generator
     while True:
         try:
@@ -125,11 +134,16 @@ def run_on(
 
 
 async def run_on_async(
-    connection: Any, work: Callable[[Door], Steps[T]], schema: str = SCHEMA_DEFAULT, calls: Calls = PUBLISH
+    connection: Any,
+    schema: str,
+    calls: Calls,
+    verb: Callable[Concatenate[Door, P], Steps[T]],
+    *args: P.args,
+    **kwargs: P.kwargs,
 ) -> T:
-    """Carry out a verb in the transaction this awaited connection is in."""
+    """Run a verb in the transaction this awaited connection is in."""
     driver, connection = await async_driver(connection, calls)
-    steps = work(_door(driver.dialect, driver.marks, schema))
+    steps = verb(_door(driver.dialect, driver.marks, schema), *args, **kwargs)
     rows: Any = None  # what starts a generator
     while True:
         try:
