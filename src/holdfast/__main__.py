@@ -1,4 +1,4 @@
-"""The `holdfast` command: a table of commands, each loaded only when it is used."""
+"""The `holdfast` command: a table of subcommands, each imported only when it is used."""
 
 from __future__ import annotations
 
@@ -9,49 +9,51 @@ from typing import NamedTuple
 import click
 
 from holdfast.domain.errors import BadConfig, BadInput, HoldfastError, NotFound, TargetRefused
-from holdfast.surfaces.cli.options import NearGroup
+from holdfast.surfaces.cli.options import Group
 from holdfast.version import __version__
 
 FAILED, USAGE, NOT_FOUND, UNREACHABLE = 1, 2, 3, 4
 
 
 class Entry(NamedTuple):
-    """A command: where it stands in the help, what it does in one line, and where it lives."""
+    """A command: its section in the help, a one-line description, and the module that defines it."""
 
-    group: str
+    section: str
     help: str
-    home: str
+    module: str
 
 
-CLI, OWN = "holdfast.surfaces.cli", "holdfast.daemon.commands"
+RUN, AGENTS, EVENTS = "Run", "Agent integration", "Events and contracts"
+INSPECT, REPAIR, ADMIN = "Inspect", "Repair", "Administration"
+CLI = "holdfast.surfaces.cli"
 COMMANDS = {
-    "up": Entry("Run", "Run the daemon in the foreground.", OWN),
-    "demo": Entry("Run", "Tell the whole story in one minute, in a temporary home.", "holdfast.demo.command"),
-    "prove": Entry("Run", "Kill Holdfast on this machine, and account for every event.", "holdfast.proof.command"),
-    "hooks": Entry("Agents", "Wire the agent CLIs, unwire them, and see how it stands.", f"{CLI}.hooks"),
-    "service": Entry("Agents", "Run the daemon as a service of the user.", f"{CLI}.service"),
-    "emit": Entry("Work", "Append an event.", f"{CLI}.emit"),
-    "hook": Entry("Agents", "Keep an event of an agent's command line.", f"{CLI}.hook"),
-    "contracts": Entry("Work", "Say who wants which events, where.", f"{CLI}.contracts"),
-    "status": Entry("Look", "Say what is true right now.", f"{CLI}.maintenance"),
-    "events": Entry("Look", "Look at events, and route again those nobody wanted.", f"{CLI}.events"),
-    "explain": Entry("Look", "Say why an event went where it went, and why not elsewhere.", f"{CLI}.explain"),
-    "sessions": Entry("Look", "Look at the sessions of agents, and close one.", f"{CLI}.sessions"),
-    "streams": Entry("Look", "Look at streams.", f"{CLI}.streams"),
-    "receipts": Entry("Look", "Look at the receipts, and verify that they are whole.", f"{CLI}.receipts"),
-    "deliveries": Entry("Repair", "Look at deliveries, retry or cancel one.", f"{CLI}.deliveries"),
-    "dlq": Entry("Repair", "Look at dead letters, reprocess or discard them.", f"{CLI}.dlq"),
-    "pause": Entry("Repair", "Hold a contract, an address or a lane: what waits, waits.", f"{CLI}.maintenance"),
-    "resume": Entry("Repair", "Let a contract, an address or a lane go on.", f"{CLI}.maintenance"),
-    "prune": Entry("Care", "Remove now what is past its retention.", f"{CLI}.maintenance"),
-    "doctor": Entry("Care", "Examine this machine's Holdfast, and say what to do.", OWN),
-    "token": Entry("Care", "Create, list and revoke tokens of the REST surface.", OWN),
-    "db": Entry("Care", "Prepare, print, back up and restore the store.", OWN),
+    "up": Entry(RUN, "Run the daemon in the foreground.", "holdfast.daemon.command"),
+    "demo": Entry(RUN, "Run a one-minute demonstration in a temporary home.", "holdfast.demo.command"),
+    "prove": Entry(RUN, "Crash Holdfast on this machine and account for every event.", "holdfast.proof.command"),
+    "hooks": Entry(AGENTS, "Install, remove and check the hooks of agent CLIs.", f"{CLI}.hooks"),
+    "service": Entry(AGENTS, "Run the daemon as a user service.", f"{CLI}.service"),
+    "hook": Entry(AGENTS, "Receive a hook event of an agent CLI and spool it.", f"{CLI}.hook"),
+    "emit": Entry(EVENTS, "Append an event.", f"{CLI}.emit"),
+    "contracts": Entry(EVENTS, "Manage contracts: which events are delivered where.", f"{CLI}.contracts"),
+    "status": Entry(INSPECT, "Show daemon health and queue counts.", f"{CLI}.maintenance"),
+    "events": Entry(INSPECT, "List events, and route unmatched events again.", f"{CLI}.events"),
+    "explain": Entry(INSPECT, "Explain which contracts matched an event, and why.", f"{CLI}.explain"),
+    "sessions": Entry(INSPECT, "List and close agent sessions.", f"{CLI}.sessions"),
+    "streams": Entry(INSPECT, "List streams and their events.", f"{CLI}.streams"),
+    "receipts": Entry(INSPECT, "List and verify receipts.", f"{CLI}.receipts"),
+    "deliveries": Entry(REPAIR, "List, retry and cancel deliveries.", f"{CLI}.deliveries"),
+    "dlq": Entry(REPAIR, "Inspect, requeue and discard dead letters.", f"{CLI}.dlq"),
+    "pause": Entry(REPAIR, "Pause deliveries of a contract, address or lane.", f"{CLI}.maintenance"),
+    "resume": Entry(REPAIR, "Resume deliveries of a contract, address or lane.", f"{CLI}.maintenance"),
+    "prune": Entry(ADMIN, "Delete data that is past its retention time.", f"{CLI}.maintenance"),
+    "doctor": Entry(ADMIN, "Check the installation and suggest fixes.", f"{CLI}.doctor"),
+    "token": Entry(ADMIN, "Create, list and revoke API tokens.", f"{CLI}.token"),
+    "db": Entry(ADMIN, "Migrate, print, back up and restore the store.", f"{CLI}.db"),
 }
 
 
-class Commands(NearGroup):
-    """The top of the tree. Its help needs no command to be loaded."""
+class Commands(Group):
+    """The root group. Its help imports no subcommand."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -60,34 +62,34 @@ class Commands(NearGroup):
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
-        command = getattr(import_module(entry.home), cmd_name)
+        command = getattr(import_module(entry.module), cmd_name)
         assert isinstance(command, click.Command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for group in dict.fromkeys(entry.group for entry in COMMANDS.values()):
-            with formatter.section(group):
-                formatter.write_dl([(name, e.help) for name, e in COMMANDS.items() if e.group == group])
+        for section in dict.fromkeys(entry.section for entry in COMMANDS.values()):
+            with formatter.section(section):
+                formatter.write_dl([(name, e.help) for name, e in COMMANDS.items() if e.section == section])
 
 
 @click.command(cls=Commands)
 @click.version_option(__version__, message="holdfast %(version)s")
 def holdfast() -> None:
-    """Every message survives, arrives in order, and leaves proof.
+    """A durable outbox and delivery engine for agents and services.
 
-    Exit codes: 0 done, 1 failed, 2 wrong use, 3 not found, 4 no daemon answers.
+    Exit codes: 0 success, 1 failure, 2 usage error, 3 not found, 4 no daemon answers.
     """
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command; its exit code."""
+    """Run one command and return its exit code."""
     try:
         code = holdfast.main(arguments, prog_name="holdfast", standalone_mode=False)
     except click.ClickException as error:
         error.show()
         return error.exit_code
     except click.Abort:
-        return _fail("stopped", FAILED)
+        return _fail("interrupted", FAILED)
     except HoldfastError as error:
         return _fail(error.message, _code_of(error))
     except OSError as error:

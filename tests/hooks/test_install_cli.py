@@ -42,21 +42,21 @@ def test_install_shows_what_it_does_and_what_to_do_next(shell: Shell) -> None:
     said = shell("hooks", "install", "--dry-run")
     assert said.code == 0
     assert f"+++ {shell.settings}" in said.out
-    assert "nothing was changed (--dry-run)" in said.out
+    assert "Nothing was changed (--dry-run)." in said.out
     assert snapshot(shell.home) == before
 
     said = shell("hooks", "install")
     assert (said.code, said.err) == (0, "")
-    assert f"claude: wired: {shell.settings} (as it was: {shell.settings}.holdfast-" in said.out
-    assert f"codex: wired: {shell.home / '.codex' / 'config.toml'}" in said.out
-    assert "next: holdfast service install" in said.out
+    assert f"claude: installed: {shell.settings} (backup: {shell.settings}.holdfast-" in said.out
+    assert f"codex: installed: {shell.home / '.codex' / 'config.toml'}" in said.out
+    assert "Next: holdfast service install" in said.out
     assert "--home" in said.out  # this home is not where the receiver would look by itself
-    assert shell("hooks", "install").out.count("is wired already") == 2
+    assert shell("hooks", "install").out.count("already installed") == 2
 
     said = shell("hooks", "uninstall")
-    assert f"claude: unwired: {shell.settings}" in said.out
+    assert f"claude: removed: {shell.settings}" in said.out
     assert snapshot(shell.home) == before
-    assert shell("hooks", "uninstall").out == "nothing of ours was there\n"
+    assert shell("hooks", "uninstall").out == "No hooks of Holdfast were installed.\n"
 
 
 def test_a_refusal_is_told_and_makes_the_command_fail(shell: Shell) -> None:
@@ -64,14 +64,14 @@ def test_a_refusal_is_told_and_makes_the_command_fail(shell: Shell) -> None:
     said = shell("hooks", "install")
     assert said.code == 1
     assert f"claude: refused: {shell.settings} cannot be read" in said.out
-    assert "codex: wired" in said.out
+    assert "codex: installed" in said.out
     assert shell.settings.read_text() == "{"
 
 
 def test_where_nothing_is_found_it_says_what_it_looked_for(tmp_path: Path, shell: Shell) -> None:
     shell.env["HOME"] = shell.env["XDG_CONFIG_HOME"] = str(tmp_path)
     said = shell("hooks", "install")
-    assert (said.code, said.out.splitlines()[0][:42]) == (0, "no agent CLI was found; looked for claude,")
+    assert (said.code, said.out.splitlines()[0][:42]) == (0, "No agent CLI found; looked for claude, cod")
 
 
 def test_programs_get_everything_as_json(shell: Shell) -> None:
@@ -112,7 +112,7 @@ def test_a_wrong_agent_is_wrong_use(shell: Shell) -> None:
 
 def test_status_says_when_an_agent_was_last_heard(shell: Shell, tmp_path: Path) -> None:
     said = shell("hooks", "status")
-    assert "no daemon answers" in said.out
+    assert "No daemon answers" in said.out
     assert "unknown" in said.out
     with Daemon(tmp_path / "running") as daemon:
         event = {
@@ -125,7 +125,7 @@ def test_status_says_when_an_agent_was_last_heard(shell: Shell, tmp_path: Path) 
         said = shell("hooks", "status", home=daemon.home)
     rows = {line.split()[0]: line for line in said.out.splitlines()}
     assert " s ago" in rows["claude"]
-    assert "none lately" in rows["codex"]
+    assert "none recently" in rows["codex"]
 
 
 def test_the_service_can_be_installed_along(shell: Shell) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -14,6 +15,7 @@ import pytest
 from daemon import clean_env, run_cli
 from holdfast import __version__
 from holdfast.__main__ import COMMANDS, holdfast
+from holdfast.surfaces.cli.options import Command
 from holdfast.surfaces.cli.output import cell, visible
 
 HEAVY = ("fastapi", "starlette", "uvicorn", "aiohttp", "apsw", "yaml", "asyncio", "sqlite3")
@@ -31,6 +33,47 @@ def test_the_help_of_the_table_is_the_commands_own(name: str) -> None:
     command = holdfast.get_command(click.Context(holdfast), name)
     assert command is not None
     assert (command.help or "").splitlines()[0] == COMMANDS[name].help
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["contracts", "add", "--url", "https://a.example", "--url", "https://b.example"],
+            "--url can be given only once",
+        ),
+        (["emit", "a.b", "--stream=a", "--stream", "a"], "--stream can be given only once"),
+        (["token", "create", "ci", "--scope", "read", "--scope", "admin"], "--scope can be given only once"),
+        (["contracts", "test", "--ordered", "--unordered"], "--ordered/--unordered can be given only once"),
+        (["prove", "--quick", "--full"], "--quick and --full cannot be combined"),
+    ],
+)
+def test_a_second_value_for_a_single_value_option_is_a_usage_error(
+    arguments: list[str], message: str, tmp_path: Path
+) -> None:
+    said = run_cli(tmp_path, *arguments)
+    assert (said.code, message in said.err) == (2, True), said.err
+
+
+def test_repeatable_options_and_flags_may_be_repeated(tmp_path: Path) -> None:
+    said = run_cli(tmp_path, "emit", "a.b", "--property", "a=1", "--property", "b=2", "--json", "--json")
+    assert said.code == 0, said.err
+
+
+def test_every_command_refuses_second_values() -> None:
+    """`hook` is the exception: it passes its arguments on unparsed."""
+    assert [path for path, command in leaves(holdfast) if not isinstance(command, Command)] == ["hook"]
+
+
+def leaves(group: click.Group, prefix: str = "") -> Iterator[tuple[str, click.Command]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from leaves(command, f"{prefix}{name} ")
+        else:
+            yield f"{prefix}{name}", command
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["emit", "hello.world"], ["status"], ["hooks", "status"]])

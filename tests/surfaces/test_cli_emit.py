@@ -60,7 +60,7 @@ def test_for_people_it_is_one_line(daemon: Daemon) -> None:
     assert said.err == ""
     assert re.fullmatch(r"evt_\w+ accepted\n", daemon.cli("emit", "a.b").out)
     daemon.cli("emit", "a.b", "--dedup", "line")
-    assert re.fullmatch(r"evt_\w+ was accepted before\n", daemon.cli("emit", "a.b", "--dedup", "line").out)
+    assert re.fullmatch(r"evt_\w+ was already accepted\n", daemon.cli("emit", "a.b", "--dedup", "line").out)
 
 
 def test_a_reader_that_has_gone_is_no_failure(daemon: Daemon) -> None:
@@ -181,7 +181,7 @@ def test_something_else_at_the_address_is_not_taken_for_a_daemon(tmp_path: Path)
         said = run_cli(tmp_path, "status", env=env)
         thread.join()
     assert said.code == 4
-    assert "not holdfast" in said.err
+    assert "not a Holdfast daemon" in said.err
 
 
 def _answer_oddly(other: socket.socket) -> None:

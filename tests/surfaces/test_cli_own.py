@@ -120,7 +120,7 @@ def test_migrate_prepares_a_store_and_may_be_repeated(store: str, tmp_path: Path
     assert (first["store"], first["before"]) == (store, 0)
     again = run_cli(tmp_path, "db", "migrate", "--store", store, "--json").json
     assert again["before"] == again["after"] == first["after"]
-    assert "was up to date" in run_cli(tmp_path, "db", "migrate", "--store", store).out
+    assert "already up to date" in run_cli(tmp_path, "db", "migrate", "--store", store).out
 
 
 def test_only_the_daemons_own_file_shows_the_seeds_views(store: str, tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_what_nobody_wanted_can_be_routed_again(daemon: Daemon) -> None:
     ok(daemon.cli("contracts", "add", "--id", "orphans", "--type", "orphan.*", "--handler", "ship", "--json"))
     assert ok(daemon.cli("events", "route", id, "--json")) == {"routed": 1}
     delivered_as(daemon, id, "delivered")
-    assert daemon.cli("events", "route", id).out == "0 of 1 are routed again\n"
+    assert daemon.cli("events", "route", id).out == "0 of 1 event routed again.\n"
 
 
 def test_streams_are_listed_shown_and_read_in_order(daemon: Daemon) -> None:
@@ -136,7 +136,7 @@ def test_a_bulk_verb_counts_and_asks_first(daemon: Daemon) -> None:
         assert (said.code, said.out) == (1, "")
         assert "Discard 1 dead letter?" in said.err
         assert "nothing was changed" in said.err
-    assert daemon.cli("dlq", "discard", *only, "--dry-run").out == "1 would be discarded\n"
+    assert daemon.cli("dlq", "discard", *only, "--dry-run").out == "1 dead letter would be discarded.\n"
     assert ok(daemon.cli("dlq", "discard", *only, "--json", input="y\n")) == {
         "discarded": 1,
         "ids": [one["id"]],
@@ -217,7 +217,7 @@ def test_an_event_nobody_wanted_is_explained_with_its_attempts_beside_it(daemon:
     assert "nobody wants it" in lonely
     assert "type is 'lonely.event', which does not match the pattern 'order.*'" in lonely
     waits = daemon.cli("explain", waiting(daemon)["event_id"]).out
-    assert "attempts:" in waits
+    assert "Attempts:" in waits
 
 
 def test_trying_a_contract_says_why_it_misses(daemon: Daemon) -> None:
@@ -284,7 +284,7 @@ def test_pause_and_resume(daemon: Daemon) -> None:
         paused = ok(daemon.cli("pause", f"--{scope}", name, "--json"))
         assert paused == {"scope": scope, "name": name, "paused": True, "changed": True}
         assert {"scope": scope, "name": name} in ok(daemon.cli("status", "--json"))["paused"]
-        assert daemon.cli("resume", f"--{scope}", name).out == f"{scope} {name} goes on\n"
+        assert daemon.cli("resume", f"--{scope}", name).out == f"{scope.capitalize()} {name} resumed.\n"
 
 
 def test_status_says_what_is_true(daemon: Daemon) -> None:
@@ -348,7 +348,7 @@ def test_receipts_are_listed_and_verified(daemon: Daemon) -> None:
     links = ok(daemon.cli("receipts", "list", "--limit", "1", "--json"))
     assert links["items"][0]["seq"] == 1
     assert ok(daemon.cli("receipts", "list", "--chain", "no-such", "--json")) == {"items": [], "next": None}
-    assert daemon.cli("receipts", "verify").out.startswith("whole; ")
+    assert daemon.cli("receipts", "verify").out.startswith("Receipts are intact: ")
     assert ok(daemon.cli("receipts", "verify", "--json"))["ok"] is True
 
 
@@ -365,7 +365,7 @@ def test_a_book_that_was_tampered_with_is_1_and_every_fault_is_printed(tmp_path:
         daemon.start()
         said = daemon.cli("receipts", "verify")
         assert said.code == 1
-        assert "NOT whole" in said.out
+        assert "NOT intact" in said.out
         whole = daemon.cli("receipts", "verify", "--json")
         assert (whole.code, whole.json["ok"]) == (1, False)
         assert len(said.out.splitlines()) == len(whole.json["faults"]) + 1

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import click
 
-from holdfast.surfaces.cli.options import json_option
+from holdfast.surfaces.cli.options import Command, json_option
 
 
-@click.command()
+@click.command(cls=Command)
 @json_option
 def demo(as_json: bool) -> int:
-    """Tell the whole story in one minute, in a temporary home."""
+    """Run a one-minute demonstration in a temporary home."""
     from holdfast.demo.story import main
 
     return main(as_json)

@@ -45,7 +45,7 @@ def parse_address(text: object) -> Address:
         return Address("handler", text)
     if colon and scheme == "session" and _SESSION.fullmatch(rest):
         return Address("session", text)
-    raise BadInput(f"{ascii(text)[:100]} is not an address: use https://…, handler:NAME or session:ID")
+    raise BadInput(f"{ascii(text)[:100]} is not an address: use https://… or handler:NAME")
 
 
 @lru_cache(maxsize=1024)

@@ -1,1 +1,1 @@
-"""The command line: a REST client."""
+"""The command line. Most commands call the daemon's REST API."""

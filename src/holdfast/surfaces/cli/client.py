@@ -1,4 +1,4 @@
-"""The REST client of the command line: the standard library, one connection, one answer."""
+"""REST client of the command line. Standard library only; one connection per request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.home import DEFAULT_HOST, DEFAULT_PORT, Home, find_home, read_addr
 CONNECT_S = 5.0
 ANSWER_S = 30.0
 ANSWER_MAX = 1 << 30
-LONG_S = 3600.0  # verify and prune look at everything there is
+LONG_S = 3600.0  # for verify and prune, which read the whole store
 
 _ERRORS: dict[int, type[HoldfastError]] = {
     400: BadInput,
@@ -29,11 +29,11 @@ _ERRORS: dict[int, type[HoldfastError]] = {
 
 
 class Unreachable(HoldfastError):
-    """No daemon answers."""
+    """No daemon can be reached."""
 
 
 class Client:
-    """Speaks to one daemon.
+    """Calls the REST API of one daemon.
 
     >>> Client("http://127.0.0.1:4653", None).url
     'http://127.0.0.1:4653'
@@ -46,13 +46,13 @@ class Client:
         except ValueError:
             usable = False
         if not usable:
-            raise BadConfig("the daemon's address must look like http://127.0.0.1:4653; check HOLDFAST_URL")
+            raise BadConfig("the daemon URL must look like http://127.0.0.1:4653; check HOLDFAST_URL")
         self.url, self._token, self._answer_s = url, token, answer_s
         self._parts, self._base = parts, parts.path.rstrip("/")
-        self.next: str | None = None  # where the last answer goes on, if its header said that it does
+        self.next: str | None = None  # the cursor of the next page, from the last answer's Link header
 
     def get(self, path: str, query: Mapping[str, Any] | None = None) -> Any:
-        """Ask; what was not given is not asked for."""
+        """Query parameters that are None or False are left out."""
         given = {name: value for name, value in (query or {}).items() if value not in (None, False)}
         return self._call("GET", path + _query(given), None)
 
@@ -60,7 +60,7 @@ class Client:
         try:
             raw = json.dumps({} if body is None else body, ensure_ascii=False).encode()
         except UnicodeEncodeError:
-            raise BadInput("an option's value is not text in UTF-8") from None
+            raise BadInput("the value of an option is not valid UTF-8") from None
         return self._call("POST", path, raw)
 
     def delete(self, path: str) -> Any:
@@ -80,22 +80,22 @@ class Client:
             self.next = _next(response.getheader("Link", ""))
         except (OSError, http.client.HTTPException) as error:
             raise Unreachable(
-                f"{self.url} took the request but did not answer it ({str(error) or type(error).__name__}); "
-                f"whether it was done is not known"
+                f"{self.url} accepted the request but did not answer ({str(error) or type(error).__name__}); "
+                f"it may or may not have been carried out"
             ) from None
         finally:
             connection.close()
         if len(raw) > ANSWER_MAX:
-            raise Unreachable(f"{self.url} answers with more than {ANSWER_MAX:,} bytes; ask for less with --limit")
+            raise Unreachable(f"the answer of {self.url} is larger than {ANSWER_MAX:,} bytes; use a smaller --limit")
         return self._read(response.status, raw)
 
     def _connect(self) -> http.client.HTTPConnection:
-        make = http.client.HTTPSConnection if self._parts.scheme == "https" else http.client.HTTPConnection
+        connection_class = http.client.HTTPSConnection if self._parts.scheme == "https" else http.client.HTTPConnection
         try:
-            connection = make(self._parts.hostname or "", self._parts.port, timeout=CONNECT_S)
+            connection = connection_class(self._parts.hostname or "", self._parts.port, timeout=CONNECT_S)
             connection.connect()
         except ValueError as error:
-            raise BadConfig(f"the daemon's address {self.url} cannot be used: {error}") from None
+            raise BadConfig(f"the daemon URL {self.url} is not valid: {error}") from None
         except OSError as error:
             raise Unreachable(
                 f"no daemon answers at {self.url} ({error.strerror or error}); start one with: holdfast up"
@@ -111,14 +111,16 @@ class Client:
         if 200 <= status < 300 and isinstance(answer, dict | list):
             return answer
         if not isinstance(answer, dict) or not isinstance(answer.get("detail"), str):
-            raise Unreachable(f"what answers at {self.url} is not holdfast (status {status}); start it: holdfast up")
+            raise Unreachable(
+                f"the server at {self.url} is not a Holdfast daemon (status {status}); start one with: holdfast up"
+            )
         if answer.get("error") == TargetRefused.__name__:
             raise TargetRefused(answer["detail"])
         raise _ERRORS.get(status, HoldfastError)(answer["detail"])
 
 
-class _Nobody(Client):
-    """Stands in where no daemon lives: what is wrong with a request is said before that."""
+class _NoDaemon(Client):
+    """Used when no daemon runs. It fails on connecting, so that a faulty request is still reported first."""
 
     def __init__(self, why: str) -> None:
         super().__init__(f"http://{DEFAULT_HOST}:{DEFAULT_PORT}", None)
@@ -129,16 +131,16 @@ class _Nobody(Client):
 
 
 def find_client(answer_s: float = ANSWER_S) -> Client:
-    """The daemon of `HOLDFAST_URL`, or of the home folder. Nobody else is sent a token."""
+    """The daemon at `HOLDFAST_URL`, or the one of the home folder. The token is sent to no other server."""
     home = find_home()
     token, address = find_token(home), find_address(home)
     if address is not None:
         return Client(address, token, answer_s)
-    return _Nobody(f"no daemon runs in {home.root}; start one with: holdfast up, or say in HOLDFAST_URL where it is")
+    return _NoDaemon(f"no daemon runs in {home.root}; start one with: holdfast up, or set HOLDFAST_URL")
 
 
 def find_address(home: Home) -> str | None:
-    """Where a living daemon said it can be found; None: nobody said so."""
+    """The address of a running daemon, or None if there is none."""
     given = os.environ.get("HOLDFAST_URL")
     return given.rstrip("/") if given else read_address(home.address_file)
 
@@ -146,29 +148,30 @@ def find_address(home: Home) -> str | None:
 def find_token(home: Home) -> str | None:
     token = os.environ.get("HOLDFAST_TOKEN") or home.read_token()
     if token is not None and not (token.isascii() and token.isprintable() and " " not in token):
-        raise BadConfig("the token holds characters no token has; check HOLDFAST_TOKEN or HOLDFAST_HOME/token")
+        raise BadConfig("the token contains invalid characters; check HOLDFAST_TOKEN or HOLDFAST_HOME/token")
     return token
 
 
 def part(value: object) -> str:
-    """One part of a path, whatever characters it holds."""
+    """Quote one segment of a URL path."""
     text = str(value)
     if not text:
-        raise BadInput("an id is empty; say which one")
+        raise BadInput("an id is empty")
     try:
         return quote(text, safe="")
     except UnicodeEncodeError:
-        raise BadInput("an id is not text in UTF-8") from None
+        raise BadInput("an id is not valid UTF-8") from None
 
 
 def _next(link: str) -> str | None:
-    """
+    """Read the cursor of the next page from a Link header.
+
     >>> _next('</hooks/contracts?limit=2&after=a%20b>; rel="next"')
     'a b'
     """
     url, _, more = link.partition(">")
-    found = parse_qs(urlsplit(url.removeprefix("<")).query).get("after") if 'rel="next"' in more else None
-    return found[0] if found else None
+    after = parse_qs(urlsplit(url.removeprefix("<")).query).get("after") if 'rel="next"' in more else None
+    return after[0] if after else None
 
 
 def _query(given: Mapping[str, Any]) -> str:
@@ -176,4 +179,4 @@ def _query(given: Mapping[str, Any]) -> str:
     try:
         return f"?{urlencode(values)}" if values else ""
     except UnicodeEncodeError:
-        raise BadInput("an option's value is not text in UTF-8") from None
+        raise BadInput("the value of an option is not valid UTF-8") from None

@@ -1,4 +1,4 @@
-"""`holdfast deliveries`: look at deliveries, hasten one, end one."""
+"""`holdfast deliveries`: list, retry and cancel deliveries."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from holdfast.surfaces.cli.client import find_client
-from holdfast.surfaces.cli.options import NearGroup, filter_options, json_option, page_options
+from holdfast.surfaces.cli.options import Group, filter_options, json_option, page_options
 from holdfast.surfaces.cli.output import show, show_fields, show_page
 
 COLUMNS = ("id", "event_type", "address", "state", "reason", "attempts", "due_at", "last_error")
@@ -15,9 +15,9 @@ COLUMNS = ("id", "event_type", "address", "state", "reason", "attempts", "due_at
 Id = click.IntRange(0, 2**62)
 
 
-@click.group(cls=NearGroup)
+@click.group(cls=Group)
 def deliveries() -> None:
-    """Look at deliveries, retry or cancel one."""
+    """List, retry and cancel deliveries."""
 
 
 @deliveries.command("list")
@@ -33,7 +33,7 @@ def list_deliveries(as_json: bool, **query: Any) -> None:
 @click.argument("id", type=Id)
 @json_option
 def show_delivery(id: int, as_json: bool) -> None:
-    """Show one delivery with the history of its attempts."""
+    """Show one delivery and its attempts."""
     show(find_client().get(f"/api/deliveries/{id}"), as_json, show_fields)
 
 
@@ -41,7 +41,7 @@ def show_delivery(id: int, as_json: bool) -> None:
 @click.argument("id", type=Id)
 @json_option
 def retry_delivery(id: int, as_json: bool) -> None:
-    """Make a waiting delivery due now, or begin a new life of an ended one."""
+    """Make a pending delivery due now, or requeue one that has ended."""
     show(find_client().post(f"/api/deliveries/{id}/retry"), as_json, show_fields)
 
 
@@ -49,5 +49,5 @@ def retry_delivery(id: int, as_json: bool) -> None:
 @click.argument("id", type=Id)
 @json_option
 def cancel_delivery(id: int, as_json: bool) -> None:
-    """End a pending delivery as dropped(cancelled)."""
+    """Cancel a pending delivery. It ends as dropped (cancelled)."""
     show(find_client().post(f"/api/deliveries/{id}/cancel"), as_json, show_fields)

@@ -1,4 +1,7 @@
-"""`holdfast dlq`: the dead letters. Bulk verbs count first and ask; only what was counted is changed."""
+"""`holdfast dlq`: inspect, requeue and discard dead letters.
+
+Bulk commands count first, ask for confirmation, and change only what was counted.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,8 @@ from typing import Any, TypeVar
 import click
 
 from holdfast.surfaces.cli.client import Client, find_client
-from holdfast.surfaces.cli.options import NearGroup, filter_options, json_option, page_options
-from holdfast.surfaces.cli.output import many, say, show, show_page, show_table, warn
+from holdfast.surfaces.cli.options import Group, filter_options, json_option, page_options
+from holdfast.surfaces.cli.output import echo, plural, show, show_page, show_table, warn
 
 COLUMNS = ("id", "event_type", "address", "reason", "attempts", "settled_at", "last_error", "payload")
 BATCH_MAX = 1000
@@ -18,17 +21,17 @@ NOT_FOUND = 3
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-@click.group(cls=NearGroup)
+@click.group(cls=Group)
 def dlq() -> None:
-    """Look at dead letters, reprocess or discard them."""
+    """Inspect, requeue and discard dead letters."""
 
 
 @dlq.command("count")
 @filter_options(state=False)
 @json_option
 def count_dead(as_json: bool, **query: Any) -> None:
-    """Count dead letters, in all and by queue."""
-    show(find_client().get("/api/dlq/count", query), as_json, _say_count)
+    """Count dead letters, in total and by queue."""
+    show(find_client().get("/api/dlq/count", query), as_json, _print_count)
 
 
 @dlq.command("inspect")
@@ -36,17 +39,17 @@ def count_dead(as_json: bool, **query: Any) -> None:
 @page_options
 @json_option
 def inspect_dead(as_json: bool, **query: Any) -> None:
-    """List dead letters with payload and history, newest first."""
+    """List dead letters with their payloads, newest first."""
     show(find_client().get("/api/dlq", query), as_json, lambda page: show_page(page, COLUMNS))
 
 
 def bulk_options(command: F) -> F:
-    """What a verb on many takes."""
+    """Options of the commands that change many dead letters."""
     for add in (
         json_option,
-        click.option("--dry-run", is_flag=True, help="List them and change nothing."),
+        click.option("--dry-run", is_flag=True, help="Show how many would be changed, and change nothing."),
         click.option("--yes", is_flag=True, help="Do not ask for confirmation."),
-        click.option("--all", "everything", is_flag=True, help="All dead letters."),
+        click.option("--all", "everything", is_flag=True, help="Select all dead letters."),
         filter_options(state=False),
         click.argument("ids", nargs=-1, type=click.IntRange(0, 2**62)),
     ):
@@ -57,14 +60,14 @@ def bulk_options(command: F) -> F:
 @dlq.command("reprocess")
 @bulk_options
 def reprocess_dead(**options: Any) -> int:
-    """Requeue dead letters, by ids, by filter, or all."""
+    """Requeue dead letters: by id, by filter, or all."""
     return _bulk("reprocess", "reprocessed", **options)
 
 
 @dlq.command("discard")
 @bulk_options
 def discard_dead(**options: Any) -> int:
-    """Discard dead letters for good, by ids, by filter, or all."""
+    """Discard dead letters permanently: by id, by filter, or all."""
     return _bulk("discard", "discarded", **options)
 
 
@@ -74,34 +77,35 @@ def _bulk(
 ) -> int:  # fmt: skip
     given = {name: value for name, value in filters.items() if value is not None}
     if (bool(ids) + bool(given) + everything) != 1:
-        raise click.UsageError("name the dead letters by exactly one of: ids, filters, --all")
+        raise click.UsageError("select dead letters by exactly one of: ids, filters, --all")
     client = find_client()
-    chosen = sorted(set(ids)) if ids else _find(client, given)
-    if not ids and not dry_run and chosen and not yes:
-        _ask(f"{verb.capitalize()} {many(len(chosen), 'dead letter')}?")
+    selected = sorted(set(ids)) if ids else _find(client, given)
+    if not ids and not dry_run and selected and not yes:
+        _ask(f"{verb.capitalize()} {plural(len(selected), 'dead letter')}?")
     answer: dict[str, Any] = {done: 0, "ids": [], "remaining": 0, **({"dry_run": True} if dry_run else {})}
-    for start in range(0, len(chosen), BATCH_MAX):
-        body = {"ids": chosen[start : start + BATCH_MAX], "dry_run": dry_run}
-        some = client.post(f"/api/dlq/{verb}", body)
-        answer = {**some, done: answer[done] + some[done], "ids": answer["ids"] + some["ids"]}
-        if len(chosen) > BATCH_MAX and not dry_run:
-            warn(f"{done} {min(start + BATCH_MAX, len(chosen)):,} of {len(chosen):,}")
-    show(answer, as_json, lambda _: say(f"{answer[done]} {'would be ' if dry_run else ''}{done}"))
+    for start in range(0, len(selected), BATCH_MAX):
+        body = {"ids": selected[start : start + BATCH_MAX], "dry_run": dry_run}
+        batch = client.post(f"/api/dlq/{verb}", body)
+        answer = {**batch, done: answer[done] + batch[done], "ids": answer["ids"] + batch["ids"]}
+        if len(selected) > BATCH_MAX and not dry_run:
+            warn(f"{done} {min(start + BATCH_MAX, len(selected)):,} of {len(selected):,}")
+    result = f"would be {done}" if dry_run else done
+    show(answer, as_json, lambda _: echo(f"{plural(answer[done], 'dead letter')} {result}."))
     missing = sorted(set(ids) - set(answer["ids"]))
     if missing:
-        warn(f"these are no dead letters: {', '.join(map(str, missing))}")
+        warn(f"not dead letters: {', '.join(map(str, missing))}")
     return NOT_FOUND if missing else 0
 
 
 def _find(client: Client, filters: dict[str, str]) -> list[int]:
-    """The ids that match now. The change is made by id: a letter that dies again meanwhile is not taken twice."""
-    found: list[int] = []
+    """The ids that match now. Changing them by id ensures that a delivery that dies again is not requeued twice."""
+    ids: list[int] = []
     query: dict[str, Any] = {**filters, "state": "dead", "limit": BATCH_MAX}
     while True:
         page = client.get("/api/deliveries", query)
-        found += [item["id"] for item in page["items"]]
+        ids += [item["id"] for item in page["items"]]
         if page["next"] is None:
-            return sorted(found)
+            return sorted(ids)
         query["after"] = page["next"]
 
 
@@ -111,11 +115,11 @@ def _ask(question: str) -> None:
     except click.Abort:
         agreed = False
     if not agreed:
-        raise click.ClickException("not confirmed, so nothing was changed; --yes skips the question")
+        raise click.ClickException("not confirmed, nothing was changed; --yes skips the confirmation")
 
 
-def _say_count(answer: dict[str, Any]) -> None:
-    say(many(answer["count"], "dead letter"))
+def _print_count(answer: dict[str, Any]) -> None:
+    echo(plural(answer["count"], "dead letter"))
     if answer["by_queue"]:
-        say()
+        echo()
         show_table([{"queue": name, "count": count} for name, count in answer["by_queue"].items()], ("queue", "count"))

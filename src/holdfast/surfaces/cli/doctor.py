@@ -1,19 +1,23 @@
-"""`holdfast doctor`: examine this machine's Holdfast, with or without a daemon, and say what to do."""
+"""`holdfast doctor`: check the installation, with or without a daemon."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.domain.errors import HoldfastError
+import click
+
+from holdfast.domain.errors import BadConfig, HoldfastError
 from holdfast.domain.retry import Policy
-from holdfast.home import MASKED, Home, shown_url
+from holdfast.home import MASKED, Home, find_home, shown_url, store_url
 from holdfast.surfaces.cli.client import find_address, find_client
 from holdfast.surfaces.cli.hooks import last_events
-from holdfast.surfaces.cli.output import many, say, show, visible
+from holdfast.surfaces.cli.options import Command, json_option
+from holdfast.surfaces.cli.output import echo, plural, show, visible
 
 ANSWER_S = 5.0
 FAULTS = 1
@@ -21,7 +25,7 @@ FAULTS = 1
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the configuration says, or why it says nothing."""
+    """The settings that the checks need, or `fault`: why they cannot be read."""
 
     url: str | None
     low_water_bytes: int = 0
@@ -30,7 +34,31 @@ class Settings:
     policies: Mapping[str, Policy] = field(default_factory=dict)
 
 
-def run_doctor(home: Home, settings: Settings, as_json: bool) -> int:
+@click.command(cls=Command)
+@json_option
+def doctor(as_json: bool) -> int:
+    """Check the installation and suggest fixes.
+
+    Needs no daemon and changes nothing. Exits with 1 if a check fails.
+    """
+    home = find_home()
+    answer = _examine(home, _read_settings(home))
+    show(answer, as_json, _print)
+    return 0 if answer["healthy"] else FAULTS
+
+
+def _read_settings(home: Home) -> Settings:
+    from holdfast.config.config import load_config
+
+    try:
+        config = load_config(home.config)
+    except BadConfig as error:
+        return Settings(None, fault=error.message)
+    url = os.environ.get("HOLDFAST_STORE") or config.store or store_url(home)
+    return Settings(url, config.low_water_bytes, config.ballast_bytes, policies=config.policies)
+
+
+def _examine(home: Home, settings: Settings) -> dict[str, Any]:
     from holdfast.agents.install.environment import this_environment
     from holdfast.operations.doctor.examine import Case, examine
 
@@ -50,15 +78,13 @@ def run_doctor(home: Home, settings: Settings, as_json: bool) -> int:
         heard=None if status is None else last_events(),
         policies=settings.policies,
     )
-    answer = asyncio.run(examine(case))
-    show(answer, as_json, _say)
-    return 0 if answer["healthy"] else FAULTS
+    return asyncio.run(examine(case))
 
 
 def _store_of(status: dict[str, Any] | None, configured: str | None) -> tuple[str | None, str | None]:
-    """The store to examine: the one that the daemon keeps, which may be an application's own (`up --app`).
+    """The URL of the store to check: that of the running daemon, which may be an application's own (`up --app`).
 
-    The second part names it where only the daemon can open it.
+    The second value is its masked URL if only the daemon knows the password.
     """
     kept = None if status is None else status.get("store")
     if kept is None or (configured is not None and shown_url(configured) == kept):
@@ -67,7 +93,7 @@ def _store_of(status: dict[str, Any] | None, configured: str | None) -> tuple[st
 
 
 def _ask(home: Home) -> tuple[dict[str, Any] | None, str | None]:
-    """What the daemon answers, or why one that should be there does not."""
+    """The daemon's status, or why a running daemon does not answer."""
     try:
         if find_address(home) is None:
             return None, None
@@ -78,13 +104,13 @@ def _ask(home: Home) -> tuple[dict[str, Any] | None, str | None]:
         return None, f"{error.filename or 'the system'}: {error.strerror or error}"
 
 
-def _say(answer: dict[str, Any]) -> None:
+def _print(answer: dict[str, Any]) -> None:
     findings = answer["findings"]
     width = max(len(finding["id"]) for finding in findings)
     for finding in findings:
-        say(visible(f"{finding['level']:<4}  {finding['id']:<{width}}  {finding['text']}"))
+        echo(visible(f"{finding['level']:<4}  {finding['id']:<{width}}  {finding['text']}"))
         if finding["todo"]:
-            say(visible(f"{'':4}  {'':{width}}  -> {finding['todo']}"))
+            echo(visible(f"{'':4}  {'':{width}}  -> {finding['todo']}"))
     fails = sum(finding["level"] == "fail" for finding in findings)
     warns = sum(finding["level"] == "warn" for finding in findings)
-    say(f"{many(fails, 'failure')}, {many(warns, 'warning')}")
+    echo(f"{plural(fails, 'failure')}, {plural(warns, 'warning')}")

@@ -1,4 +1,4 @@
-"""`holdfast emit`: append an event, through the daemon or, where none answers, through the spool."""
+"""`holdfast emit`: append an event through the daemon, or through the spool if no daemon answers."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from holdfast.domain.ids import ENTROPY_BYTES, make_id
 from holdfast.home import Home, find_home
 from holdfast.ingress.accept import check_direct_address
 from holdfast.surfaces.cli.client import Client, Unreachable, find_address, find_token
-from holdfast.surfaces.cli.options import json_option, split_pairs
-from holdfast.surfaces.cli.output import say, say_json, visible, warn
+from holdfast.surfaces.cli.options import Command, json_option, split_pairs
+from holdfast.surfaces.cli.output import echo, echo_json, visible, warn
 
 ANSWER_S = 10.0
-INTEGER_MAX = 2**53  # beyond it, readers of JSON begin to round
+INTEGER_MAX = 2**53  # many JSON parsers round larger integers
 
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("type")
-@click.option("--source", default=SOURCE_DEFAULT, show_default=True, help="Who says so.")
-@click.option("--stream", help="The line it stands in; without one it stands alone.")
+@click.option("--source", default=SOURCE_DEFAULT, show_default=True, help="Source of the event.")
+@click.option("--stream", help="Stream to append to. Default: a stream of its own.")
 @click.option(
     "--property", "properties", multiple=True, metavar="NAME=VALUE",
-    help='What contracts can ask for; true, false and numbers are taken as such, "5" is text. Repeat for more.',
+    help='Property that contracts can match; true, false and numbers are typed, "5" is text. Repeatable.',
 )  # fmt: skip
-@click.option("--payload", metavar="JSON|-", help="The payload; - reads it from standard input.")
-@click.option("--dedup", metavar="KEY", help="The same key again answers the first event.")
-@click.option("--to", metavar="ADDRESS", help="Deliver it to this address too: https://… or handler:….")
-@click.option("--timestamp", metavar="TIME", help="When it happened, such as 2026-01-31T12:00:00Z; now if left out.")
+@click.option("--payload", metavar="JSON|-", help="Payload as JSON; - reads it from standard input.")
+@click.option("--dedup", metavar="KEY", help="Deduplication key: an earlier event with this key is returned instead.")
+@click.option("--to", metavar="ADDRESS", help="Also deliver to this address: https://… or handler:…")
+@click.option("--timestamp", metavar="TIME", help="Time of the event, such as 2026-01-31T12:00:00Z. Default: now.")
 @json_option
 def emit(
     type: str, source: str, stream: str | None, properties: tuple[str, ...], payload: str | None, dedup: str | None,
@@ -46,7 +46,8 @@ def emit(
 ) -> None:  # fmt: skip
     """Append an event.
 
-    Accepted means stored. Where no daemon answers, the event is kept in the spool and imported when one starts.
+    When the command returns, the event is stored. If no daemon answers, it is stored in the spool and imported when
+    one starts.
     """
     id = make_id("evt", time.time_ns() // 1_000_000, os.urandom(ENTROPY_BYTES))
     body: dict[str, Any] = {
@@ -56,7 +57,7 @@ def emit(
         "timestamp": timestamp,
         "properties": typed_properties(properties),
         "payload": None if payload is None else _read_payload(payload),
-        # The key is always sent: if the daemon dies before it answers, the spooled copy is known for the same event.
+        # A key is always sent: if the daemon dies before it answers, the spooled copy is recognized as the same event.
         "dedup_key": id if dedup is None else dedup,
         "to": to,
     }
@@ -64,16 +65,16 @@ def emit(
     event = new_event(**body, id=id)
     answer = _append(body, event, id)
     if as_json:
-        say_json(answer)
+        echo_json(answer)
     else:
-        say(visible(_in_words(answer)))
+        echo(visible(_describe(answer)))
 
 
 def _append(body: dict[str, Any], event: NewEvent, id: str) -> dict[str, Any]:
-    """Through the daemon, or through the spool. Where the event is, is said only once it is there."""
+    """Append through the daemon or the spool. The warning is printed only after the event is stored."""
     home = find_home()
     address = find_address(home)
-    if address is None:  # a daemon of this home would have said where it is
+    if address is None:
         why = f"no daemon runs in {home.root}"
     else:
         try:
@@ -83,33 +84,35 @@ def _append(body: dict[str, Any], event: NewEvent, id: str) -> dict[str, Any]:
         else:
             return answer
     _spool(home, event, id, why)
-    warn(f"{why}. The event is kept in {home.spool} until one starts: holdfast up")
+    warn(f"{why}. The event is stored in {home.spool} until a daemon starts: holdfast up")
     return {"id": id, "spooled": True}
 
 
-def _in_words(answer: dict[str, Any]) -> str:
-    """
-    >>> _in_words({"id": "evt_1", "stream": "order:42", "seq": 3, "duplicate": False})
+def _describe(answer: dict[str, Any]) -> str:
+    """The success line.
+
+    >>> _describe({"id": "evt_1", "stream": "order:42", "seq": 3, "duplicate": False})
     'evt_1 accepted as number 3 of order:42'
     """
     if answer.get("spooled"):
         return f"{answer['id']} spooled"
-    said = f"{answer['id']} {'was accepted before' if answer['duplicate'] else 'accepted'}"
-    own = answer["stream"] == answer["id"]  # an event without a stream is a stream by itself
-    return said if own else f"{said} as number {answer['seq']} of {answer['stream']}"
+    text = f"{answer['id']} {'was already accepted' if answer['duplicate'] else 'accepted'}"
+    own = answer["stream"] == answer["id"]  # an event without a stream is its own stream
+    return text if own else f"{text} as number {answer['seq']} of {answer['stream']}"
 
 
 def typed_properties(pairs: tuple[str, ...]) -> dict[str, Any]:
-    """
+    """Convert values that are JSON numbers or booleans.
+
     >>> typed_properties(("n=5", "ok=true", "zip=00501", 'text="5"'))
     {'n': 5, 'ok': True, 'zip': '00501', 'text': '5'}
     """
-    found: dict[str, Any] = {}
+    typed: dict[str, Any] = {}
     for name, value in split_pairs(pairs, "--property"):
-        if name in found:
-            raise click.UsageError(f"--property {name} is given twice")
-        found[name] = _typed(value)
-    return found
+        if name in typed:
+            raise click.UsageError(f"--property {name} can be given only once")
+        typed[name] = _typed(value)
+    return typed
 
 
 def _typed(text: str) -> Any:
@@ -135,9 +138,9 @@ def _spool(home: Home, event: NewEvent, id: str, why: str) -> None:
         home.make()
         write_event(home.spool, event, id)
     except BadConfig as error:
-        raise BadConfig(f"the event was not accepted: {why}, and its spool cannot be used: {error.message}") from None
+        raise BadConfig(f"the event was not accepted: {why}, and the spool cannot be used: {error.message}") from None
     except OSError as error:
         raise HoldfastError(
-            f"the event was not accepted: {why}, and {home.spool} cannot be written ({error.strerror})"
+            f"the event was not accepted: {why}, and {home.spool} is not writable ({error.strerror})"
         ) from None
     notify_daemon(home.socket)

@@ -1,4 +1,4 @@
-"""`holdfast explain`: why one event went where it went."""
+"""`holdfast explain`: why an event was or was not delivered."""
 
 from __future__ import annotations
 
@@ -7,64 +7,67 @@ from typing import Any
 import click
 
 from holdfast.surfaces.cli.client import find_client, part
-from holdfast.surfaces.cli.options import json_option
-from holdfast.surfaces.cli.output import say, show, show_table, visible
+from holdfast.surfaces.cli.options import Command, json_option
+from holdfast.surfaces.cli.output import echo, show, show_table, visible
 
 DELIVERIES = ("id", "contract_id", "address", "state", "reason", "attempts", "last_error")
 ATTEMPTS = ("delivery", "generation", "attempt", "started_at", "outcome", "error")
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("event")
 @click.option(
-    "--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="At most so many of each kind."
+    "--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="Maximum number of items of each kind."
 )
 @json_option
 def explain(event: str, limit: int, as_json: bool) -> None:
-    """Say why an event went where it went, and why not elsewhere."""
-    show(find_client().get(f"/api/events/{part(event)}/explain", {"limit": limit}), as_json, _say)
+    """Explain which contracts matched an event, and why.
+
+    Also shows every delivery of the event with its attempts and receipts.
+    """
+    show(find_client().get(f"/api/events/{part(event)}/explain", {"limit": limit}), as_json, _print)
 
 
-def _say(answer: dict[str, Any]) -> None:
+def _print(answer: dict[str, Any]) -> None:
     event = answer["event"]
-    say(visible(f"{event['id']}  {event['type']} from {event['source']}, {event['seq']} in {event['stream']}"))
-    say(visible(answer["verdict"]))
+    echo(visible(f"{event['id']}  {event['type']} from {event['source']}, number {event['seq']} in {event['stream']}"))
+    echo(visible(answer["verdict"]))
     if answer["deliveries"]:
-        say("\ndeliveries:")
+        echo("\nDeliveries:")
         show_table(answer["deliveries"], DELIVERIES)
-        _more(answer["deliveries_left_off"], "deliveries")
+        _print_left_off(answer["deliveries_left_off"], "deliveries")
     attempts = [{**each, "delivery": row["id"]} for row in answer["deliveries"] for each in row["history"]]
     if attempts:
-        say("\nattempts:")
+        echo("\nAttempts:")
         show_table(attempts, ATTEMPTS)
     if answer["deliveries"]:
-        say("\nreceipts:")
+        echo("\nReceipts:")
         for row in answer["deliveries"]:
-            _say_receipts(row)
+            _print_receipts(row)
     if answer["wanted_now"]:
-        say(f"\nwanted now by: {visible(', '.join(answer['wanted_now']))}")
-        _more(answer["wanted_now_left_off"], "contracts")
+        echo(f"\nMatched by (current contracts): {visible(', '.join(answer['wanted_now']))}")
+        _print_left_off(answer["wanted_now_left_off"], "contracts")
     if answer["missed"]:
-        say("\nmissed by, the nearest first:")
+        echo("\nNot matched by (closest first):")
         for missed in answer["missed"]:
-            say(f"  {visible(missed['contract_id'])}")
+            echo(f"  {visible(missed['contract_id'])}")
             for why in missed["why"]:
-                say(f"    {visible(why)}")
+                echo(f"    {visible(why)}")
             if missed["failed"] > len(missed["why"]):
-                say(f"    (and {missed['failed'] - len(missed['why'])} more)")
-        _more(answer["missed_left_off"], "contracts")
+                echo(f"    (and {missed['failed'] - len(missed['why'])} more)")
+        _print_left_off(answer["missed_left_off"], "contracts")
 
 
-def _say_receipts(delivery: dict[str, Any]) -> None:
-    """Whole hashes: who looks for a receipt wants to compare it."""
+def _print_receipts(delivery: dict[str, Any]) -> None:
+    """Hashes are printed in full, for comparison with exported receipts."""
     if not delivery["receipts"]:
-        say(f"  delivery {delivery['id']}: none yet")
-    for told in delivery["receipts"]:
-        ended = f"{told['state']} ({told['reason']})" if told["reason"] else told["state"]
-        say(visible(f"  delivery {delivery['id']}: {ended} at {told['at']} by {told['actor']}"))
-        say(visible(f"    {told['chain']} {told['seq']}, {told['h_self']}"))
+        echo(f"  delivery {delivery['id']}: no receipt yet")
+    for receipt in delivery["receipts"]:
+        ended = f"{receipt['state']} ({receipt['reason']})" if receipt["reason"] else receipt["state"]
+        echo(visible(f"  delivery {delivery['id']}: {ended} at {receipt['at']} by {receipt['actor']}"))
+        echo(visible(f"    {receipt['chain']} {receipt['seq']}, {receipt['h_self']}"))
 
 
-def _more(left_off: int, noun: str) -> None:
+def _print_left_off(left_off: int, noun: str) -> None:
     if left_off:
-        say(f"  ({left_off:,} more {noun}; see --limit)")
+        echo(f"  ({left_off:,} more {noun}; see --limit)")

@@ -1,4 +1,4 @@
-"""`holdfast hook`: the receiver of agents' events, behind the full command."""
+"""`holdfast hook`: run the hook receiver through the full command line."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 
-class Unread(click.Command):
-    """A command that takes its words as they are: a wrong one must not end in an error that an agent would see."""
+class RawCommand(click.Command):
+    """A command that does not parse its arguments: the agent would see the error message of a wrong one."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args == ["--help"]:
@@ -20,18 +20,19 @@ class Unread(click.Command):
         return ctx.args
 
 
-@click.command(cls=Unread)
-@click.option("--agent", metavar="NAME", help="Whose event it is: claude, codex, gemini and so on.")
-@click.option("--home", metavar="FOLDER", help="Whose spool it goes to; else HOLDFAST_HOME or the default.")
+@click.command(cls=RawCommand)
+@click.option("--agent", metavar="NAME", help="Agent that sends the event, such as claude, codex or gemini.")
+@click.option("--home", metavar="FOLDER", help="Home folder to spool to. Default: HOLDFAST_HOME.")
 @click.argument("event", required=False)
 @click.argument("payload", required=False)
 @click.pass_context
 def hook(ctx: click.Context, /, **_: Any) -> int:
-    """Keep an event of an agent's command line.
+    """Receive a hook event of an agent CLI and spool it.
 
-    It is read from standard input or from PAYLOAD.
+    The payload is read from standard input or taken from PAYLOAD.
 
-    Always 0, and silent. An agent had better run the receiver itself, which starts far quicker.
+    Prints nothing and always exits with 0, so that the agent is never disturbed. Agents that are set up with `holdfast
+    hooks install` run the receiver directly, which starts much faster.
     """
     from holdfast.agents.receiver import receiver
 

@@ -1,4 +1,4 @@
-"""`holdfast hooks`: wire the agent CLIs of this machine, take it back, and say how it stands."""
+"""`holdfast hooks`: install, remove and check the hooks of agent CLIs."""
 
 from __future__ import annotations
 
@@ -11,46 +11,48 @@ from holdfast.domain.errors import HoldfastError
 from holdfast.home import find_home
 from holdfast.operations.elapsed import ago
 from holdfast.surfaces.cli.client import find_client
-from holdfast.surfaces.cli.options import NearGroup, json_option
-from holdfast.surfaces.cli.output import say, show, show_table, visible
+from holdfast.surfaces.cli.options import Group, json_option
+from holdfast.surfaces.cli.output import echo, show, show_table, visible
 
 if TYPE_CHECKING:
     from holdfast.agents.install.installer import Installer
 
 AGENTS = ("claude", "codex", "gemini", "qwen", "copilot", "cursor", "opencode")
-EVENTS_MAX = 100  # as far back as the last event of each agent is looked for
+EVENTS_MAX = 100  # how many recent events are searched for the last one of each agent
 ANSWER_S = 5.0
 COLUMNS = ("agent", "state", "last_event", "path")
 
 agent_option = click.option(
-    "--agent", "names", type=click.Choice(AGENTS), multiple=True, help="Only this one. Repeat for more."
+    "--agent", "names", type=click.Choice(AGENTS), multiple=True, help="Only this agent CLI. Repeatable."
 )
-project_option = click.option("--project", is_flag=True, help="The files of the project here, not the user's.")
+project_option = click.option("--project", is_flag=True, help="Use the settings of the project in this folder.")
 dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
 
 
-@click.group(cls=NearGroup)
+@click.group(cls=Group)
 def hooks() -> None:
-    """Wire the agent CLIs, unwire them, and see how it stands."""
+    """Install, remove and check the hooks of agent CLIs."""
 
 
 @hooks.command()
 @agent_option
-@click.option("--tools/--no-tools", default=None, help="Tool events too, or not; left out: as it is, at first not.")
+@click.option(
+    "--tools/--no-tools", default=None, help="Also send tool events. Default: keep the current setting (initially off)."
+)
 @project_option
-@click.option("--service", is_flag=True, help="Install the daemon as a service as well.")
+@click.option("--service", is_flag=True, help="Also install the daemon as a service.")
 @dry_run_option
 @json_option
 def install(
     names: tuple[str, ...], tools: bool | None, project: bool, service: bool, dry_run: bool, as_json: bool
 ) -> int:
-    """Wire the agent CLIs that are found on this machine; foreign hooks and comments stay.
+    """Add hooks to the agent CLIs found on this machine. Other hooks and comments are kept.
 
-    Shows each change. Harmless to repeat, and needed again after Holdfast moved.
+    Prints each change. Safe to repeat; repeat it after Holdfast was moved or reinstalled elsewhere.
     """
     answer = _installer(project, choose=True).install(names, tools, dry_run)
     answer["service"] = _install_service() if service and not dry_run else None
-    show(answer, as_json, _say_installed)
+    show(answer, as_json, _print_installed)
     return _code(answer)
 
 
@@ -60,9 +62,12 @@ def install(
 @dry_run_option
 @json_option
 def uninstall(names: tuple[str, ...], project: bool, dry_run: bool, as_json: bool) -> int:
-    """Take out what install put in: to the byte where nothing else changed, else exactly our entries."""
+    """Remove the hooks that install added.
+
+    A file that was not edited since is restored byte for byte; otherwise only Holdfast's entries are removed.
+    """
     answer = _installer(project).uninstall(names, dry_run)
-    show(answer, as_json, _say_uninstalled)
+    show(answer, as_json, _print_uninstalled)
     return _code(answer)
 
 
@@ -71,29 +76,29 @@ def uninstall(names: tuple[str, ...], project: bool, dry_run: bool, as_json: boo
 @project_option
 @json_option
 def status(names: tuple[str, ...], project: bool, as_json: bool) -> None:
-    """Say of each agent CLI whether it is wired, trusted, switched off, and when it was last heard."""
+    """Show for each agent CLI whether its hooks are installed, trusted and enabled, and when it last sent an event."""
     answer = _installer(project).status(names)
-    seen = last_events()
+    latest = last_events()
     for item in answer["agents"]:
-        item["last_event_at"] = None if seen is None else seen.get(item["agent"])
-    answer["daemon"] = seen is not None
-    show(answer, as_json, _say_status)
+        item["last_event_at"] = None if latest is None else latest.get(item["agent"])
+    answer["daemon"] = latest is not None
+    show(answer, as_json, _print_status)
 
 
 def last_events() -> dict[str, str] | None:
-    """When an event of each agent was last accepted; None where no daemon can be asked."""
+    """The time of each agent's last accepted event, or None if no daemon can be reached."""
     try:
         page = find_client(ANSWER_S).get("/api/events", {"source": "hook", "limit": EVENTS_MAX})
     except (HoldfastError, OSError):
         return None
-    seen: dict[str, str] = {}
+    latest: dict[str, str] = {}
     for event in page["items"]:
-        seen.setdefault(str(event["properties"].get("agent")), event["accepted_at"])
-    return seen
+        latest.setdefault(str(event["properties"].get("agent")), event["accepted_at"])
+    return latest
 
 
 def _installer(project: bool, choose: bool = False) -> Installer:
-    """`choose`: find out by a trial which receiver serves here; needed only where one is written down."""
+    """`choose`: run a trial to decide which receiver works here. Only needed before writing it into a config file."""
     from dataclasses import replace
 
     from holdfast.agents.install.environment import find_program, this_environment
@@ -113,57 +118,57 @@ def _code(answer: dict[str, Any]) -> int:
     return 1 if any(item["error"] for item in answer["agents"]) else 0
 
 
-def _say_installed(answer: dict[str, Any]) -> None:
+def _print_installed(answer: dict[str, Any]) -> None:
     items = answer["agents"]
     if all(item["result"] == "not found" for item in items):
-        say(f"no agent CLI was found; looked for {', '.join(item['agent'] for item in items)}")
-        say("name one to wire it before it is there: holdfast hooks install --agent claude")
+        echo(f"No agent CLI found; looked for {', '.join(item['agent'] for item in items)}.")
+        echo("To install hooks for one that is not here yet, name it: holdfast hooks install --agent claude")
         return
-    _say_changes(answer, "wired")
+    _print_changes(answer, "installed")
     for item in items:
         if item["result"] == "unchanged":
-            say(f"{item['agent']}: is wired already")
+            echo(f"{item['agent']}: already installed")
     if answer["dry_run"]:
         return
     if answer["service"] is not None:
-        from holdfast.surfaces.cli.service import say_service
+        from holdfast.surfaces.cli.service import print_service
 
-        say_service(answer["service"])
+        print_service(answer["service"])
     else:
-        say("next: holdfast service install   (the daemon runs now and after a reboot; or run: holdfast up)")
-    say("then: holdfast hooks status")
+        echo("Next: holdfast service install   (run the daemon now and after a reboot; or run it here: holdfast up)")
+    echo("Then: holdfast hooks status")
 
 
-def _say_uninstalled(answer: dict[str, Any]) -> None:
-    _say_changes(answer, "unwired")
+def _print_uninstalled(answer: dict[str, Any]) -> None:
+    _print_changes(answer, "removed")
     if all(item["result"] == "unchanged" for item in answer["agents"]):
-        say("nothing of ours was there")
+        echo("No hooks of Holdfast were installed.")
 
 
-def _say_changes(answer: dict[str, Any], done: str) -> None:
+def _print_changes(answer: dict[str, Any], done: str) -> None:
     for item in answer["agents"]:
         name = item["agent"]
         for file in item["files"]:
             for line in file["diff"].splitlines():
-                say(visible(line))
-            kept = f" (as it was: {file['copy']})" if file["copy"] else ""
-            say(visible(f"{name}: {'would change' if answer['dry_run'] else done}: {file['path']}{kept}"))
+                echo(visible(line))
+            kept = f" (backup: {file['copy']})" if file["copy"] else ""
+            echo(visible(f"{name}: {'would change' if answer['dry_run'] else done}: {file['path']}{kept}"))
         if item["error"]:
-            say(visible(f"{name}: {item['result']}: {item['error']}"))
+            echo(visible(f"{name}: {item['result']}: {item['error']}"))
         for note in item["notes"]:
-            say(visible(f"{name}: {note}"))
+            echo(visible(f"{name}: {note}"))
     if answer["dry_run"]:
-        say("nothing was changed (--dry-run)")
+        echo("Nothing was changed (--dry-run).")
 
 
-def _say_status(answer: dict[str, Any]) -> None:
+def _print_status(answer: dict[str, Any]) -> None:
     for item in answer["agents"]:
         at = item["last_event_at"]
-        item["last_event"] = ago(at, time.time()) if at else ("none lately" if answer["daemon"] else "unknown")
+        item["last_event"] = ago(at, time.time()) if at else ("none recently" if answer["daemon"] else "unknown")
         item["path"] = None if item["state"] in ("not found", "not installed") else item["path"]
     show_table(answer["agents"], COLUMNS)
     for item in answer["agents"]:
         if item["detail"]:
-            say(visible(f"{item['agent']}: {item['detail']}"))
+            echo(visible(f"{item['agent']}: {item['detail']}"))
     if not answer["daemon"]:
-        say("no daemon answers, so when an agent was last heard is not known; start one with: holdfast up")
+        echo("No daemon answers, so the time of the last event is unknown; start one with: holdfast up")

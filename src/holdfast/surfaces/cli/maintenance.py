@@ -1,4 +1,4 @@
-"""`holdfast status`, `pause`, `resume`, `prune`: care of what runs."""
+"""`holdfast status`, `pause`, `resume` and `prune`."""
 
 from __future__ import annotations
 
@@ -8,65 +8,70 @@ from typing import Any, TypeVar
 import click
 
 from holdfast.surfaces.cli.client import LONG_S, find_client
-from holdfast.surfaces.cli.options import json_option
-from holdfast.surfaces.cli.output import say, show, show_fields, visible
+from holdfast.surfaces.cli.options import Command, json_option
+from holdfast.surfaces.cli.output import echo, show, show_fields, visible
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-@click.command()
+@click.command(cls=Command)
 @json_option
 def status(as_json: bool) -> None:
-    """Say what is true right now."""
-    show(find_client().get("/api/status"), as_json, _say_status)
+    """Show daemon health and queue counts."""
+    show(find_client().get("/api/status"), as_json, _print_status)
 
 
-def hold_options(command: F) -> F:
+def target_options(command: F) -> F:
     command = json_option(command)
-    for name, text in (("lane", "This lane."), ("address", "This address."), ("contract", "This contract.")):
+    for name, text in (("lane", "The lane."), ("address", "The address."), ("contract", "The contract id.")):
         command = click.option(f"--{name}", help=text)(command)
     return command
 
 
-@click.command()
-@hold_options
-def pause(as_json: bool, **chosen: str | None) -> None:
-    """Hold a contract, an address or a lane: what waits, waits."""
-    show(find_client().post("/api/pause", _hold(chosen)), as_json, _say_hold)
+@click.command(cls=Command)
+@target_options
+def pause(as_json: bool, **options: str | None) -> None:
+    """Pause deliveries of a contract, address or lane.
+
+    Pending ones stay queued.
+    """
+    show(find_client().post("/api/pause", _target(options)), as_json, _print_pause)
 
 
-@click.command()
-@hold_options
-def resume(as_json: bool, **chosen: str | None) -> None:
-    """Let a contract, an address or a lane go on."""
-    show(find_client().post("/api/resume", _hold(chosen)), as_json, _say_hold)
+@click.command(cls=Command)
+@target_options
+def resume(as_json: bool, **options: str | None) -> None:
+    """Resume deliveries of a contract, address or lane."""
+    show(find_client().post("/api/resume", _target(options)), as_json, _print_pause)
 
 
-@click.command()
+@click.command(cls=Command)
 @json_option
 def prune(as_json: bool) -> None:
-    """Remove now what is past its retention."""
+    """Delete data that is past its retention time."""
     show(find_client(LONG_S).post("/api/prune"), as_json, show_fields)
 
 
-def _hold(chosen: dict[str, str | None]) -> dict[str, str]:
-    given = [(scope, name) for scope, name in chosen.items() if name is not None]
+def _target(options: dict[str, str | None]) -> dict[str, str]:
+    given = [(scope, name) for scope, name in options.items() if name is not None]
     if len(given) != 1:
-        raise click.UsageError("say what: exactly one of --contract, --address, --lane")
+        raise click.UsageError("give exactly one of --contract, --address, --lane")
     return {"scope": given[0][0], "name": given[0][1]}
 
 
-def _say_hold(answer: dict[str, Any]) -> None:
-    already = "" if answer["changed"] else " already"
-    state = "is paused" if answer["paused"] else "goes on"
-    say(f"{answer['scope']} {visible(answer['name'])} {state}{already}")
+def _print_pause(answer: dict[str, Any]) -> None:
+    target = f"{answer['scope'].capitalize()} {visible(answer['name'])}"
+    if answer["changed"]:
+        echo(f"{target} {'paused' if answer['paused'] else 'resumed'}.")
+    else:
+        echo(f"{target} {'is already paused' if answer['paused'] else 'was not paused'}.")
 
 
-def _say_status(answer: dict[str, Any]) -> None:
+def _print_status(answer: dict[str, Any]) -> None:
     failing = {name: state for name, state in answer["duties"].items() if state != "ok"}
     shown = {name: value for name, value in answer.items() if name not in ("duties", "paused", "notes")}
     show_fields({**shown, "paused": [f"{p['scope']} {p['name']}" for p in answer["paused"]]})
     for name, state in failing.items():
-        say(f"failing: {visible(name)}: {visible(state)}")
+        echo(f"failing: {visible(name)}: {visible(state)}")
     for note in answer["notes"]:
-        say(f"note: {visible(note)}")
+        echo(f"note: {visible(note)}")

@@ -1,4 +1,4 @@
-"""Options that several commands share, and groups that suggest the near command."""
+"""Command and group classes, and options that several commands share."""
 
 from __future__ import annotations
 
@@ -10,13 +10,26 @@ import click
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON, and nothing else.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON and nothing else.")
+store_option = click.option("--store", metavar="URL", help="Store, such as sqlite:///app.db. Default: as configured.")
+app_option = click.option("--app", metavar="MODULE:NAME", help="The application's outbox, such as shop:outbox.")
 
 _WILDCARD = re.compile(r"[*?\[]")
 
 
-class NearGroup(click.Group):
-    """A group that answers a wrong name with the near one."""
+class Command(click.Command):
+    """A command that refuses a second value for a single-value option. Click itself silently takes the last one."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not ctx.resilient_parsing:
+            _refuse_second_values(self.make_parser(ctx).parse_args(list(args))[2], ctx)
+        return super().parse_args(ctx, args)
+
+
+class Group(click.Group):
+    """A group that answers an unknown command with the closest known one."""
+
+    command_class = Command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -25,9 +38,24 @@ class NearGroup(click.Group):
             return super().resolve_command(ctx, args)
         from difflib import get_close_matches
 
-        near = get_close_matches(args[0], self.list_commands(ctx), n=1)
-        hint = f"did you mean {near[0]}?" if near else f"see: {ctx.command_path} --help"
+        close = get_close_matches(args[0], self.list_commands(ctx), n=1)
+        hint = f"did you mean {close[0]}?" if close else f"see: {ctx.command_path} --help"
         return ctx.fail(f"there is no command {args[0]!r}; {hint}")
+
+
+def _refuse_second_values(given: Sequence[click.Parameter], ctx: click.Context) -> None:
+    """`given` is every occurrence of a parameter, in order. Repeating the same plain flag is harmless."""
+    first: dict[str | None, click.Option] = {}
+    for option in given:
+        if not isinstance(option, click.Option) or option.multiple or option.count:
+            continue
+        earlier = first.get(option.name)
+        first[option.name] = option
+        if earlier is None or (earlier is option and option.is_flag and not option.secondary_opts):
+            continue
+        if earlier is not option:
+            raise click.UsageError(f"{earlier.opts[0]} and {option.opts[0]} cannot be combined", ctx)
+        raise click.UsageError(f"{'/'.join(option.opts + option.secondary_opts)} can be given only once", ctx)
 
 
 def page_options(command: F) -> F:
@@ -35,26 +63,28 @@ def page_options(command: F) -> F:
 
 
 def long_page_options(command: F) -> F:
-    """For lists that are seldom long: as much as one answer holds."""
+    """For lists that are usually short: by default, as many items as one answer may hold."""
     return _page_options(command, 1000)
 
 
 def _page_options(command: F, default: int) -> F:
     command = click.option(
-        "--limit", type=click.IntRange(1, 1000), default=default, show_default=True, help="At most so many."
+        "--limit", type=click.IntRange(1, 1000), default=default, show_default=True, help="Maximum number of items."
     )(command)
-    return click.option("--after", metavar="CURSOR", help="Go on where the page before ended.")(command)
+    return click.option("--after", metavar="CURSOR", help="Continue after this cursor, printed by the previous page.")(
+        command
+    )
 
 
 def filter_options(*, state: bool) -> Callable[[F], F]:
-    """The filters on deliveries; dead letters have only one state."""
+    """Filters on deliveries. Dead letters all have the same state, so their commands leave `--state` out."""
     helps = {
-        "state": "Only pending, delivered, dead or dropped.",
-        "reason": "Only those that ended for this reason.",
-        "contract": "Only those of this contract.",
-        "address": "Only those to this address.",
-        "stream": "Only those of events of this stream.",
-        "event": "Only those of this event.",
+        "state": "Only deliveries in this state: pending, delivered, dead or dropped.",
+        "reason": "Only deliveries that ended with this reason.",
+        "contract": "Only deliveries of this contract.",
+        "address": "Only deliveries to this address.",
+        "stream": "Only deliveries of events in this stream.",
+        "event": "Only deliveries of this event.",
     }
 
     def add(command: F) -> F:
@@ -67,18 +97,18 @@ def filter_options(*, state: bool) -> Callable[[F], F]:
 
 
 def split_pairs(pairs: Iterable[str], option: str) -> list[tuple[str, str]]:
-    """`name=value` texts as pairs."""
-    found = []
+    """Split `name=value` texts into pairs."""
+    result = []
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not name or not equals:
             raise click.UsageError(f"{option} takes NAME=VALUE, not {pair!r}")
-        found.append((name, value))
-    return found
+        result.append((name, value))
+    return result
 
 
 def criterion(values: Sequence[str], option: str) -> dict[str, Any]:
-    """One value as the contract writes it: exact, or a pattern where it has wildcards; several exact ones: any."""
+    """A contract's criterion: a pattern if the one value has wildcards, otherwise one or more exact values."""
     if len(values) == 1:
         return {"pattern" if _WILDCARD.search(values[0]) else "match": values[0]}
     if any(_WILDCARD.search(value) for value in values):

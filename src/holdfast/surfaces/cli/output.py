@@ -1,6 +1,6 @@
-"""What the commands print: aligned plain columns for people, the REST object for programs. Never a colour.
+"""What commands print: aligned plain columns for people, the REST object with `--json`. No colors.
 
-Whatever came from outside is made visible first: a payload must not be able to move a cursor or retitle a window.
+Control characters in data are escaped, so that a payload cannot move the cursor or set the window title.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ CELL_MAX = 60
 _CONTROL = re.compile(r"(?<!\\)((?:\\\\)*)\\u00([01][0-9a-f])")
 
 
-def show(answer: Any, as_json: bool, people: Callable[[Any], None]) -> None:
-    """The answer itself for programs, or what `people` makes of it."""
+def show(answer: Any, as_json: bool, render: Callable[[Any], None]) -> None:
+    """Print the answer as JSON, or call `render` to print it for people."""
     if as_json:
-        say_json(answer)
+        echo_json(answer)
     else:
-        people(answer)
+        render(answer)
 
 
-def say(text: str = "") -> None:
+def echo(text: str = "") -> None:
     _echo(text, err=False)
 
 
 def warn(text: str) -> None:
-    """A message beside the answer: on stderr, so that stdout stays what was asked for."""
+    """Print a message on stderr, so that stdout holds only the answer."""
     _echo(f"holdfast: {visible(text)}", err=True)
 
 
 def _echo(text: str, err: bool) -> None:
-    """A reader that has gone, as in `holdfast … | head`, is no failure: the command goes on and prints nothing more."""
+    """A closed pipe, as in `holdfast … | head`, is no failure: the command continues and prints nothing more."""
     try:
         click.echo(text, err=err)
     except BrokenPipeError:
@@ -45,20 +45,20 @@ def _echo(text: str, err: bool) -> None:
 
 
 def silence(descriptor: int) -> None:
-    """Let what is still written to stdout or stderr vanish, also what Python flushes at its end."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, descriptor)
-    os.close(nowhere)
+    """Send stdout (1) or stderr (2) to /dev/null, including what Python flushes at exit."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, descriptor)
+    os.close(null)
 
 
-def say_json(answer: Any) -> None:
+def echo_json(answer: Any) -> None:
     text_is_safe = (sys.stdout.encoding or "").lower().startswith("utf")
     text = json.dumps(answer, indent=2, ensure_ascii=not text_is_safe)
-    say("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text))
+    echo("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text))
 
 
 def visible(text: str) -> str:
-    r"""Control characters as their escapes.
+    r"""Escape control characters.
 
     >>> visible("red \x1b[31m alert\n")
     'red \\x1b[31m alert\\n'
@@ -67,7 +67,7 @@ def visible(text: str) -> str:
 
 
 def cell(value: Any) -> str:
-    r"""A value on one line, with one way to write control characters wherever they stand.
+    r"""A value on one line. Control characters are written the same way in JSON and in plain text.
 
     >>> cell({"text": "\x1b[31m"})
     '{"text": "\\x1b[31m"}'
@@ -81,37 +81,41 @@ def cell(value: Any) -> str:
     return visible(str(value))
 
 
-def show_table(items: Sequence[Mapping[str, Any]], columns: Sequence[str], none: str = "none") -> None:
-    """One line each, under the names of the columns."""
+def show_table(items: Sequence[Mapping[str, Any]], columns: Sequence[str], empty: str = "none") -> None:
+    """One line per item under the column names, or the text `empty`."""
     if not items:
-        say(none)
+        echo(empty)
         return
     rows = [[name.replace("_", " ").upper() for name in columns]]
     rows += [[_short(cell(item.get(name))) for name in columns] for item in items]
     widths = [max(len(row[at]) for row in rows) for at in range(len(columns))]
     for row in rows:
-        say("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+        echo("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
 
 
 def show_page(page: Mapping[str, Any], columns: Sequence[str]) -> None:
     show_table(page["items"], columns)
     if page["next"] is not None:
-        say(f"(more: --after {visible(str(page['next']))})")
+        echo(f"(more: --after {visible(str(page['next']))})")
 
 
-def show_fields(shape: Mapping[str, Any], columns: Sequence[str] | None = None) -> None:
-    """Every field on its line; lists of objects as tables below, with these columns or all that say something."""
-    below = {name: value for name, value in shape.items() if _is_rows(value)}
-    flat = {name: value for name, value in shape.items() if name not in below}
-    width = max((len(name) for name in flat), default=0)
-    for name, value in flat.items():
-        say(f"{name.replace('_', ' ').ljust(width)}  {cell(value)}".rstrip())
-    for name, rows in below.items():
-        say(f"\n{name.replace('_', ' ')}:")
+def show_fields(answer: Mapping[str, Any], columns: Sequence[str] | None = None) -> None:
+    """One line per field. Lists of objects follow as tables with `columns`, by default every column with a value."""
+    tables = {name: value for name, value in answer.items() if _is_rows(value)}
+    fields = {name: value for name, value in answer.items() if name not in tables}
+    width = max((len(name) for name in fields), default=0)
+    for name, value in fields.items():
+        echo(f"{name.replace('_', ' ').ljust(width)}  {cell(value)}".rstrip())
+    for name, rows in tables.items():
+        echo(f"\n{name.replace('_', ' ')}:")
         show_table(rows, columns or [key for key in rows[0] if any(row.get(key) is not None for row in rows)])
 
 
-def many(count: int, noun: str) -> str:
+def plural(count: int, noun: str) -> str:
+    """
+    >>> plural(1, "event"), plural(2000, "event")
+    ('1 event', '2,000 events')
+    """
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 

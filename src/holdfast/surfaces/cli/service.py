@@ -1,4 +1,4 @@
-"""`holdfast service`: the daemon as a service of the user, there after a reboot."""
+"""`holdfast service`: run the daemon as a user service."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import click
 from holdfast.domain.errors import HoldfastError
 from holdfast.home import find_home
 from holdfast.surfaces.cli.client import find_client
-from holdfast.surfaces.cli.options import NearGroup, json_option
-from holdfast.surfaces.cli.output import say, show, visible
+from holdfast.surfaces.cli.options import Group, json_option
+from holdfast.surfaces.cli.output import echo, show, visible
 
 if TYPE_CHECKING:
     from holdfast.agents.install.service import Service
@@ -19,33 +19,33 @@ if TYPE_CHECKING:
 ANSWER_S = 5.0
 
 
-@click.group(cls=NearGroup)
+@click.group(cls=Group)
 def service() -> None:
-    """Run the daemon as a service of the user.
+    """Run the daemon as a user service.
 
-    systemd on Linux, launchd on macOS.
+    Uses systemd on Linux and launchd on macOS.
     """
 
 
 @service.command()
 @json_option
 def install(as_json: bool) -> None:
-    """Write the service's file, have it start with the machine, and start it now. Harmless to repeat."""
-    show(install_service(), as_json, say_service)
+    """Install the service, enable it and start it now. Safe to repeat."""
+    show(install_service(), as_json, print_service)
 
 
 @service.command()
 @json_option
 def uninstall(as_json: bool) -> None:
-    """Stop the service and remove exactly its file."""
-    show(make_service().uninstall(), as_json, _say_removed)
+    """Stop the service and remove its file."""
+    show(make_service().uninstall(), as_json, _print_removed)
 
 
 @service.command()
 @json_option
 def status(as_json: bool) -> None:
-    """Say whether the service is installed, up to date and running."""
-    show(make_service().status(), as_json, _say_status)
+    """Show whether the service is installed, up to date and running."""
+    show(make_service().status(), as_json, _print_status)
 
 
 def make_service() -> Service:
@@ -60,7 +60,7 @@ def install_service() -> dict[str, Any]:
     by_hand = service.status()["running"] is not True and _is_answering()
     answer = service.install()
     if by_hand:
-        answer["notes"].append("a daemon that was started by hand keeps this home; stop it, and the service can run")
+        answer["notes"].append("a daemon that was started by hand uses this home; stop it so that the service can run")
     return answer
 
 
@@ -71,32 +71,32 @@ def _is_answering() -> bool:
         return False
 
 
-def say_service(answer: dict[str, Any]) -> None:
+def print_service(answer: dict[str, Any]) -> None:
     for line in answer["diff"].splitlines():
-        say(visible(line))
-    say(visible(f"service: {'written' if answer['changed'] else 'up to date'}: {answer['path']}"))
-    say(f"service: {_running(answer['running'])}")
-    _say_notes(answer)
+        echo(visible(line))
+    echo(visible(f"service: {'written' if answer['changed'] else 'up to date'}: {answer['path']}"))
+    echo(f"service: {_running(answer['running'])}")
+    _print_notes(answer)
     if os.environ.get("HOLDFAST_STORE"):
-        say("service: HOLDFAST_STORE is not carried over: it may hold a password; put the store into holdfast.yml")
+        echo("service: HOLDFAST_STORE is not passed on, since it may hold a password; set `store` in holdfast.yml")
 
 
-def _say_removed(answer: dict[str, Any]) -> None:
+def _print_removed(answer: dict[str, Any]) -> None:
     if answer["changed"]:
-        say(visible(f"service: removed: {answer['path']}"))
-    _say_notes(answer)
+        echo(visible(f"service: removed: {answer['path']}"))
+    _print_notes(answer)
 
 
-def _say_status(answer: dict[str, Any]) -> None:
-    say(visible(f"service: {answer['state']}: {answer['path']}"))
-    say(f"service: {_running(answer['running'])}")
-    _say_notes(answer)
+def _print_status(answer: dict[str, Any]) -> None:
+    echo(visible(f"service: {answer['state']}: {answer['path']}"))
+    echo(f"service: {_running(answer['running'])}")
+    _print_notes(answer)
 
 
-def _say_notes(answer: dict[str, Any]) -> None:
+def _print_notes(answer: dict[str, Any]) -> None:
     for note in answer["notes"]:
-        say(visible(f"service: {note}"))
+        echo(visible(f"service: {note}"))
 
 
 def _running(running: bool | None) -> str:
-    return {True: "running", False: "not running", None: "whether it runs is not known"}[running]
+    return {True: "running", False: "not running", None: "running state unknown"}[running]

@@ -1,4 +1,4 @@
-"""`holdfast sessions`: what the agents on this machine are doing."""
+"""`holdfast sessions`: list and close agent sessions."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from typing import Any
 import click
 
 from holdfast.surfaces.cli.client import find_client, part
-from holdfast.surfaces.cli.options import NearGroup, json_option, page_options
+from holdfast.surfaces.cli.options import Group, json_option, page_options
 from holdfast.surfaces.cli.output import show, show_fields, show_page
 
 COLUMNS = ("id", "state", "title", "last_prompt", "last_answer", "cwd", "updated_at")
 
 
-@click.group(cls=NearGroup, invoke_without_command=True)
+@click.group(cls=Group, invoke_without_command=True)
 @click.pass_context
 def sessions(context: click.Context) -> None:
-    """Look at the sessions of agents, and close one."""
+    """List and close agent sessions."""
     if context.invoked_subcommand is None:
         context.invoke(list_sessions)
 
 
 @sessions.command("list")
-@click.option("--agent", help="Only of this agent, such as claude.")
-@click.option("--state", help="Only initializing, working, idle, waiting, failed, ended or closed.")
-@click.option("--native-id", help="Only with this id of the agent's own.")
-@click.option("--cwd", help="Only in this folder.")
+@click.option("--agent", help="Only sessions of this agent, such as claude.")
+@click.option("--state", help="Only this state: initializing, working, idle, waiting, failed, ended or closed.")
+@click.option("--native-id", help="Only the session with this id of the agent.")
+@click.option("--cwd", help="Only sessions in this folder.")
 @page_options
 @json_option
 def list_sessions(as_json: bool, **query: Any) -> None:
-    """List sessions, the one that changed last first."""
+    """List sessions, most recently updated first."""
     show(find_client().get("/api/sessions", query), as_json, lambda page: show_page(page, COLUMNS))
 
 
@@ -37,7 +37,7 @@ def list_sessions(as_json: bool, **query: Any) -> None:
 @click.argument("id")
 @json_option
 def show_session(id: str, as_json: bool) -> None:
-    """Show one session, by our id or by the agent's own."""
+    """Show one session, by its Holdfast id or the agent's own id."""
     show(find_client().get(f"/api/sessions/{part(id)}"), as_json, show_fields)
 
 
@@ -45,5 +45,5 @@ def show_session(id: str, as_json: bool) -> None:
 @click.argument("id")
 @json_option
 def close_session(id: str, as_json: bool) -> None:
-    """Close a session: it is over, whatever its agent does."""
+    """Mark a session as closed. The agent itself is not stopped."""
     show(find_client().post(f"/api/sessions/{part(id)}/close"), as_json, show_fields)

@@ -1,4 +1,4 @@
-"""`holdfast streams`: look at streams."""
+"""`holdfast streams`: list streams and their events."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Any
 import click
 
 from holdfast.surfaces.cli.client import find_client, part
-from holdfast.surfaces.cli.options import NearGroup, json_option, page_options
+from holdfast.surfaces.cli.options import Group, json_option, page_options
 from holdfast.surfaces.cli.output import show, show_fields, show_page
 
 
-@click.group(cls=NearGroup)
+@click.group(cls=Group)
 def streams() -> None:
-    """Look at streams."""
+    """List streams and their events."""
 
 
 @streams.command("list")
 @page_options
 @json_option
 def list_streams(as_json: bool, **query: Any) -> None:
-    """List streams by name."""
+    """List streams, ordered by id."""
     show(
         find_client().get("/api/streams", query),
         as_json,
@@ -38,11 +38,11 @@ def show_stream(id: str, as_json: bool) -> None:
 
 @streams.command("events")
 @click.argument("id")
-@click.option("--after", metavar="SEQ", type=click.IntRange(0), default=0, help="Only those after this seq.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="At most so many.")
+@click.option("--after", metavar="SEQ", type=click.IntRange(0), default=0, help="Only events after this seq.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="Maximum number of items.")
 @json_option
 def stream_events(id: str, after: int, limit: int, as_json: bool) -> None:
-    """List a stream's events in the order of their seq."""
+    """List the events of a stream, ordered by seq."""
     show(
         find_client().get(f"/api/streams/{part(id)}/events", {"after": after, "limit": limit}),
         as_json,

@@ -1,0 +1,55 @@
+"""`holdfast token`: manage API tokens, without a daemon."""
+
+from __future__ import annotations
+
+import click
+
+from holdfast.surfaces.cli.options import Group, json_option, long_page_options, store_option
+from holdfast.surfaces.cli.output import echo, show, show_page, visible, warn
+
+COLUMNS = ("id", "name", "scope", "created_at", "revoked_at")
+
+
+@click.group(cls=Group)
+def token() -> None:
+    """Create, list and revoke API tokens."""
+
+
+@token.command()
+@click.argument("name")
+@click.option(
+    "--scope", type=click.Choice(("read", "operate", "admin")), default="read", show_default=True,
+    help="Permissions: read only, read and repair, or everything.",
+)  # fmt: skip
+@store_option
+@json_option
+def create(name: str, scope: str, store: str | None, as_json: bool) -> None:
+    """Create a token. It is printed once and cannot be shown again."""
+    from holdfast.operations import local
+
+    answer = local.create_token(store, name, scope)
+    show(answer, as_json, lambda created: echo(created["token"]))
+    if not as_json:
+        warn(f"created {answer['id']} with scope {answer['scope']}; save the token now, it cannot be shown again")
+
+
+@token.command("list")
+@store_option
+@long_page_options
+@json_option
+def list_tokens(store: str | None, as_json: bool, after: str | None, limit: int) -> None:
+    """List tokens, without their secret texts."""
+    from holdfast.operations import local
+
+    show(local.list_tokens(store, after, limit), as_json, lambda page: show_page(page, COLUMNS))
+
+
+@token.command()
+@click.argument("id")
+@store_option
+@json_option
+def revoke(id: str, store: str | None, as_json: bool) -> None:
+    """Revoke a token. A running daemon refuses it within one second."""
+    from holdfast.operations import local
+
+    show(local.revoke_token(store, id), as_json, lambda _: echo(f"Token {visible(id)} revoked."))
