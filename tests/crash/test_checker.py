@@ -115,7 +115,7 @@ def test_what_a_killed_daemon_left_on_the_wire_is_explained_and_not_held_against
     )
     verdict = check(evidence)
     assert verdict.violations == ()
-    assert dict(verdict.duplicates.explained) == {"left on the wire by a killed sender": 1}
+    assert dict(verdict.duplicates.explained) == {"sent before its sender was killed": 1}
     alive = replace(evidence, killed=[])
     assert {"duplicate", "order", "absorbing"} <= broken(alive)
 

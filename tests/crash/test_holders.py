@@ -127,7 +127,7 @@ def test_one_lease_excuses_one_request_and_another_only_if_the_first_was_answere
     twice = replace(evidence, received=[*evidence.received, again], answers=answers)
     assert "duplicate" in broken(twice)
     broke_off = replace(twice, answers={**answers, 1: Answered(1, "reset", 12)})
-    assert dict(check(broke_off).duplicates.explained) == {"sink failed or hung up": 1, "daemon stopped": 1}
+    assert dict(check(broke_off).duplicates.explained) == {"sink failed or reset": 1, "daemon stopped": 1}
 
 
 def test_who_wakes_and_sends_late_is_explained_and_not_held_against_the_order() -> None:

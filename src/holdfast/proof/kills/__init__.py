@@ -1,7 +1,9 @@
-"""The proof: the real daemon is killed -9 again and again under load, and every event is accounted for.
+"""The proof: kill the real daemon with SIGKILL under load, many times, and account for every event.
 
     python -m holdfast.proof.kills --kills 200
 
-Three processes keep books that no kill can reach: `load` writes down what was accepted, `sink` what arrived, and the
-campaign itself when each life of the daemon began and ended. `checker` compares those books with the store.
+Three processes that are never killed write record files: `load` records what was accepted, `sink` what arrived, and the
+campaign when each daemon process started and ended. `checker` compares those records with the store.
+
+A *life* is one run of a daemon process, from its start to its kill or stop. Lives are numbered from 0.
 """

@@ -1,6 +1,6 @@
-"""`python -m holdfast.proof.kills`: the proof with numbers of one's own. 1: a promise broke.
+"""`python -m holdfast.proof.kills`: run parts of the proof with chosen sizes. Exit code 1: a promise was broken.
 
-Without any number it is what `holdfast prove` runs; with some, only the parts that they name.
+Without any size option it runs what `holdfast prove` runs; with some, only the parts they name.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ STOPPED = 130
 
 
 def run(request: ProofRequest, as_json: bool) -> int:
-    """Prove, and print what was found. Progress goes to stderr."""
+    """Run the proof and print the result. Progress goes to stderr."""
     check_request(request)
-    signal.signal(signal.SIGTERM, _interrupt)  # so that what we started is ended when we are
+    signal.signal(signal.SIGTERM, _interrupt)  # so that the processes of the proof are ended as well
 
     def progress(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
@@ -38,13 +38,13 @@ def run(request: ProofRequest, as_json: bool) -> int:
             except Exception as error:
                 return _abort(request, error, str(root), as_json)
     except KeyboardInterrupt:
-        progress("Stopped; everything that was started is gone.")
+        progress("Stopped. All processes and files of the proof are removed.")
         return STOPPED
     kept = {} if proof.ok else {"kept": str(root), "kept_bytes": trim(root)}
     print(json.dumps({**proof.as_dict(), **kept}, indent=2) if as_json else proof.table(), flush=True)
     if not proof.ok:
         lines = "\n".join(f"  {line}" for line in proof.violations)
-        progress(f"PROMISES BROKEN (seed {request.seed}):\n{lines}\nBooks and logs are kept in {root}")
+        progress(f"PROMISES BROKEN (seed {request.seed}):\n{lines}\nRecords and logs are kept in {root}")
         return 1
     progress("Every accepted event is accounted for.")
     shutil.rmtree(root)
@@ -54,7 +54,7 @@ def run(request: ProofRequest, as_json: bool) -> int:
 def _abort(request: ProofRequest, error: Exception, root: str, as_json: bool) -> int:
     trim(Path(root))
     what = str(error) if isinstance(error, Stuck | HoldfastError) else repr(error)
-    print(f"The proof broke off (seed {request.seed}): {what}\nBooks and logs are kept in {root}", file=sys.stderr)
+    print(f"The proof was aborted (seed {request.seed}): {what}\nRecords and logs are kept in {root}", file=sys.stderr)
     if as_json:
         print(json.dumps({"ok": False, "seed": request.seed, "error": what, "kept": root}))
     return 1
@@ -71,7 +71,7 @@ def _positive(text: str) -> int:
 
 
 def _size(given: argparse.Namespace) -> Size:
-    """What was named and nothing else; the default where nothing was."""
+    """Only the parts that were named; the default size if none was."""
     numbers = {
         "schedules": given.schedules, "mutant_seeds": given.mutants, "images": given.images, "kills": given.kills,
         "rounds": given.rounds, "writer_s": given.writers,
@@ -83,18 +83,22 @@ def _size(given: argparse.Namespace) -> Size:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m holdfast.proof.kills", description=__doc__)
     parser.add_argument("--schedules", type=_positive, help="simulated schedules")
-    parser.add_argument("--mutants", type=_positive, metavar="SEEDS", help="known bugs, so many schedules for each")
-    parser.add_argument("--images", type=_positive, help="images of power cuts")
+    parser.add_argument(
+        "--mutants", type=_positive, metavar="SEEDS", help="run the known bugs, at most SEEDS schedules for each"
+    )
+    parser.add_argument("--images", type=_positive, help="disk images after power cuts")
     parser.add_argument("--kills", type=_positive, help="kills of the daemon on SQLite")
-    parser.add_argument("--rounds", type=_positive, help="rounds of trouble on PostgreSQL")
-    parser.add_argument("--writers", type=_positive, metavar="SECONDS", help="how long eight writers write")
-    parser.add_argument("--only", choices=sorted(KINDS), help="only this kind of trouble on PostgreSQL")
-    parser.add_argument("--server", metavar="VERSION", help="the version of PostgreSQL to start; else the newest found")
-    parser.add_argument("--seed", type=int, help="repeat the chances of an earlier proof")
-    parser.add_argument("--store", help="prove it on this PostgreSQL, or on the disk of this SQLite file")
+    parser.add_argument("--rounds", type=_positive, help="disruptions of two daemons on PostgreSQL")
+    parser.add_argument(
+        "--writers", type=_positive, metavar="SECONDS", help="how long eight concurrent writers publish"
+    )
+    parser.add_argument("--only", choices=sorted(KINDS), help="only this kind of disruption on PostgreSQL")
+    parser.add_argument("--server", metavar="VERSION", help="PostgreSQL version to start (default: the newest found)")
+    parser.add_argument("--seed", type=int, help="seed of an earlier run, to repeat its random choices")
+    parser.add_argument("--store", help="run on this PostgreSQL, or on the disk of this SQLite file")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument(
-        "--fault", choices=sorted({**FAULTS, **POSTGRES_FAULTS}), help="put a known fault in: the proof must then fail"
+        "--fault", choices=sorted({**FAULTS, **POSTGRES_FAULTS}), help="inject a known fault: the proof must then fail"
     )  # fmt: skip
     given = parser.parse_args()
     seed = given.seed if given.seed is not None else draw_seed()

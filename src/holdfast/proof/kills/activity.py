@@ -1,4 +1,4 @@
-"""Follows the outside books while they are written: who is at what right now."""
+"""Follows the record files while they are written: what each daemon is doing now."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from holdfast.proof.kills.records import Accepted, Answered, Received, RecordReader, Refused, Sent
 
 Pair = tuple[str, str]
-"""Contract and event id: one delivery, as the outside knows it."""
+"""Contract and event id: one delivery, as known outside the store."""
 
 
 class Activity:
-    """`loads` are the books of whoever posts, in the order of the daemons they post to."""
+    """`loads` are the record files of the load processes, in the order of the daemons they post to."""
 
     def __init__(self, sink: Path, loads: Sequence[Path]) -> None:
         self._sink, self._loads = RecordReader(sink), [RecordReader(path) for path in loads]
@@ -24,7 +24,7 @@ class Activity:
         self.latest_ns = 0
 
     def follow(self) -> None:
-        """Read on in all of them."""
+        """Read the new records of all files."""
         for record in self._sink.more():
             if isinstance(record, Received):
                 self._open[record.n] = record
@@ -44,11 +44,11 @@ class Activity:
         return sum(item.life == life for item in self._open.values())
 
     def forget(self, life: int) -> None:
-        """This life is over: what it had open will never be answered to anybody."""
+        """Drop the open requests of a life that has ended."""
         self._open = {n: item for n, item in self._open.items() if item.life != life}
 
     def doing(self, life: int, daemon: int, leased: Set[Pair], unrouted: int) -> list[str]:
-        """What a life was at when it ended, given the leases it held and what was left to route."""
+        """What a life was doing when it ended, given the leases it held and the unrouted events."""
         self.follow()
         at_work = {
             "accepting": bool(self._posts[daemon]),

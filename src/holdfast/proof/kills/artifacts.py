@@ -1,6 +1,6 @@
-"""What a broken promise leaves behind: the story of each violation, and the books and logs, as far as they fit.
+"""What is kept after a broken promise: the details of each violation, and records and logs up to a size limit.
 
-A store on PostgreSQL is dropped with its campaign, so that whatever it knew of a violation is written down here.
+A schema on PostgreSQL is dropped with its campaign, so the rows that concern a violation are written to a file here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from holdfast.proof.kills.evidence import Evidence, Violation
 from holdfast.proof.kills.report import Report
 
 DETAILS_MAX = 20
-"""Of each promise that was broken."""
+"""Per broken promise."""
 ROWS_MAX = 200
 LOG_MAX_BYTES = 16 << 20
 KEPT_MAX_BYTES = 256 << 20
@@ -24,19 +24,19 @@ NEAR_MS = 30_000
 
 
 def write_violations(report: Report, folder: Path) -> None:
-    """`violations.json`: what broke, and everything that is known of the deliveries it speaks of."""
+    """Write `violations.json`: each violation with all records and rows of its deliveries."""
     evidence, found = report.evidence, report.verdict.violations
-    told = {
+    content = {
         "seed": report.seed,
         "violations": len(found),
         "details": [_details(evidence, one) for one in _first_of_each(found)],
         "lives": [_plain(one) for one in (*evidence.started, *evidence.killed)],
     }
-    (folder / "violations.json").write_text(json.dumps(told, indent=1))
+    (folder / "violations.json").write_text(json.dumps(content, indent=1))
 
 
 def trim(folder: Path) -> int:
-    """Cut logs to their ends, and give up stores and then books where it would be too much. The bytes that are kept."""
+    """Cut logs to their last part, and delete stores, then records, beyond the limit. Returns the bytes kept."""
     for log in folder.rglob("*.log"):
         _keep_end(log, LOG_MAX_BYTES)
     left = KEPT_MAX_BYTES
@@ -50,15 +50,15 @@ def trim(folder: Path) -> int:
 
 
 def _first_of_each(violations: Sequence[Violation]) -> Iterator[Violation]:
-    told: Counter[str] = Counter()
-    for one in violations:
-        told[one.promise] += 1
-        if told[one.promise] <= DETAILS_MAX:
-            yield one
+    seen: Counter[str] = Counter()
+    for violation in violations:
+        seen[violation.promise] += 1
+        if seen[violation.promise] <= DETAILS_MAX:
+            yield violation
 
 
 def _details(evidence: Evidence, violation: Violation) -> dict[str, Any]:
-    """Its subject is an event, a key of one, or `delivery N`; of anything else there is only the sentence."""
+    """The subject of a violation is an event id, a key, or `delivery N`; for others there is only the message."""
     rows = [row for row in evidence.store.deliveries if violation.subject in (row.event, f"delivery {row.id}")]
     ids, events = {row.id for row in rows}, {row.event for row in rows} | {violation.subject}
     requests = [item for item in evidence.received if item.id in events or item.key in events][:ROWS_MAX]
@@ -90,7 +90,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _priority(path: Path) -> tuple[int, int]:
-    """Stories first, then books, logs, and whatever else there is; the small before the large."""
+    """Details first, then records, logs, and other files; small files before large ones."""
     kinds = (".json", ".jsonl", ".log")
     return kinds.index(path.suffix) if path.suffix in kinds else len(kinds), path.stat().st_size
 

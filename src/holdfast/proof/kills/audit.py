@@ -1,7 +1,7 @@
-"""The lease ledger that PostgreSQL itself keeps for a campaign: triggers in its schema note who took and ended what.
+"""The lease history of a campaign on PostgreSQL: triggers in its schema record each claim and each end of a lease.
 
-A trigger runs in the transaction of the statement it watches, so that its note is there exactly if the change is. It
-names the session by its `application_name`, which carries the number of the daemon's life.
+A trigger runs in the transaction of its statement, so its record exists exactly if the change does. It names the
+session by its `application_name`, which ends with the number of the daemon's life.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ NOTES = "SELECT xid, at, by, chain, seq FROM holdfast.prove_links"
 
 
 class Change(NamedTuple):
-    """A delivery's lease changed hands: tokens before and after, the starts that were counted, and its time limit."""
+    """A change of a delivery's lease: tokens and start counts before and after, and its former expiry."""
 
     xid: str
     at_ms: int
@@ -68,7 +68,7 @@ class Change(NamedTuple):
 
 
 class Note(NamedTuple):
-    """A link of the book was written."""
+    """A receipt link was written."""
 
     xid: str
     at_ms: int
@@ -78,13 +78,13 @@ class Note(NamedTuple):
 
 
 def life_of(tag: str) -> int:
-    """The number at the end of a session's name."""
+    """The life number at the end of a session's name."""
     number = tag.rpartition("-")[2]
     return int(number) if number.isdigit() else UNKNOWN_LIFE
 
 
 def fold(changes: Sequence[Change], notes: Sequence[Note], links: Sequence[Link]) -> tuple[list[Lease], list[Settle]]:
-    """Leases and settlements, put together from what the triggers noted and from the book."""
+    """Build leases and settlements from the trigger records and the receipts."""
     transitions = _transitions(notes, links)
     settled = {(xid, delivery) for xid, delivery, *_ in transitions}
     leases: list[Lease] = []
@@ -119,7 +119,7 @@ def _end_of(change: Change, settled: set[tuple[str, int]]) -> str:
 
 
 def _transitions(notes: Sequence[Note], links: Sequence[Link]) -> list[tuple[str, int, str, str, int]]:
-    """Every leaf that the engine wrote, with the transaction, the session and the time it was written in."""
+    """Every leaf written by the engine, with its transaction, session and time."""
     by_link: Mapping[tuple[str, int], Note] = {(note.chain, note.seq): note for note in notes}
     found = []
     for link in links:

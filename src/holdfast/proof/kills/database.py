@@ -1,4 +1,4 @@
-"""A look at a PostgreSQL store from outside: the campaign's schema, what stands in it, and how it is removed."""
+"""Access to a PostgreSQL store from outside: create, read and drop the campaign's schema."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _SESSIONS = "SELECT pid FROM pg_stat_activity WHERE starts_with(application_name
 
 
 class Database:
-    """The schema that a store URL names. Every call has a connection of its own: those before it may have been cut."""
+    """The schema that a store URL names. Every call opens its own connection: earlier ones may have been cut."""
 
     def __init__(self, url: str) -> None:
         self.url, self._place = url, parse_place(url)
@@ -59,7 +59,7 @@ class Database:
         return self._place.schema
 
     def prepare(self) -> None:
-        """The store's tables, and the ledger of leases beside them."""
+        """Create the store's tables, and the tables and triggers that record leases."""
         from holdfast.store.open import migrate_store
 
         migrate_store(self.url, own=True, driver="apsw")
@@ -75,35 +75,35 @@ class Database:
         return asyncio.run(self._rows(text, *values))
 
     def sessions(self, tag: str) -> list[int]:
-        """The server's processes that work for sessions of this name."""
+        """The pids of the backends of sessions whose name starts with `tag`."""
         return [row[0] for row in self.rows(_SESSIONS, tag)]
 
     def end_sessions(self, pids: list[int]) -> int:
         return len(self.rows("SELECT pg_terminate_backend(pid) FROM unnest($1::integer[]) pid", pids))
 
     def read_crash_state(self, pid: int) -> CrashState:
-        """What a daemon that was killed a moment ago left."""
+        """The state a daemon left that was just killed."""
         leased = frozenset((row[0], row[1]) for row in self.rows(_LEASED, pid))
         ((due, unrouted),) = self.rows(_COUNTS)
         return CrashState(leased, due, unrouted, {})
 
     def ended(self) -> dict[int, Ended]:
-        """Every end that is committed now: no crash may undo one."""
+        """Every committed end: no crash may undo one."""
         return {row[0]: Ended(*row[1:]) for row in self.rows(_ENDED)}
 
     def backlog(self) -> int:
-        """How many events are to be routed and deliveries to be brought to an end."""
+        """The number of unrouted events and pending deliveries."""
         return int(self.rows(_BACKLOG)[0][0])
 
     def blocked_by(self, tag: str) -> set[str]:
-        """The sessions that wait for a lock which sessions of this name hold."""
+        """The sessions waiting for a lock held by sessions of this name."""
         return {row[0] for row in self.rows(_BLOCKED, tag)}
 
     def business(self) -> frozenset[str]:
         return frozenset(row[0] for row in self.rows("SELECT key FROM holdfast.prove_orders"))
 
     def read_store(self) -> StoreRows:
-        """Everything the checker wants to know."""
+        """Everything the checker needs."""
         if self.rows(_ORPHANS)[0][0]:
             raise ValueError("the store holds deliveries without their event or queue")
         rows = [tuple(row) for row in self.rows(_DELIVERIES)]
@@ -119,14 +119,14 @@ class Database:
         )
 
     def read_holders(self, links: list[Link], lease_ms: int) -> Holders:
-        """Who held what when."""
+        """The history of all leases."""
         changes = [Change(*row) for row in self.rows(CHANGES)]
         leases, settles = fold(changes, [Note(*row) for row in self.rows(NOTES)], links)
         attempts = [Attempt(*row) for row in self.rows("SELECT delivery, attempt, started_at FROM holdfast.attempts")]
         return Holders(leases, settles, attempts, lease_ms, self.clock_slack_ms())
 
     def clock_slack_ms(self) -> int:
-        """How far the server's clock may be from ours."""
+        """How far the server's clock may be off from the local one."""
         before = time.time()
         ((there,),) = self.rows("SELECT extract(epoch FROM clock_timestamp())::float8")
         after = time.time()
@@ -148,7 +148,7 @@ class Database:
 
 
 def with_schema(url: str, schema: str) -> str:
-    """The same database, another schema.
+    """The same database with another schema.
 
     >>> with_schema("postgresql://ann@db/app?schema=jobs", "hf_prove_1")
     'postgresql://ann@db/app?schema=hf_prove_1'

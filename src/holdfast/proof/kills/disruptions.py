@@ -1,4 +1,4 @@
-"""The kinds of trouble on PostgreSQL, and how often each is drawn."""
+"""The kinds of disruption on PostgreSQL, with the weight each is drawn with."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ DAEMON, BACKEND, POSTMASTER = "daemon killed", "backend killed", "postmaster kil
 TERMINATED, STOPPED = "sessions terminated", "daemon stopped"
 KINDS = {DAEMON: 30, STOPPED: 20, TERMINATED: 20, BACKEND: 18, POSTMASTER: 12}
 SERVER_KINDS = frozenset({BACKEND, POSTMASTER})
-"""These strike the server itself, and only one of our own."""
+"""These kill processes of the server itself; used only on a server that the proof started."""

@@ -1,4 +1,4 @@
-"""Duplicates: at-least-once allows them, but each must have a cause that the books show."""
+"""Duplicates: at-least-once delivery allows them, but the records must show a cause for each."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from holdfast.proof.kills.evidence import Evidence, Violation
 from holdfast.proof.kills.holders import is_stale, loss_cause, lost_claim_cause
 from holdfast.proof.kills.records import Received
 
-KILLED, SENT_BEFORE_KILL, SINK_FAILED = "sender killed", "left on the wire by a killed sender", "sink failed or hung up"
+KILLED, SENT_BEFORE_KILL, SINK_FAILED = "sender killed", "sent before its sender was killed", "sink failed or reset"
 
 
 @dataclass(frozen=True)
 class Duplicates:
-    """How many receipts repeated an earlier one, by cause."""
+    """How many requests repeated an earlier one, by cause."""
 
     explained: Counter[str] = field(default_factory=Counter)
     unexplained: int = 0
 
 
 def judge_duplicates(evidence: Evidence) -> tuple[Duplicates, Iterator[Violation]]:
-    """Each receipt after the first needs a cause that lies between it and the one before."""
+    """Each request after the first needs a cause that lies between it and the one before."""
     causes: Counter[str] = Counter()
     found: list[Violation] = []
     for (contract, id), receipts in evidence.receipts_of.items():
@@ -31,7 +31,7 @@ def judge_duplicates(evidence: Evidence) -> tuple[Duplicates, Iterator[Violation
             cause = _cause(evidence, before, after)
             if cause is None:
                 what = f"request {after.n} repeats {before.n}, which was answered {evidence.answer_of(before)}"
-                found.append(Violation("duplicate", id, f"{contract}: {what}, and no trouble explains it"))
+                found.append(Violation("duplicate", id, f"{contract}: {what}, and no disruption explains it"))
             else:
                 causes[cause] += 1
     return Duplicates(causes, len(found)), iter(found)
@@ -44,7 +44,7 @@ def _cause(evidence: Evidence, before: Received, after: Received) -> str | None:
 
 
 def _why_not_settled(evidence: Evidence, before: Received, after: Received) -> str | None:
-    """Why the sender of the first could not write down that it was taken."""
+    """Why the sender of the first request could not settle it."""
     lease = evidence.lease_of.get(before.n)
     if lease is not None and (lease.end == "settled" or lease == evidence.lease_of.get(after.n)):
         return None
@@ -56,7 +56,7 @@ def _why_not_settled(evidence: Evidence, before: Received, after: Received) -> s
 
 
 def _why_sent_late(evidence: Evidence, before: Received, after: Received) -> str | None:
-    """Why the second was sent by one who had no business to any more, and could not know."""
+    """Why the second request was sent although its sender had already lost the lease."""
     if not is_stale(evidence, after):
         return None
     if after.life in evidence.killed_ns:

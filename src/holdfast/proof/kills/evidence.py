@@ -1,6 +1,6 @@
-"""Everything the checker looks at, as plain values: the outside books, and the rows of a store at rest.
+"""The input of the checker, as plain values: the records of a campaign, and the rows of a stopped store.
 
-Nothing here knows a database or a process, so a simulation fills it as well as a real campaign does.
+Nothing here depends on a database or a process, so both the simulation and real campaigns can fill it.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ class LeaseRow(NamedTuple):
 
 
 class Lease(NamedTuple):
-    """A lease from beginning to end, as the database itself wrote it down: who took it, and how he lost it.
+    """A lease from claim to end, as recorded by triggers in the database.
 
-    `end` is `settled`, `released` (given back), `run out` (taken, its time was over), `taken` (before its time: its
-    holder was thought dead) or `held` (to this day).
+    `end` is `settled`, `released`, `run out` (reclaimed after its expiry), `taken` (reclaimed before, because its
+    holder was considered dead) or `held` (not ended).
     """
 
     delivery: int
@@ -70,7 +70,7 @@ class Lease(NamedTuple):
 
 
 class Settle(NamedTuple):
-    """A transition in the book: who wrote it, when, and the lease that ended in the same transaction, if any did."""
+    """A transition in the receipts: its writer, its time, and the lease that ended in the same transaction, if any."""
 
     delivery: int
     life: int
@@ -80,7 +80,7 @@ class Settle(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """A line of the attempts' history."""
+    """A row of the attempts table."""
 
     delivery: int
     attempt: int
@@ -89,7 +89,7 @@ class Attempt(NamedTuple):
 
 @dataclass(frozen=True)
 class Holders:
-    """Who held what when: only where the store lets several daemons work, and was told to keep this ledger."""
+    """The history of all leases. Only on PostgreSQL, where several daemons work and triggers record it."""
 
     leases: Sequence[Lease]
     settles: Sequence[Settle]
@@ -99,7 +99,7 @@ class Holders:
 
 
 class Ended(NamedTuple):
-    """The end of a delivery as it was first seen after some kill."""
+    """The end of a delivery as first seen after a kill."""
 
     state: str
     reason: str | None
@@ -119,9 +119,9 @@ class StoreRows:
 
 @dataclass(frozen=True)
 class Evidence:
-    """The books sorted by kind, and the store. `ended_before`: ends that were seen on the way.
+    """The records sorted by kind, and the store. `ended_before`: ends seen during the campaign.
 
-    `business`: the keys whose business row is there, of those that were published in a transaction together with one.
+    `business`: the keys that have a business row, of those published in one transaction with it.
     """
 
     sent: Mapping[str, Sent]
@@ -150,24 +150,24 @@ class Evidence:
 
     @cached_property
     def unknown(self) -> frozenset[str]:
-        """Keys that were sent and never answered."""
+        """Keys that were sent and got no answer."""
         return frozenset(self.sent) - {item.key for item in self.accepted} - {item.key for item in self.refused}
 
     @cached_property
     def killed_ns(self) -> dict[int, int]:
-        """When each life that was killed was killed."""
+        """Kill time of each killed life."""
         return {item.life: item.at_ns for item in self.killed}
 
     @cached_property
     def killed_ms(self) -> dict[int, int]:
-        """The same on the wall clock, a moment before."""
+        """Kill time on the wall clock, taken just before the kill."""
         return {item.life: item.at_ms for item in self.killed if item.at_ms is not None}
 
     @cached_property
     def lease_of(self) -> dict[int, Lease]:
-        """The lease under which each request was sent: the request names its token.
+        """The lease under which each request was sent, found by the token in the request.
 
-        A request without one: a crash of the server lost the claim, and with it the note of it.
+        A request is missing here if a crash of the server lost the claim together with its trigger record.
         """
         rows = {row.id: (row.contract, row.event) for row in self.store.deliveries}
         leases = () if self.holders is None else self.holders.leases
@@ -177,7 +177,7 @@ class Evidence:
 
     @cached_property
     def ended_ms(self) -> dict[int, int]:
-        """When each delivery ended: as the database noted it, or where it notes nothing as the store says."""
+        """When each delivery ended: as recorded by the triggers, else as in the store."""
         found = {row.id: row.settled_at_ms for row in self.store.deliveries if row.settled_at_ms is not None}
         noted = () if self.holders is None else self.holders.settles
         return found | {one.delivery: one.at_ms for one in noted if one.delivery in found}
@@ -188,7 +188,7 @@ class Evidence:
 
 
 class Violation(NamedTuple):
-    """A promise that was broken: which, by what, and how it shows."""
+    """A broken promise: its name, the event or delivery concerned, and what was found."""
 
     promise: str
     subject: str
@@ -197,7 +197,7 @@ class Violation(NamedTuple):
 
 def gather(records: Iterable[Record], store: StoreRows, ordered: Iterable[str], contracts: Iterable[str],
            ended_before: Mapping[int, Ended], **more: Any) -> Evidence:  # fmt: skip
-    """Sort the lines of all books by kind."""
+    """Sort the records of all files by kind."""
     lines = list(records)
     return Evidence(
         sent={item.key: item for item in lines if isinstance(item, Sent)},

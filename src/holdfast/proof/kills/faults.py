@@ -1,6 +1,6 @@
-"""Negative controls: known faults that can be put into the daemon, to show that a campaign sees them.
+"""Negative controls: known faults that can be injected into the daemon, to show that a campaign detects them.
 
-A proof that cannot fail proves nothing. Each fault replaces statements of a store by faulty ones.
+A proof that cannot fail proves nothing. Each fault replaces SQL statements of a store with faulty ones.
 """
 
 from __future__ import annotations
@@ -8,14 +8,14 @@ from __future__ import annotations
 from importlib import import_module
 
 FAULTS: dict[str, dict[str, str]] = {
-    # Recovery looks only at what waits, and what was claimed by a process that died is never seen again.
+    # Recovery looks only at unclaimed deliveries, so those claimed by a dead process are never delivered.
     "stranding": {
         "lease_reclaim": """
             UPDATE holdfast_ready SET owner = NULL, token = NULL, lease_until = NULL
             WHERE token IS NULL AND ?1 IS NOT NULL AND ?2 IS NOT NULL AND ?3 IS NOT NULL""",
         "lease_reclaim_of": "UPDATE holdfast_ready SET owner = NULL WHERE token IS NULL AND owner = ?",
     },
-    # The next of a lane is its newest, not its oldest.
+    # The next delivery of a lane is its newest, not its oldest.
     "overtaking": {
         "lane_next": """
             INSERT INTO holdfast_ready (delivery, queue, due_at)
@@ -24,7 +24,7 @@ FAULTS: dict[str, dict[str, str]] = {
               AND pos = (SELECT max(pos) FROM holdfast_deliveries WHERE lane = ?1 AND state = 'pending')
             ON CONFLICT DO NOTHING""",
     },
-    # A new start throws away what the process before it held, as if the holder had finished it.
+    # A start deletes what the previous process had claimed, as if it had been delivered.
     "forgetting": {
         "lease_reclaim": """
             DELETE FROM holdfast_ready WHERE token IS NOT NULL AND (lease_until < ?1
@@ -34,7 +34,7 @@ FAULTS: dict[str, dict[str, str]] = {
 }
 
 POSTGRES_FAULTS: dict[str, dict[str, str]] = {
-    # Whoever comes to settle is believed, whether the lease is still his or not.
+    # Settling does not check whether the lease is still held.
     "unfenced": {
         "ready_end": """
             WITH gone AS (
@@ -42,7 +42,7 @@ POSTGRES_FAULTS: dict[str, dict[str, str]] = {
               WHERE r.delivery = w.delivery)
             SELECT delivery, token FROM unnest($1::bigint[], $2::bigint[]) w(delivery, token)""",
     },
-    # Whoever has lost his session is taken for dead, and his work is begun a second time while he is at it.
+    # An owner whose session was cut counts as dead, so its deliveries start a second time while it still works on them.
     "robbing": {
         "lease_reclaim": """
             WITH over AS (
@@ -54,7 +54,7 @@ POSTGRES_FAULTS: dict[str, dict[str, str]] = {
             UPDATE holdfast.ready r SET owner = NULL, token = NULL, lease_until = NULL
             FROM over WHERE r.delivery = over.delivery""",
     },
-    # An owner whose session is gone keeps its leases for ever, and so does one that stands still.
+    # Leases of a dead or stopped owner are never reclaimed.
     "unreclaimed": {
         "lease_reclaim": """
             UPDATE holdfast.ready SET token = token
@@ -64,7 +64,7 @@ POSTGRES_FAULTS: dict[str, dict[str, str]] = {
 
 
 def inject(fault: str) -> None:
-    """Make this process's store faulty, for as long as it lives."""
+    """Make the store of this process faulty, until the process ends."""
     store, texts = ("sqlite", FAULTS) if fault in FAULTS else ("postgres", POSTGRES_FAULTS)
     sql = import_module(f"holdfast.store.{store}.statements").sql
     for name, text in texts[fault].items():

@@ -1,7 +1,7 @@
-"""The load: a process of its own that posts facts at a steady rate and writes down which were accepted.
+"""The load: a separate process that posts events at a steady rate and records which were accepted.
 
-A post whose answer is lost is repeated with the same key until there is an answer: until then nobody knows whether
-the fact was accepted. It ends when its input is closed, after the last answer.
+A post without a response is repeated with the same key until there is one; until then its outcome is unknown. The
+process ends when its stdin is closed, after the last response.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Load:
         self.stopping = Event()
 
     def work(self) -> None:
-        """One of several workers: take the next turn, and stay with it until it is answered."""
+        """One of several workers: post the next event, and repeat it until it is answered."""
         client = ApiClient(self._home)
         while (turn := self._turn()) is not None:
             self._post(client, turn)
@@ -44,7 +44,7 @@ class Load:
         with self._lock:
             if self.stopping.wait(max(0.0, self._next_s - time.monotonic())):
                 return None
-            # What the daemon's absence delayed is not made up for: the rate stays steady.
+            # Posts missed while the daemon was down are not made up for: the rate stays steady.
             self._next_s = max(self._next_s, time.monotonic() - self._every_s) + self._every_s
             self._count += 1
             return self._count
@@ -64,21 +64,21 @@ class Load:
                     )
                 )
                 return
-            if 400 <= status < 500 and status != 401:  # 401: a stranger took the port of a daemon that died
+            if 400 <= status < 500 and status != 401:  # 401: another process took the port of a killed daemon
                 self._records.write(Refused(key, status, str(answer)[:500]))
                 return
             time.sleep(PAUSE_S)
 
 
 class ApiClient:
-    """A connection to whatever daemon the home's address file names, made anew when it breaks."""
+    """A connection to the daemon that the home's address file names. Reconnects when it breaks."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
         self._connection: http.client.HTTPConnection | None = None
 
     def post(self, path: str, body: bytes) -> tuple[int, dict[str, Any]]:
-        """The status and the answer; status 0 when there was none."""
+        """The status and the response body; status 0 if there was no response."""
         return self.ask("POST", path, body)
 
     def ask(self, method: str, path: str, body: bytes | None = None) -> tuple[int, dict[str, Any]]:
@@ -106,7 +106,7 @@ class ApiClient:
 
 
 def make_event(seed: int, turn: int, streams: int) -> dict[str, Any]:
-    """The fact of one turn: the same seed gives the same fact."""
+    """The event with number `turn`. The same seed gives the same event."""
     chance = random.Random(f"{seed}/{turn}")
     key = f"prove-{seed}-{turn:07d}"
     stream = f"lane:{chance.randrange(streams):02d}" if chance.random() < STREAMED else None
@@ -122,7 +122,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--rate", type=float, required=True)
     parser.add_argument("--streams", type=int, required=True)
-    parser.add_argument("--first", type=int, default=0, help="where the count of its facts begins")
+    parser.add_argument("--first", type=int, default=0, help="number of the first event")
     given = parser.parse_args()
     load = Load(given.home, RecordFile(given.records), given.seed, given.rate, given.streams, given.first)
     workers = [Thread(target=load.work) for _ in range(WORKERS)]

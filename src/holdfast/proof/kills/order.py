@@ -1,4 +1,4 @@
-"""Order: on an ordered lane, n+1 is not attempted before n has its end."""
+"""Order: on an ordered lane, delivery n+1 is not attempted before delivery n has ended."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from holdfast.proof.kills.records import Received
 
 
 def check_order(evidence: Evidence) -> Iterator[Violation]:
-    """Lane by lane, twice: from the sink's book alone, and against the ends the store wrote down.
+    """Check each lane twice: from the sink's records alone, and against the ends in the store.
 
-    What arrives from a sender that had been killed by then, or had lost its lease, is not held against the order:
-    nobody can call back what is on the wire.
+    Requests that arrive after their sender was killed or lost its lease do not count: a request already sent cannot
+    be recalled.
     """
     events = {row.id: row for row in evidence.store.events}
     lanes: defaultdict[tuple[str, str], list[DeliveryRow]] = defaultdict(list)
@@ -31,19 +31,19 @@ def check_order(evidence: Evidence) -> Iterator[Violation]:
 
 
 def _check_first_receipts(evidence: Evidence, lane: str, rows: Sequence[DeliveryRow]) -> Iterator[Violation]:
-    """First receipts come in the order of `seq`."""
+    """First requests arrive in the order of `seq`."""
     latest = None
     for row in rows:
         receipts = _valid_receipts(evidence, row)
         if not receipts:
             continue
         if latest is not None and receipts[0].at_ns < latest.at_ns:
-            yield Violation("order", lane, f"seq {receipts[0].seq} arrived before seq {latest.seq} ever did")
+            yield Violation("order", lane, f"seq {receipts[0].seq} arrived before seq {latest.seq}")
         latest = receipts[0]
 
 
 def _check_pair(evidence: Evidence, lane: str, before: DeliveryRow, after: DeliveryRow) -> Iterator[Violation]:
-    """Neighbours: the later one begins only when the earlier one is through."""
+    """Two consecutive deliveries: the later one starts only after the earlier one has ended."""
     later = _valid_receipts(evidence, after)
     if not later:
         return
@@ -53,17 +53,17 @@ def _check_pair(evidence: Evidence, lane: str, before: DeliveryRow, after: Deliv
     ended_ms = evidence.ended_ms.get(before.id)
     slack_ms = 0 if evidence.holders is None else evidence.holders.clock_slack_ms
     if ended_ms is None:
-        yield Violation("order", lane, f"seq {first.seq} was attempted while the one before it is still pending")
+        yield Violation("order", lane, f"seq {first.seq} was attempted while its predecessor is still pending")
     elif first.at_ms < ended_ms - slack_ms:
-        yield Violation("order", lane, f"seq {first.seq} was attempted before the one ahead of it had its end")
+        yield Violation("order", lane, f"seq {first.seq} was attempted before its predecessor had ended")
     if standing and standing[-1].at_ns > first.at_ns:
-        yield Violation("order", lane, f"seq {standing[-1].seq} was attempted again after seq {first.seq} had begun")
+        yield Violation("order", lane, f"seq {standing[-1].seq} was attempted again after seq {first.seq} had started")
     taken = [evidence.answers[item.n].at_ns for item in earlier if evidence.answer_of(item) == "ok"]
     if before.state == "delivered" and (not taken or min(taken) > first.at_ns):
-        yield Violation("order", lane, f"seq {first.seq} was attempted before the sink had taken the one ahead of it")
+        yield Violation("order", lane, f"seq {first.seq} was attempted before the sink had accepted its predecessor")
 
 
 def _valid_receipts(evidence: Evidence, row: DeliveryRow) -> list[Received]:
-    """The receipts whose senders were alive and held the lease, as far as anybody knows."""
+    """The requests whose senders were alive and, as far as known, held the lease."""
     receipts = evidence.receipts_of.get((row.contract, row.event), [])
     return [item for item in receipts if not is_stale(evidence, item)]

@@ -1,4 +1,4 @@
-"""The parts of a proof that only compute: simulated schedules, known bugs, power cuts, on all cores of the machine."""
+"""The parts of the proof that only compute (schedules, known bugs, power cuts), on all cores."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Progress = Callable[[str], None]
 
 @dataclass
 class Schedules:
-    """What the simulation gave: how many schedules, the faults in them, and what was wrong, by seed."""
+    """The result of the simulation: the number of schedules, the faults injected, and violations by seed."""
 
     count: int = 0
     faults: Counter[str] = field(default_factory=Counter)
@@ -40,7 +40,7 @@ class Schedules:
 
 
 def run_schedules(first: int, count: int | None, seconds: float | None, progress: Progress) -> Schedules:
-    """Seeds one after another from `first` on: so many, or for so long."""
+    """Run consecutive seeds from `first`: `count` of them, or for `seconds`."""
     whole, deadline_s, throttled = Schedules(), time.monotonic() + (seconds or 1e9), _Throttled(progress)
 
     def chunks() -> Iterator[tuple[int, int, float]]:
@@ -57,15 +57,15 @@ def run_schedules(first: int, count: int | None, seconds: float | None, progress
 
 
 def kill_mutants(seeds: int, progress: Progress) -> dict[str, int | None]:
-    """For each known bug the first of so many seeds that sees it; None: it survived."""
+    """For each known bug, the first of `seeds` seeds that detects it; None if none did."""
     if seeds == 0:
         return {}
-    progress(f"Putting {len(MUTANTS)} known bugs in, at most {seeds} schedules for each …")
+    progress(f"Injecting {len(MUTANTS)} known bugs, at most {seeds} schedules for each …")
     return dict(_spread(partial(_kill_mutant, seeds=seeds), iter(MUTANTS)))
 
 
 def cut_power_often(wanted: int, seed: int, progress: Progress) -> Tally:
-    """So many images of disks after a power cut, of as many recorded lives as that takes."""
+    """Check `wanted` disk images after power cuts, from as many recordings as needed."""
     whole, throttled = Tally(), _Throttled(progress)
     shares = [min(IMAGES_PER_SEED, wanted - start) for start in range(0, wanted, IMAGES_PER_SEED)]
     for tally in _spread(_cut_share, iter(zip(range(seed, seed + len(shares)), shares, strict=True))):
@@ -75,7 +75,7 @@ def cut_power_often(wanted: int, seed: int, progress: Progress) -> Tally:
 
 
 def _run_chunk(share: tuple[int, int, float]) -> Schedules:
-    """The deadline is one on the machine's own clock, which all its processes share."""
+    """The deadline is on the monotonic clock, which all processes share."""
     first, count, deadline_s = share
     totals = process_runner().run_many(first, count, deadline_s - time.monotonic())
     broken = [(one.seed, what.promise, what.detail) for one in totals.failed for what in one.violations]
@@ -92,7 +92,7 @@ def _cut_share(share: tuple[int, int]) -> Tally:
 
 
 def _spread(work: Callable[[T], R], items: Iterator[T]) -> Iterator[R]:
-    """Do it in as many processes as there are cores, a few items ahead; when we are stopped, so are they."""
+    """Run `work` in one process per core. Results come in order; stopping this process stops the workers."""
     jobs = os.cpu_count() or 1
     with get_context("spawn").Pool(jobs, _prepare) as pool:
         running = [pool.apply_async(work, (item,)) for item in _take(items, jobs + 1)]
@@ -108,13 +108,13 @@ def _take(items: Iterator[T], count: int) -> Sequence[T]:
 
 
 def _prepare() -> None:
-    """Ctrl-C is the parent's to hear; told to go, we clean up."""
+    """Only the parent handles Ctrl-C; on SIGTERM a worker exits normally, so that it cleans up."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 
 
 class _Throttled:
-    """Says something now and then."""
+    """Limits progress lines to one every 20 seconds."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress, self._next_s = progress, time.monotonic() + PROGRESS_EVERY_S
@@ -126,7 +126,7 @@ class _Throttled:
 
 
 def bounded(lines: Iterable[str]) -> list[str]:
-    """A bounded number of lines."""
+    """The first lines, and how many more there are."""
     found = list(lines)
     more = [f"and {len(found) - SHOWN_MAX} more"] if len(found) > SHOWN_MAX else []
     return found[:SHOWN_MAX] + more

@@ -1,4 +1,4 @@
-"""The campaign on PostgreSQL: two daemons under load, and trouble of every kind, round by round, drawn from a seed."""
+"""The campaign on PostgreSQL: two daemons under load, and disruptions of every kind drawn from a seed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BUSY_SHARE = 0.75
 
 
 class Now(NamedTuple):
-    """This moment, on both clocks."""
+    """The current time on both clocks."""
 
     ms: int
     ns: int
@@ -37,7 +37,7 @@ def now() -> Now:
 
 
 class PostgresCampaign:
-    """Strikes a fleet. The server's own processes are killed only where the server is ours. `only`: one kind alone."""
+    """Disrupts the daemons. Server processes are killed only on a server started here. `only`: a single kind."""
 
     def __init__(
         self,
@@ -68,21 +68,21 @@ class PostgresCampaign:
             return setup.evidence()
 
     def _kinds(self) -> list[str]:
-        """Every kind at least once if there are rounds enough, then by weight; in an order drawn from the seed."""
-        wished = {self._only} if self._only is not None else KINDS.keys()
+        """Every kind at least once if there are enough rounds, the rest by weight, in an order drawn from the seed."""
+        wanted = {self._only} if self._only is not None else KINDS.keys()
         usable = KINDS.keys() if self._server else KINDS.keys() - SERVER_KINDS
-        weights = {kind: weight for kind, weight in KINDS.items() if kind in usable and kind in wished}
+        weights = {kind: weight for kind, weight in KINDS.items() if kind in usable and kind in wanted}
         kinds = list(weights)[: self._rounds]
         kinds += self._chance.choices(list(weights), list(weights.values()), k=self._rounds - len(kinds))
         self._chance.shuffle(kinds)
         return kinds
 
     def _kill_daemon(self) -> None:
-        """SIGKILL, mostly while the sink has a request of it open; a look at what it left, and the next life."""
+        """SIGKILL, usually while the sink has an open request of this daemon; then record the state and restart."""
         setup, number = self._setup, self._chance.randrange(DAEMONS)
         daemon, life = setup.daemons[number], setup.lives[number]
         if self._chance.random() < BUSY_SHARE:
-            with contextlib.suppress(Stuck):  # the look at the store will say what was held
+            with contextlib.suppress(Stuck):  # the state read below shows what was held
                 wait_until("an open request", lambda: setup.saw_open_request(life), OPEN_REQUEST_S)
         began = now()
         daemon.kill()
@@ -97,7 +97,7 @@ class PostgresCampaign:
             setup.wait_delivery(0, setup.lives[number])
 
     def _stop_daemon(self) -> None:
-        """SIGSTOP for longer than a lease: others take over; then it wakes, and believes nothing happened."""
+        """SIGSTOP for longer than a lease: others take over; then it continues, unaware of the pause."""
         setup, number = self._setup, self._chance.randrange(DAEMONS)
         began, life = now(), setup.lives[number]
         until_s = time.monotonic() + setup.plan.lease_ms / 1000 + self._chance.uniform(0.3, 2.0)
@@ -115,7 +115,7 @@ class PostgresCampaign:
         self._record(STOPPED, life, began)
 
     def _terminate(self) -> None:
-        """A storm of pg_terminate_backend over sessions of daemons and publishers."""
+        """Call pg_terminate_backend repeatedly on sessions of daemons and publishers."""
         setup, began = self._setup, now()
         until_ns = began.ns + round(self._chance.uniform(0.2, TERMINATE_S) * 1e9)
         while time.monotonic_ns() < until_ns:
@@ -126,7 +126,7 @@ class PostgresCampaign:
         self._record(TERMINATED, None, began)
 
     def _kill_backend(self) -> None:
-        """SIGKILL of one of the server's processes: the postmaster throws out everybody and recovers."""
+        """SIGKILL one backend of the server: the postmaster ends all sessions and recovers."""
         assert self._server is not None
         setup = self._setup
         setup.ended = {**setup.database.ended(), **setup.ended}
@@ -134,7 +134,7 @@ class PostgresCampaign:
         self._chance.shuffle(pids)
         began = now()
         if not any(self._server.kill_backend(pid) for pid in pids):
-            self._terminate()  # nobody was connected in that very moment
+            self._terminate()  # there was no session at that moment
             return
         wait_until("the server's recovery", lambda: self._is_recovered(pids), RECOVERY_S, every_s=0.05)
         self._record(BACKEND, None, began)
@@ -149,14 +149,14 @@ class PostgresCampaign:
         self._record(POSTMASTER, None, began)
 
     def _is_recovered(self, before: list[int]) -> bool:
-        """Whether the server answers again and all earlier sessions are gone: it answers until it notices the kill."""
+        """Whether the server answers and all earlier sessions are gone. It answers until it notices the kill."""
         try:
             return set(before).isdisjoint(self._setup.database.sessions(self._setup.tag))
         except Exception:
             return False
 
     def _record(self, kind: str, life: int | None, began: Now) -> None:
-        """Write it down, and wait until work goes on."""
+        """Record the disruption, and wait for the next delivery."""
         over = now()
         self._setup.records.write(Disruption(kind, life, began.ms, over.ms, over.ns))
         self._setup.wait_delivery(over.ns)

@@ -1,4 +1,4 @@
-"""The scene on PostgreSQL: two daemons on one database, publishers of two kinds in four processes, and a sink."""
+"""The PostgreSQL setup: two daemons on one database, two loads, two publishers, and a sink."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CATCH_UP_S = 30.0
 
 @dataclass(frozen=True)
 class PostgresPlan:
-    """What is asked of the daemons. Leases are short, so that a stop of a few seconds outlives them."""
+    """The load on the daemons. Leases are short, so that a stop of a few seconds outlasts them."""
 
     seed: int
     rate: float = 12.0
@@ -40,7 +40,7 @@ class PostgresPlan:
 
 
 class PostgresSetup:
-    """Use as a context: whatever was started in it is ended with it, and the schema is dropped."""
+    """A context manager: on exit it ends every process it started, and drops the schema."""
 
     def __init__(self, root: Path, plan: PostgresPlan, url: str) -> None:
         self.root, self.plan, self.url = root, plan, url
@@ -69,7 +69,7 @@ class PostgresSetup:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Also when the server itself is gone: then there is no schema to drop."""
+        """Also works when the server itself is gone."""
         for daemon in self.daemons:
             daemon.end()
         for companion in reversed(self._companions):
@@ -79,16 +79,16 @@ class PostgresSetup:
             try:
                 self.database.drop()
             except Exception:
-                if exception[0] is None:  # else what broke the campaign is the better news, and may be why
+                if exception[0] is None:  # otherwise the exception that ended the campaign matters more
                     raise
 
     @property
     def tag(self) -> str:
-        """How every session of this campaign begins its name."""
+        """The common prefix of the session names of this campaign."""
         return self.database.schema
 
     def open(self) -> None:
-        """Tables, daemons, contracts and then the load, up to the first delivery."""
+        """Create tables, daemons and contracts, start the load, and wait for the first delivery."""
         self._prepared = True
         self.database.prepare()
         for number in range(DAEMONS):
@@ -103,13 +103,13 @@ class PostgresSetup:
             }  # fmt: skip
             status, answer = client.post("/hooks/contracts", json.dumps(body).encode())
             if status != 201:
-                raise Stuck(f"the contract {name} was not taken: {status} {answer}")
+                raise Stuck(f"contract {name} was refused: {status} {answer}")
         client.close()
         self._start_load()
         self.wait_delivery(0)
 
     def start(self, number: int, *, waited: bool = False) -> None:
-        """Begin the next life of one of the daemons."""
+        """Start the next process of one of the daemons."""
         self._life += 1
         settings = {
             "life": self._life, "tag": f"{self.tag}-{self._life}", "lease_ms": self.plan.lease_ms,
@@ -128,10 +128,10 @@ class PostgresSetup:
             companion.check()
         for number, daemon in enumerate(self.daemons):
             if not daemon.alive:
-                raise Stuck(f"daemon {number} ended by itself; see {self.log}")
+                raise Stuck(f"daemon {number} exited unexpectedly; see {self.log}")
 
     def wait_delivery(self, since_ns: int, life: int | None = None) -> None:
-        """Until something arrives: after this moment, or from this life at all."""
+        """Wait for a delivery after `since_ns`, or with `life` for any delivery of that life."""
 
         def arrived() -> bool:
             self.activity.follow()
@@ -144,12 +144,12 @@ class PostgresSetup:
         return self.activity.open_requests(life) > 0
 
     def catch_up(self) -> None:
-        """Give the daemons a while, so that trouble strikes people at work and not a mountain of arrears."""
+        """Wait for a short backlog, so that disruptions hit normal work and not only catching up."""
         with contextlib.suppress(Stuck):
             wait_until("the backlog's end", lambda: self.database.backlog() < BACKLOG, CATCH_UP_S, every_s=0.2)
 
     def drain(self, progress: Callable[[str], None]) -> None:
-        """The load ends, everything finds its end, and the daemons are asked to stop."""
+        """Stop the load, wait until every delivery has ended, and stop the daemons."""
         for daemon in self.daemons:
             daemon.wait_answering(WAIT_MAX_S)
         for load in self._companions[:0:-1]:
@@ -164,21 +164,21 @@ class PostgresSetup:
             try:
                 wait_until("the end of any delivery", fewer, self.plan.drain_s, every_s=0.2)
             except Stuck as stuck:
-                progress(f"  {stuck}")  # the checker says what still waits
+                progress(f"  {stuck}")  # the checker reports what is still pending
                 break
             left = self.database.backlog()
         for daemon in self.daemons:
             daemon.signal(signal.SIGTERM)
         for number, daemon in enumerate(self.daemons):
             if (code := daemon.wait(WAIT_MAX_S)) != 0:
-                raise Stuck(f"daemon {number} was asked to stop and ended with {code}; see {self.log}")
+                raise Stuck(f"daemon {number} exited with {code} after SIGTERM; see {self.log}")
 
     def evidence(self) -> Evidence:
-        """All that is known, once the daemons are gone."""
+        """All records and rows, once the daemons have stopped."""
         files = (*self._load_files, self._sink_file, self.root / "lives.jsonl")
         records = [record for path in files for record in read_records(path)]
         if not any(isinstance(record, Accepted) for record in records):
-            raise Stuck("nothing was accepted: there is nothing to judge")
+            raise Stuck("no event was accepted, so there is nothing to check")
         ordered = [name for name, is_ordered in CONTRACTS.items() if is_ordered]
         store = self.database.read_store()
         holders = self.database.read_holders(list(store.links), self.plan.lease_ms)

@@ -1,4 +1,4 @@
-"""The processes of a campaign: each started, watched and ended by its own id, and every wait has an end."""
+"""The processes of a campaign: each is ended by its own id, and every wait has a time limit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STOP_S = 120.0
 
 
 class Stuck(Exception):
-    """Something that must happen did not: the campaign cannot go on."""
+    """An expected step did not happen in time, so the campaign cannot continue."""
 
 
 def wait_until(what: str, done: Callable[[], bool], limit_s: float, every_s: float = 0.002) -> None:
@@ -28,7 +28,7 @@ def wait_until(what: str, done: Callable[[], bool], limit_s: float, every_s: flo
 
 
 class Companion:
-    """The sink or the load: a module of ours that runs until its input is closed."""
+    """The sink, a load or a publisher: a module of this package that runs until its stdin is closed."""
 
     def __init__(self, module: str, *arguments: str, environment: Mapping[str, str] | None = None) -> None:
         self._name = module
@@ -43,10 +43,10 @@ class Companion:
 
     def check(self) -> None:
         if self._process.poll() is not None:
-            raise Stuck(f"the {self._name} ended by itself")
+            raise Stuck(f"the {self._name} process exited unexpectedly")
 
     def close(self, limit_s: float) -> None:
-        """Ask it to finish; end it if it does not."""
+        """Let it finish; kill it after `limit_s` seconds."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
@@ -59,7 +59,7 @@ class Companion:
 
 
 class Daemon:
-    """One life of the daemon in a home folder: `holdfast up`, or with `told` the same as a victim (see `victim.py`)."""
+    """One daemon process in a home folder: `holdfast up`, or with `settings` the same as a victim (see `victim.py`)."""
 
     def __init__(
         self, home: Path, log: Path, store: str | None = None, settings: Mapping[str, object] | None = None
@@ -94,24 +94,24 @@ class Daemon:
 
     @property
     def answering(self) -> bool:
-        """Whether this very life, not one before it, has written its address."""
+        """Whether this process, not an earlier one, has written its address."""
         return self._stamp() not in (None, self._stale)
 
     def wait_answering(self, limit_s: float = START_S) -> None:
         def ready() -> bool:
             if not self.alive:
-                raise Stuck(f"the daemon ended with {self._process.returncode} at its start; see {self._log}")
+                raise Stuck(f"the daemon exited with {self._process.returncode} during its start; see {self._log}")
             return self.answering
 
         wait_until("the daemon's start", ready, limit_s)
 
     def kill(self) -> None:
-        """SIGKILL, and the proof that this was how it ended."""
+        """SIGKILL the process, and check that this is what ended it."""
         if self.alive:
             os.kill(self.pid, signal.SIGKILL)
         code = self._process.wait(STOP_S)
         if code != -signal.SIGKILL:
-            raise Stuck(f"the daemon ended with {code} before it was killed; see {self._log}")
+            raise Stuck(f"the daemon exited with {code} before it was killed; see {self._log}")
 
     def signal(self, number: int) -> None:
         os.kill(self.pid, number)
@@ -120,7 +120,7 @@ class Daemon:
         return self._process.wait(limit_s)
 
     def end(self) -> None:
-        """Whatever happened: it is gone after this."""
+        """End the process if it still runs."""
         if self.alive:
             self._process.kill()
             self._process.wait()

@@ -1,4 +1,4 @@
-"""The whole proof: simulation, power cuts, kills on SQLite, trouble on PostgreSQL, many writers; and one table."""
+"""All parts of the proof: simulation, power cuts, kills on SQLite, disruptions on PostgreSQL, concurrent writers."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from holdfast.proof.kills.sqlite_setup import SqlitePlan, SqliteSetup
 from holdfast.proof.kills.table import Proof
 
 FAULTY_DRAIN_S = 10.0
-NO_DRIVER = "no driver for PostgreSQL is installed: pip install 'holdfast[postgres]' brings it"
+NO_DRIVER = "PostgreSQL was skipped: no driver is installed. Run: pip install 'holdfast[postgres]'"
 SQLITE, POSTGRES = "sqlite", "postgresql"
 
 
 @dataclass(frozen=True)
 class Size:
-    """How much of each part. `schedules` may be bounded by `schedule_s` instead. 0: not at all."""
+    """The size of each part; 0 skips it. `schedules` None: run them for `schedule_s` seconds."""
 
     schedules: int | None = 0
     schedule_s: float | None = None
@@ -54,9 +54,9 @@ SIZES = {
 
 @dataclass(frozen=True)
 class ProofRequest:
-    """What is to be proven: how much, from which seed, on which kind of store, and perhaps with a fault put in.
+    """What to run: the size, the seed, the store, and perhaps a fault to inject.
 
-    `only`: this kind of trouble on PostgreSQL and no other. `server`: this version of PostgreSQL, not the newest.
+    `only`: only this kind of disruption on PostgreSQL. `server`: this PostgreSQL version instead of the newest.
     """
 
     size: Size
@@ -80,15 +80,15 @@ def draw_seed() -> int:
 
 
 def prove(request: ProofRequest, root: Path, progress: Progress) -> Proof:
-    """Run every part that was wished for, one after another."""
+    """Run the requested parts one after another."""
     size, seed, proof = request.size, request.seed, Proof(request.seed)
     began_s = time.monotonic()
     if size.schedules != 0:
-        progress(f"Simulating schedules from seed {_first(seed)} on …")
+        progress(f"Simulating schedules, starting with seed {_first(seed)} …")
         proof.schedules = run_schedules(_first(seed), size.schedules, size.schedule_s, progress)
     proof.mutants = kill_mutants(size.mutant_seeds, progress)
     if size.images and request.sqlite:
-        progress(f"Cutting the power {size.images} times …")
+        progress(f"Checking {size.images} disk images after power cuts …")
         proof.disk = cut_power_often(size.images, seed, progress)
     if size.kills and request.sqlite:
         progress(f"Killing the daemon on SQLite {size.kills} times under load …")
@@ -100,11 +100,13 @@ def prove(request: ProofRequest, root: Path, progress: Progress) -> Proof:
 
 
 def check_request(request: ProofRequest) -> None:
-    """Refuse a store that cannot be had before anything is begun."""
+    """Refuse a request that cannot be run, before anything is started."""
     if not (request.sqlite or request.postgres):
         raise BadInput("--store takes sqlite:///PATH or postgresql://USER@HOST/DATABASE")
     if request.store is not None and request.only in SERVER_KINDS:
-        raise BadInput(f"--only {request.only!r} strikes the server itself, which is done only to one of our own")
+        raise BadInput(
+            f"--only {request.only!r} kills the server itself and works only without --store, on a server started here"
+        )
     if request.server is not None:
         _check_server(request.server)
     if request.store is None:
@@ -112,7 +114,7 @@ def check_request(request: ProofRequest) -> None:
     if request.sqlite:
         folder = _folder_of(request.store)
         if not folder.is_dir():
-            raise NotFound(f"--store: the folder {folder} does not exist; name a file in one that does")
+            raise NotFound(f"--store: the folder {folder} does not exist; name a file in an existing folder")
         return
     if find_spec("asyncpg") is None:
         raise BadConfig(NO_DRIVER)
@@ -129,12 +131,12 @@ def _check_server(version: str) -> None:
     from holdfast.proof.kills.server import find_programs
 
     if find_programs(version) is None:
-        raise NotFound(f"--server: no PostgreSQL {version} was found here")
+        raise NotFound(f"--server: PostgreSQL {version} was not found on this machine")
 
 
 @contextmanager
 def work_folder(request: ProofRequest) -> Iterator[Path]:
-    """A folder of our own; beside the SQLite file that was named, so that it is that disk which is tried."""
+    """A temporary folder, beside the SQLite file if one was named, so that the proof runs on that disk."""
     beside = _folder_of(request.store) if request.store is not None and request.sqlite else None
     root = Path(tempfile.mkdtemp(prefix="holdfast-prove-", dir=beside))
     try:
@@ -149,7 +151,7 @@ def _folder_of(url: str) -> Path:
 
 
 def _first(seed: int) -> int:
-    """Where the simulation's seeds begin: far apart for neighbours."""
+    """The first seed of the simulation. Consecutive proof seeds get ranges 1,000 apart."""
     return 1 + seed * 1000
 
 
@@ -203,8 +205,8 @@ def _disrupt(request: ProofRequest, root: Path, url: str, server: object, progre
     from holdfast.proof.kills.server import OwnServer
 
     own = server if isinstance(server, OwnServer) else None
-    whose = f"a PostgreSQL {own.version} of our own" if own is not None else "your PostgreSQL"
-    progress(f"Striking two daemons on {whose} {request.size.rounds} times under load …")
+    whose = f"a temporary PostgreSQL {own.version}" if own is not None else "your PostgreSQL"
+    progress(f"Disrupting two daemons on {whose} {request.size.rounds} times under load …")
     began_s = time.monotonic()
     plan = PostgresPlan(request.seed)
     if request.fault is not None:
@@ -218,7 +220,7 @@ def _write(request: ProofRequest, url: str, proof: Proof, progress: Progress) ->
     from holdfast.proof.kills.database import Database, with_schema
     from holdfast.proof.kills.writers import WRITERS, write_for
 
-    progress(f"Letting {WRITERS} writers publish for {request.size.writer_s:g} s …")
+    progress(f"Publishing with {WRITERS} concurrent writers for {request.size.writer_s:g} s …")
     place = with_schema(url, _schema())
     try:
         proof.writing = asyncio.run(write_for(place, request.size.writer_s, request.seed))
@@ -227,5 +229,5 @@ def _write(request: ProofRequest, url: str, proof: Proof, progress: Progress) ->
 
 
 def _schema() -> str:
-    """A schema of our own that nobody else can have."""
+    """A fresh schema name that nothing else uses."""
     return f"hf_prove_{secrets.token_hex(6)}"

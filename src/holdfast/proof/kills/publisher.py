@@ -1,7 +1,7 @@
-"""Publishers inside their own transactions: a business row and its event, committed together or rolled back together.
+"""Publishes inside transactions: a business row and its event, committed together or rolled back together.
 
-A process of its own, like `load`: several connections, and a book of what was committed. A commit whose answer is lost
-is done again with the same key until there is an answer. `HOLDFAST_PROVE_STORE` names the database and the schema.
+A separate process, like `load`: several connections, and a record of what was committed. A commit without an answer is
+repeated with the same key until there is one. `HOLDFAST_PROVE_STORE` names the database and the schema.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ FAULTS = (
 
 
 class Publisher:
-    """`number` sets its keys apart from those of the others."""
+    """`number` keeps its keys apart from those of other publishers."""
 
     def __init__(
         self, url: str, tag: str, records: RecordFile, seed: int, rate: float, streams: int, number: int
@@ -53,7 +53,7 @@ class Publisher:
         self.stopping = asyncio.Event()
 
     async def work(self) -> None:
-        """One of several: take the next turn, and stay with it until its fate is known."""
+        """One of several workers: publish the next event, and retry until its outcome is known."""
         connection: Any = None
         while not self.stopping.is_set():
             self._turn += 1
@@ -110,7 +110,7 @@ class Publisher:
 
 async def run(publisher: Publisher) -> None:
     workers = [asyncio.create_task(publisher.work()) for _ in range(CONNECTIONS)]
-    # Whoever started us holds our input open; when that ends, we finish what we have begun.
+    # The parent holds stdin open; at its end, finish the transactions that have begun.
     await asyncio.to_thread(sys.stdin.read)
     publisher.stopping.set()
     await asyncio.gather(*workers)

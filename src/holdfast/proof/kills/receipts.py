@@ -1,4 +1,4 @@
-"""The store's own book: its receipts verify, and folded together they give the very states in the table."""
+"""Receipts: the chains verify, and replaying them gives the states in the deliveries table."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ def check_receipts(evidence: Evidence) -> Iterator[Violation]:
         before = fates.get(leaf["delivery"])
         after = (leaf["state"], leaf["reason"], leaf["attempts"], leaf["generation"])
         if before is not None and before[0] != State.PENDING and before[3] == after[3]:
-            yield Violation("receipts", leaf["event"], f"delivery {leaf['delivery']} had ended, and moved once more")
+            yield Violation("receipts", leaf["event"], f"delivery {leaf['delivery']} changed after its end")
         if before is not None and before[3] == after[3] and after[2] != before[2] + 1 and after[0] != State.DROPPED:
-            yield Violation("receipts", leaf["event"], f"delivery {leaf['delivery']} skips an attempt in the book")
+            yield Violation("receipts", leaf["event"], f"delivery {leaf['delivery']} skips an attempt in the receipts")
         fates[leaf["delivery"]] = after
     for row in store.deliveries:
         if fates.get(row.id, (State.PENDING, None, 0, 1)) != _fate(row):
             yield Violation(
-                "receipts", row.event, f"delivery {row.id} is {row.state}; the book says {fates.get(row.id)}"
+                "receipts", row.event, f"delivery {row.id} is {row.state}; the receipts say {fates.get(row.id)}"
             )
 
 
 def count_links(store: StoreRows) -> tuple[int, int]:
-    """How many links there are, and how many transitions they speak of."""
+    """The number of links, and of the transitions in them."""
     return len(store.links), sum(link.count for link in store.links)
 
 
@@ -46,7 +46,7 @@ def _fate(row: DeliveryRow) -> Fate:
 
 
 def _leaves(store: StoreRows) -> Iterator[dict[str, Any]]:
-    """All transitions in the order they happened: every chain keeps its own order, and time orders the chains."""
+    """All transitions in order: by position within a chain, by time between chains."""
     chains: defaultdict[str, list[Link]] = defaultdict(list)
     for link in store.links:
         chains[link.chain].append(link)

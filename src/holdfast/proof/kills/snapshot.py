@@ -1,4 +1,4 @@
-"""A look at the store's file from outside, while no daemon has it open: read-only, and nothing is repaired."""
+"""Reads a SQLite store from outside while no daemon has it open: read-only, without repairs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SELECT q.contract, e.id FROM holdfast_ready r JOIN holdfast_deliveries d ON d.id
 JOIN holdfast_events e ON e.n = d.event JOIN holdfast_queues q ON q.id = d.queue WHERE r.token IS NOT NULL"""
 _DUE = "SELECT count(*) FROM holdfast_ready WHERE token IS NOT NULL OR due_at <= ?"
 _ENDED = "SELECT id, state, reason, generation FROM holdfast_deliveries WHERE state <> 'pending'"
-# News of the house itself were accepted from nobody.
+# Events from source `holdfast` are the system's own: no client sent them.
 _EVENTS = "SELECT id, stream, seq, dedup_key, payload FROM holdfast_events WHERE source <> 'holdfast' ORDER BY n"
 _DELIVERIES = """
 SELECT d.id, e.id, q.contract, d.lane, d.state, d.reason, d.attempts, d.generation, d.settled_at,
@@ -34,7 +34,7 @@ _LINKS = "SELECT chain, seq, at, prev, root, h_self, leaves FROM holdfast_receip
 
 
 class CrashState(NamedTuple):
-    """What a dead daemon left: leases it held, how much was to do, and which deliveries had ended."""
+    """The state a killed daemon left: its leases, the work due, and the deliveries that had ended."""
 
     leased: frozenset[tuple[str, str]]
     due: int
@@ -43,7 +43,7 @@ class CrashState(NamedTuple):
 
 
 def read_crash_state(path: Path, now_ms: int) -> CrashState:
-    """A quick look, for use after every kill."""
+    """Read the state after a kill."""
     connection = ApswConnection(path, readonly=True)
     try:
         leased = frozenset((row[0], row[1]) for row in connection.rows(_LEASED))
@@ -55,7 +55,7 @@ def read_crash_state(path: Path, now_ms: int) -> CrashState:
 
 
 def read_store(path: Path) -> StoreRows:
-    """Everything the checker wants to know."""
+    """Everything the checker needs."""
     connection = ApswConnection(path, readonly=True)
     try:
         return read_rows(connection)
@@ -64,7 +64,7 @@ def read_store(path: Path) -> StoreRows:
 
 
 def read_rows(connection: Connection) -> StoreRows:
-    """The same, through a connection that is open already."""
+    """The same through an open connection."""
     faults = [str(row[0]) for row in connection.rows("PRAGMA integrity_check")]
     if faults != ["ok"]:
         raise ValueError(f"the database file is damaged: {faults[0]}")

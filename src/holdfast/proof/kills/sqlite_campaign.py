@@ -1,4 +1,4 @@
-"""The campaign: load, kill, look, restart, again and again; then drain, stop in order, and hand over the evidence."""
+"""The campaign on SQLite: kill, inspect and restart under load; then drain, stop, and return the evidence."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PASSINGS_MAX = 120
 
 
 class SqliteCampaign:
-    """Kills the daemon of a scene: at random, while the sink has a request open, or inside a commit."""
+    """Kills the daemon: at a random moment, while the sink has an open request, or inside a commit."""
 
     def __init__(self, setup: SqliteSetup, kills: int, progress: Callable[[str], None]) -> None:
         self._setup, self._kills, self._progress = setup, kills, progress
@@ -43,7 +43,7 @@ class SqliteCampaign:
         return setup.evidence()
 
     def _kill(self) -> None:
-        """End this life as it was planned, and look at what it left before anyone opens it again."""
+        """End this life as planned, and read the store before the next life opens it."""
         setup, kind = self._setup, self._kind
         self._ends[kind]()
         setup.daemon.kill()
@@ -51,34 +51,34 @@ class SqliteCampaign:
         seen = read_crash_state(setup.database, time.time_ns() // 1_000_000)
         point = next((note.point for note in read_records(setup.crash_note) if isinstance(note, Crashed)), None)
         if kind == "commit" and point is None:
-            kind = "random"  # it did not get that far, and was killed from outside
+            kind = "random"  # it did not reach that point, and was killed from outside
         doing = setup.activity.doing(setup.life, 0, seen.leased, seen.unrouted)
         setup.activity.forget(setup.life)
         setup.records.write(Killed(setup.life, kind, point, len(seen.leased), seen.due, killed_ns, doing))
-        setup.ended = {**seen.ended, **setup.ended}  # the end first seen is the one that must stay
+        setup.ended = {**seen.ended, **setup.ended}  # an end must stay as first seen
 
     def _restart(self, last: bool) -> None:
-        """Begin the next life, with its end in mind. The last one is not killed."""
+        """Start the next life and draw how it will end. The last one is not killed."""
         self._kind = "lease" if last else self._chance.choices(list(KINDS), list(KINDS.values()))[0]
         crash = None
         if self._kind == "commit":
-            # Low numbers strike in recovery and start-up, high ones in the middle of the work.
+            # Low numbers hit recovery and start-up, high ones normal work.
             passing = 1 + math.floor(PASSINGS_MAX * self._chance.random() ** 2)
             crash = f"{self._chance.choice(POINTS)}:{passing}"
         self._setup.start(waited=self._kind == "lease", crash=crash)
 
     def _end_random(self) -> None:
-        """Any moment, the start-up included."""
+        """Any moment, including start-up."""
         time.sleep(self._chance.uniform(0.0, 1.5 * self._boot_s))
 
     def _end_lease(self) -> None:
-        """While the sink has a request open: whoever sent it holds its lease."""
+        """While the sink has an open request, whose sender holds the lease."""
         self._setup.wait_first_delivery()
         time.sleep(self._chance.uniform(0.0, self._boot_s))
-        with contextlib.suppress(Stuck):  # the look at the store will say what was held
+        with contextlib.suppress(Stuck):  # the state read below shows what was held
             wait_until("an open request", self._setup.saw_open_request, 0.5)
 
     def _end_commit(self) -> None:
-        """It ends itself inside a commit; if it does not get there, it ends as others do."""
+        """The daemon kills itself inside a commit; if it does not get there in time, it is killed."""
         with contextlib.suppress(Stuck):
             wait_until("the crash", lambda: not self._setup.daemon.alive, 2.0 * self._boot_s)

@@ -1,4 +1,4 @@
-"""The scene: a home folder, a sink, a load, and a daemon that may be started, ended and started again in it."""
+"""The SQLite setup: a home folder, a sink, a load, and a daemon that is started, killed and restarted."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LOAD_END_S = 330.0
 
 @dataclass(frozen=True)
 class SqlitePlan:
-    """What is asked of the daemon: events a second over so many streams, to a sink that fails so often."""
+    """The load: `rate` events per second over `streams` streams, to a sink that fails a share `fail` of requests."""
 
     seed: int
     rate: float = 150.0
@@ -40,7 +40,7 @@ class SqlitePlan:
 
 
 class SqliteSetup:
-    """Use as a context: whatever was started in it is ended with it."""
+    """A context manager: on exit it ends every process it started."""
 
     def __init__(self, root: Path, plan: SqlitePlan) -> None:
         self.root, self.plan = root, plan
@@ -73,7 +73,7 @@ class SqliteSetup:
         self.records.close()
 
     def open(self) -> None:
-        """The first life, the contracts, and then the load, up to the first delivery."""
+        """Start the daemon, add the contracts, start the load, and wait for the first delivery."""
         self.start()
         self.daemon.wait_answering()
         self.boot_s = (time.monotonic_ns() - self.daemon.started_ns) / 1e9
@@ -85,7 +85,7 @@ class SqliteSetup:
             }  # fmt: skip
             status, answer = client.post("/hooks/contracts", json.dumps(body).encode())
             if status != 201:
-                raise Stuck(f"the contract {name} was not taken: {status} {answer}")
+                raise Stuck(f"contract {name} was refused: {status} {answer}")
         client.close()
         self._load = Companion(
             "load", "--home", str(self.home), "--records", str(self._load_file), "--seed", str(self.plan.seed),
@@ -95,7 +95,7 @@ class SqliteSetup:
         self.wait_first_delivery()
 
     def start(self, *, waited: bool = False, crash: str | None = None) -> None:
-        """Begin the next life."""
+        """Start the next daemon process."""
         self.life += 1
         settings = {"life": self.life, "crash": crash, "note": self.crash_note, "fault": self.plan.fault}
         self.daemon = Daemon(self.home, self.log, settings=settings)
@@ -103,7 +103,7 @@ class SqliteSetup:
 
     @property
     def crash_note(self) -> Path:
-        """Where a life that is to kill itself writes that it did."""
+        """The file in which a life that kills itself records that it did."""
         return self.root / f"crash-{self.life}.jsonl"
 
     def check(self) -> None:
@@ -114,12 +114,12 @@ class SqliteSetup:
         wait_until(f"the first delivery of life {self.life}", self._saw_delivery, FIRST_DELIVERY_S)
 
     def saw_open_request(self) -> bool:
-        """Whether the sink has a request of this life that it has not answered."""
+        """Whether the sink has an unanswered request of this life."""
         self.activity.follow()
         return self.activity.open_requests(self.life) > 0
 
     def drain(self, progress: Callable[[str], None]) -> None:
-        """The load ends, everything finds its end, and the daemon is asked to stop."""
+        """Stop the load, wait until every delivery has ended, and stop the daemon."""
         self.daemon.wait_answering()
         self._load.close(LOAD_END_S)
         client = ApiClient(self.home)
@@ -131,25 +131,25 @@ class SqliteSetup:
         try:
             wait_until("the end of every delivery", drained, self.plan.drain_s, every_s=0.1)
         except Stuck as stuck:
-            progress(f"  {stuck}")  # the checker says what still waits
+            progress(f"  {stuck}")  # the checker reports what is still pending
         client.close()
         self.stop()
 
     def stop(self) -> float:
-        """Ask the daemon to stop, and insist that it does so in order. How many seconds it took."""
+        """Stop the daemon with SIGTERM and require exit code 0. Returns the seconds it took."""
         asked_s = time.monotonic()
         self.daemon.signal(signal.SIGTERM)
         code = self.daemon.wait()
         if code != 0:
-            raise Stuck(f"the daemon was asked to stop and ended with {code}; see {self.log}")
+            raise Stuck(f"the daemon exited with {code} after SIGTERM; see {self.log}")
         return time.monotonic() - asked_s
 
     def evidence(self) -> Evidence:
-        """All that is known, once no daemon has the store open."""
+        """All records and rows, once no daemon has the store open."""
         files = (self._load_file, self._sink_file, self.root / "lives.jsonl")
         records = [record for path in files for record in read_records(path)]
         if not any(isinstance(record, Accepted) for record in records):
-            raise Stuck("nothing was accepted: there is nothing to judge")
+            raise Stuck("no event was accepted, so there is nothing to check")
         ordered = [name for name, is_ordered in CONTRACTS.items() if is_ordered]
         return gather(records, read_store(self.database), ordered, CONTRACTS, self.ended)
 

@@ -1,4 +1,4 @@
-"""What a whole proof found: one table for people, one object for programs."""
+"""The result of the proof: a table for people, a JSON object for programs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Proof:
-    """The parts that were run; None: not asked for, or not possible (then `skipped` says why)."""
+    """The results of the parts; None: not requested, or not possible (`skipped` gives the reason)."""
 
     seed: int
     schedules: Schedules = field(default_factory=Schedules)
@@ -37,7 +37,7 @@ class Proof:
 
     @property
     def violations(self) -> list[str]:
-        """Every broken promise in a line, with what repeats it."""
+        """One line for each broken promise, with the command that repeats it."""
         return bounded(self._violations())
 
     @property
@@ -86,13 +86,13 @@ class Proof:
         facts = self.as_dict()
         p50, longest = (facts[f"restart_to_first_delivery_{name}_seconds"] for name in ("p50", "max"))
         rows = [
-            ("schedules", f"{facts['schedules']} simulated, {self.schedules.faults.total()} faults in them"),
+            ("schedules", f"{facts['schedules']} simulated, {self.schedules.faults.total()} faults injected"),
             *((f"  {kind}", count) for kind, count in facts["faults_by_kind"].items()),
             ("mutants killed", f"{facts['mutants_killed']} of {facts['mutants']}" if self.mutants else "not run"),
-            ("images of power cuts", f"{facts['images']}, {self.disk.faulty} faulty" if facts["images"] else "not run"),
+            ("power-cut images", _images(self.disk)),
             ("kills", facts["kills"]),
             *((f"  {kind}", count) for kind, count in self.kills_by_kind.items()),
-            ("  a daemon was", listed(facts["kills_while"])),
+            ("  daemon was", listed(facts["kills_while"])),
             *((f"accepted, {name}", _load(part)) for name, part in facts["parts"].items()),
             ("writers", _writers_line(facts["writers"])),
             ("lost", facts["lost"]),
@@ -100,7 +100,7 @@ class Proof:
             ("duplicates explained", listed(facts["duplicates_explained"])),
             ("duplicates unexplained", facts["unexplained_duplicates"]),
             ("stale settles", facts["stale_settles"]),
-            ("violations in all", len(facts["violations"])),
+            ("violations in total", len(facts["violations"])),
             ("restart → first delivery", "not measured" if p50 is None else f"p50 {p50} s, max {longest} s"),
             ("seed", facts["seed"]),
             ("duration", f"{facts['duration_seconds']} s"),
@@ -112,7 +112,7 @@ class Proof:
             yield f"{promise}: {detail} (python -m holdfast.proof.simulation --seed {seed} --trace)"
         for name, seed_or_none in self.mutants.items():
             if seed_or_none is None:
-                yield f"mutants: the simulation did not see the known bug {name}"
+                yield f"mutants: the simulation did not detect the known bug {name}"
         for fault in self.disk.faults:
             yield f"lost: {fault}"
         for report in self.reports:
@@ -138,9 +138,13 @@ class Proof:
         }  # fmt: skip
 
 
+def _images(disk: Tally) -> str:
+    return f"{disk.images} checked, {disk.faulty} faulty" if disk.images else "not run"
+
+
 def _load(part: dict[str, Any]) -> str:
     ends = listed(part["deliveries"])
-    return f"{part['accepted']} events, {part['unknown']} of unknown fate; {part['received']} requests; {ends}"
+    return f"{part['accepted']} events, {part['unknown']} of unknown outcome; {part['received']} requests; {ends}"
 
 
 def _writers_line(writers: dict[str, int] | None) -> str:

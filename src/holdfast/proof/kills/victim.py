@@ -1,9 +1,9 @@
-"""The daemon itself, with a name tag, and perhaps a probe in its store: it kills itself at the n-th passing of a point.
+"""The daemon with an identity, and optionally a probe in its store that kills the process at a chosen point.
 
-The campaign tells it by environment: `HOLDFAST_PROVE_LIFE=12` is its number, which its requests carry in their
-`User-Agent`, and in a header the token of their lease; `…_TAG` names its connections to PostgreSQL; `…_LEASE_MS`
-shortens its leases, so that a stop of a few seconds outlives them. `…_CRASH=before_commit:57` names a point and a
-passing, `…_NOTE` the book it then writes its last line to; `…_FAULT` puts a known fault into it.
+Its settings are environment variables. `HOLDFAST_PROVE_LIFE=12`: its number, sent in the `User-Agent`; each request
+also carries its lease token in a header. `…_TAG`: the name of its PostgreSQL sessions. `…_LEASE_MS`: shorter leases, so
+that a stop of a few seconds outlasts them. `…_CRASH=before_commit:57`: kill itself when it reaches this point for the
+57th time, and `…_NOTE`: the record file to write that to first. `…_FAULT`: a known fault to inject.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ POINTS = ("begun", "before_commit", "after_commit")
 
 
 def crash_at(point: str, nth: int, note: Path) -> Probe:
-    """A probe that ends the process with SIGKILL: no handler, no flush, no goodbye."""
+    """A probe that ends the process with SIGKILL: no handlers run and nothing is flushed."""
     if point not in POINTS or nth < 1:
-        raise ValueError(f"{point}:{nth} is no place to crash at: use one of {', '.join(POINTS)} and a number from 1")
+        raise ValueError(f"{point}:{nth} is not a crash point: use one of {', '.join(POINTS)} and a number from 1")
     records, passed = RecordFile(note), 0
 
     def probe(passing: str) -> None:
@@ -52,7 +52,7 @@ def crash_at(point: str, nth: int, note: Path) -> Probe:
 
 
 def set_identity(life: str, tag: str) -> None:
-    """Say who we are: to receivers, and to the database."""
+    """Put the life into the User-Agent, and the tag into the names of PostgreSQL sessions."""
     setattr(runtime_module, "__version__", f"{__version__} life-{life}")  # noqa: B010 - what the User-Agent is made of
     if tag:
         from holdfast.store.postgres import pooled_connection as session
@@ -61,7 +61,7 @@ def set_identity(life: str, tag: str) -> None:
 
 
 def send_lease_tokens() -> None:
-    """Let every request name the token of the lease it is sent under, so that nobody has to guess."""
+    """Send the token of the lease in a header of every request."""
     token: ContextVar[int] = ContextVar("token")
     deliver, post = WebhookDeliverer.deliver, Client.post
 

@@ -1,7 +1,7 @@
 """Many writers on one PostgreSQL: shared streams, rollbacks, long transactions; and two routers that must miss nothing.
 
-One stream, or one `publish_many`, in each transaction: then there is no circle of waiting either. A writer that is told
-of a deadlock all the same counts as a violation.
+Each transaction publishes to one stream or calls `publish_many` once, so deadlocks are impossible by design. A deadlock
+error therefore counts as a violation.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FAULTS_SHOWN = 20
 
 @dataclass
 class Writing:
-    """What the writers did, and what was wrong."""
+    """What the writers did, and the violations found."""
 
     transactions: int = 0
     rolled_back: int = 0
@@ -51,11 +51,11 @@ class Writing:
 
 
 async def write_for(url: str, seconds: float, seed: int = 0, writers: int = WRITERS) -> Writing:
-    """Let so many write into the store at `url` for so long while two processes' worth of routers route."""
+    """Run the writers on the store at `url` for so long, with two routers beside them."""
     found = Writing()
     until_s = time.monotonic() + seconds
     async with _opened(url) as store, _opened(url) as other:
-        await store.contracts.version()  # the tables are there
+        await store.contracts.version()  # creates the tables
         writing_tasks = [
             _write(url, found, random.Random(f"{seed}/{number}"), number, until_s) for number in range(writers)
         ]
@@ -72,12 +72,12 @@ async def write_for(url: str, seconds: float, seed: int = 0, writers: int = WRIT
 
 
 def judge(found: Writing, heads: dict[str, int], backlog: int) -> list[Violation]:
-    """Nothing unrouted, skipped or out of order, no gap in a stream, and nobody was told of a deadlock."""
+    """Nothing is unrouted, skipped or out of order, no stream has a gap, and there was no deadlock."""
     faults = []
     if backlog:
         faults.append(Violation("writers", "router", f"{backlog} events are left unrouted"))
     if found.deadlocks:
-        faults.append(Violation("writers", "deadlock", f"{found.deadlocks} transactions were told of a deadlock"))
+        faults.append(Violation("writers", "deadlock", f"{found.deadlocks} transactions failed with a deadlock"))
     numbers: defaultdict[str, list[int]] = defaultdict(list)
     for run in found.routed:
         alone: defaultdict[str, list[int]] = defaultdict(list)
@@ -89,14 +89,18 @@ def judge(found: Writing, heads: dict[str, int], backlog: int) -> list[Violation
                 faults.append(Violation("order", stream, "a router saw the stream out of order"))
     for stream, count in found.committed.items():
         if heads.get(stream) != count:
-            faults.append(Violation("lost", stream, f"{count} were committed, and its head is {heads.get(stream)}"))
+            faults.append(
+                Violation("lost", stream, f"{count} events were committed, but its head is {heads.get(stream)}")
+            )
         if sorted(numbers[stream]) != list(range(1, count + 1)):
-            faults.append(Violation("lost", stream, f"{count} were committed, {len(numbers[stream])} were routed"))
+            faults.append(
+                Violation("lost", stream, f"{count} events were committed, {len(numbers[stream])} were routed")
+            )
     return faults[:FAULTS_SHOWN]
 
 
 async def route_all(store: Store, queue: int | None = None) -> list[tuple[str, int]]:
-    """Route everything there is; the streams and numbers in the order they were routed."""
+    """Route all events. Returns (stream, seq) in the order they were routed."""
     seen: list[tuple[str, int]] = []
     while True:
         async with store.routing.batch(BATCH) as batch:
@@ -104,7 +108,7 @@ async def route_all(store: Store, queue: int | None = None) -> list[tuple[str, i
                 return seen
             seen += [(event.stream, event.seq) for event in batch.events]
             if not await batch.commit([_plan(event, queue) for event in batch.events]):
-                raise RuntimeError("the contracts changed while nobody changed them")
+                raise RuntimeError("the contract version changed although no contract was changed")
 
 
 def _plan(event: Any, queue: int | None) -> Plan:
@@ -113,7 +117,7 @@ def _plan(event: Any, queue: int | None) -> Plan:
 
 
 async def _write(url: str, found: Writing, chance: random.Random, number: int, until_s: float) -> None:
-    """Even ones publish to one stream, odd ones many at a time to several."""
+    """Even writers publish to one stream, odd ones several events to several streams."""
     place, outbox = parse_place(url), Outbox(url)
     connection = await asyncpg.connect(place.dsn)
     try:
@@ -160,7 +164,7 @@ async def _route(store: PostgresStore, found: Writing, until_s: float) -> None:
 
 
 async def _hold_snapshot(url: str, until_s: float) -> None:
-    """A reader that keeps one old picture of the database for the whole time, as a report or a backup does."""
+    """Hold one read-only snapshot open the whole time, as a report or a backup does."""
     place = parse_place(url)
     connection = await asyncpg.connect(place.dsn)
     try:

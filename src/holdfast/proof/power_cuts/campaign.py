@@ -1,4 +1,4 @@
-"""Many power cuts: a recorded life, a choice of moments, and a look at every disk they leave."""
+"""Many power cuts: record a workload, choose moments, and check every image they leave."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FAULTS_SHOWN = 10
 
 @dataclass(slots=True)
 class Tally:
-    """How many disks were looked at, and what was wrong."""
+    """The number of images checked, and the faults found."""
 
     ways: Counter[str] = field(default_factory=Counter)
     recordings: int = 0
@@ -54,7 +54,7 @@ class Tally:
 
 
 def cut_power(seed: int, wanted: int, *, steps: int = STEPS, lying: bool = False) -> Tally:
-    """Record one life and look at `wanted` disks. `lying`: a disk that forgets its syncs, which must be caught."""
+    """Record one workload and check `wanted` images. `lying`: a disk that ignores syncs, which must be detected."""
     with tempfile.TemporaryDirectory(prefix="holdfast-disk-", dir=_quick_place()) as folder:
         return asyncio.run(_cut_power(Path(folder), seed, wanted, steps, lying))
 
@@ -78,7 +78,7 @@ async def _cut_power(folder: Path, seed: int, wanted: int, steps: int, lying: bo
 
 
 def _points(at_each: list[int], wanted: int, chance: Random) -> list[int]:
-    """Moments at random, enough for so many images; every moment there is, if that is not enough."""
+    """Random moments, enough for `wanted` images; all moments if there are not enough."""
     moments = list(range(len(at_each)))
     chance.shuffle(moments)
     needed = bisect_left(list(accumulate(at_each[moment] for moment in moments)), wanted)
@@ -86,17 +86,17 @@ def _points(at_each: list[int], wanted: int, chance: Random) -> list[int]:
 
 
 def campaign(wanted: int, seed: int, jobs: int) -> Iterator[Tally]:
-    """Tallies as they grow, the whole one last."""
+    """Yields the growing tally; the last one is complete."""
     began_s = time.monotonic()
-    whole = Tally()
+    total = Tally()
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         shares = [min(IMAGES_PER_SEED, wanted - start) for start in range(0, wanted, IMAGES_PER_SEED)]
         for tally in pool.map(cut_power, range(seed, seed + len(shares)), shares):
-            whole.add(tally)
-            whole.seconds = time.monotonic() - began_s
-            yield whole
+            total.add(tally)
+            total.seconds = time.monotonic() - began_s
+            yield total
 
 
 def _quick_place() -> str | None:
-    """Memory, where there is some: the disk under test is a model, and the real one would only slow it down."""
+    """A folder in memory if possible: the disk under test is a model, and a real one would only be slower."""
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None

@@ -1,4 +1,4 @@
-"""Open a disk as a power cut left it, with the real store, and compare it with what was promised."""
+"""Opens an image with the real store, and compares it with what was promised."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from holdfast.testing.clock import ManualClock, SeededChance
 
 
 async def check_image(image: Image, recording: Recording, database: Path) -> list[str]:
-    """What is wrong with it; nothing, if every promise was kept."""
+    """The faults of an image; empty if every promise was kept."""
     image.write(database)
     try:
         faults = await _check(image, recording, database)
-    except (HoldfastError, ValueError) as error:  # text that is no text comes as the latter
-        faults = [f"it cannot be opened or read: {error}"]
-    return [f"cut at {image.point}, loose writes {image.way}: {fault}" for fault in faults]
+    except (HoldfastError, ValueError) as error:  # ValueError: invalid UTF-8
+        faults = [f"the store cannot be opened or read: {error}"]
+    return [f"cut at {image.point}, unsynced writes {image.way}: {fault}" for fault in faults]
 
 
 async def _check(image: Image, recording: Recording, database: Path) -> list[str]:
@@ -38,7 +38,7 @@ async def _check(image: Image, recording: Recording, database: Path) -> list[str
         await store.owners.enlist()
         (again,) = await store.events.append([new_event("t.after", stream="after")])
         if await store.events.get(again.id) is None:
-            faults.append("it takes nothing in any more")
+            faults.append("the store accepts no new event")
     finally:
         look.close()
         await store.close()
@@ -48,10 +48,10 @@ async def _check(image: Image, recording: Recording, database: Path) -> list[str
 def _look(image: Image, recording: Recording, look: ApswConnection) -> list[str]:
     faults = [str(row[0]) for row in look.rows("PRAGMA integrity_check(5)") if row[0] != "ok"]
     faults += [f"there is {what}" for what in stray_rows(look)]
-    if image.point < recording.opened_at:  # the store was still being made: that it opens is all that is asked
+    if image.point < recording.opened_at:  # the store was still being created: it must only open
         return faults
     known = {row[0] for row in look.rows("SELECT id FROM holdfast_events")}
     faults += [f"lost {id}" for id in recording.accepted_by(image.point) if id not in known][:5]
     if digest(look) not in recording.allowed(image.point):
-        faults.append("it holds what no promised commit, and none after it, made true")
+        faults.append("the content is not the state of the last promised commit or of a later one")
     return faults

@@ -1,4 +1,4 @@
-"""What a store holds, as one digest, and the rows that no commit may ever leave behind."""
+"""The digest of a store's content, and the inconsistent rows that no commit may leave."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ import hashlib
 
 from holdfast.store.sqlite.connection import Connection, Row
 
-# Each names what must never be found. The schema has no foreign keys; this is what stands in for them.
+# Each query must find nothing. The schema has no foreign keys; these checks take their place.
 NEVER = {
     "a ready row without a pending delivery": """
         SELECT r.delivery FROM holdfast_ready r LEFT JOIN holdfast_deliveries d
           ON d.id = r.delivery AND d.queue = r.queue AND d.state = 'pending' WHERE d.id IS NULL""",
-    "a pending delivery outside any lane that nobody could claim": """
+    "a pending delivery outside any lane that cannot be claimed": """
         SELECT id FROM holdfast_deliveries WHERE state = 'pending' AND lane IS NULL AND handed_until IS NULL
           AND id NOT IN (SELECT delivery FROM holdfast_ready)""",
     "a lane that miscounts its open deliveries": """
         SELECT l.id FROM holdfast_lanes l WHERE l.open <>
           (SELECT count(*) FROM holdfast_deliveries d WHERE d.lane = l.id AND d.state = 'pending')""",
-    "a pending delivery in a lane that is gone": """
+    "a pending delivery in a lane that does not exist": """
         SELECT id FROM holdfast_deliveries WHERE state = 'pending' AND lane IS NOT NULL
           AND lane NOT IN (SELECT id FROM holdfast_lanes)""",
-    "a head that nobody could claim": """
+    "a lane head that cannot be claimed": """
         SELECT d.id FROM holdfast_lanes l JOIN holdfast_deliveries d ON d.lane = l.id AND d.state = 'pending'
         WHERE l.paused = 0 AND d.handed_until IS NULL AND d.id NOT IN (SELECT delivery FROM holdfast_ready)
           AND d.pos = (SELECT min(pos) FROM holdfast_deliveries m WHERE m.lane = l.id AND m.state = 'pending')""",
-    "a ready row behind the head of its lane": """
+    "a ready row that is not the head of its lane": """
         SELECT d.id FROM holdfast_ready r JOIN holdfast_deliveries d ON d.id = r.delivery WHERE d.lane IS NOT NULL
           AND d.pos > (SELECT min(pos) FROM holdfast_deliveries m WHERE m.lane = d.lane AND m.state = 'pending')""",
     "a delivery without its event": """
@@ -36,19 +36,19 @@ NEVER = {
     "an unrouted or unmatched row without its event": """
         SELECT event FROM (SELECT event FROM holdfast_unrouted UNION ALL SELECT event FROM holdfast_unmatched)
         WHERE event NOT IN (SELECT n FROM holdfast_events)""",
-    "an event that is both unmatched and on its way": """
+    "an event that is unmatched, yet unrouted or delivered": """
         SELECT event FROM holdfast_unmatched
         WHERE event IN (SELECT event FROM holdfast_unrouted UNION ALL SELECT event FROM holdfast_deliveries)""",
-    "a router without its one place, or with a place that no event has reached": """
+    "a router without a position, or with one past the last event": """
         SELECT count(*) FROM holdfast_router HAVING count(*) <> 1 OR max(place) >
           coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'holdfast_events'), 0)""",
-    "an event beyond the router's place that was routed": """
+    "a routed event past the router's position": """
         SELECT event FROM (SELECT event FROM holdfast_again UNION ALL SELECT event FROM holdfast_deliveries)
         WHERE event > (SELECT place FROM holdfast_router)""",
     "a stream whose head is behind its events": """
         SELECT s.id FROM holdfast_streams s
         WHERE s.head < (SELECT max(seq) FROM holdfast_events e WHERE e.stream = s.id)""",
-    "a number of events, unmatched events or streams that is not what there is": """
+    "a count of events, unmatched events or streams that is wrong": """
         SELECT events, unmatched, streams FROM holdfast_counts WHERE streams <> (SELECT count(*) FROM holdfast_streams)
           OR unmatched <> (SELECT count(*) FROM holdfast_unmatched)
           OR events <> (SELECT count(*) FROM holdfast_events) - (SELECT count(*) FROM holdfast_unrouted)""",
@@ -62,7 +62,7 @@ _TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'ho
 
 
 def digest(connection: Connection) -> str:
-    """Every row of every table, in one number. An empty database has one too."""
+    """One digest over every row of every table. An empty database has one too."""
     found = hashlib.sha256()
     for (table,) in connection.rows(_TABLES):
         rows = sorted(map(repr, connection.rows(f"SELECT * FROM {table}")))
@@ -71,6 +71,6 @@ def digest(connection: Connection) -> str:
 
 
 def stray_rows(connection: Connection) -> dict[str, list[Row]]:
-    """What is there and must never be."""
+    """The inconsistent rows found, by kind."""
     found = {name: connection.rows(query) for name, query in NEVER.items()}
     return {name: rows for name, rows in found.items() if rows}

@@ -1,6 +1,6 @@
-"""What an honest disk may hold after a power cut: all that was synced, and of the rest any part.
+"""What a disk that honors fsync may hold after a power cut: all synced writes, and any part of the others.
 
-Until a file is synced its writes may reach the disk or not, in any order, and a write may be torn between sectors.
+Until a file is synced, its writes may or may not reach the disk, in any order, and a write may be torn between sectors.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ WAYS = ("dropped", "kept", "subset", "torn", "cut")
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """The files after a cut just before operation `point`, and how the unsynced writes fared."""
+    """The files after a cut just before operation `point`. `way`: what happened to the unsynced writes."""
 
     point: int
     way: str
@@ -41,7 +41,7 @@ class _File:
 
 
 def images(ops: Sequence[Op], points: Sequence[int], chance: Random) -> Iterator[Image]:
-    """At each point every way the loose writes can fare; one image where nothing is loose."""
+    """At each point, one image for each way unsynced writes can end; one image if there are none."""
     files: dict[str, _File] = {}
     wanted = set(points)
     for point in range(len(ops) + 1):
@@ -54,7 +54,7 @@ def images(ops: Sequence[Op], points: Sequence[int], chance: Random) -> Iterator
 
 
 def counts(ops: Sequence[Op]) -> list[int]:
-    """How many images there are at each point."""
+    """The number of images at each point."""
     files: dict[str, _File] = {}
     found = []
     for op in (*ops, None):
@@ -65,7 +65,7 @@ def counts(ops: Sequence[Op]) -> list[int]:
 
 
 def _do(files: dict[str, _File], op: Op) -> None:
-    if op.kind == "delete":  # SQLite deletes a log only after all it held is synced elsewhere
+    if op.kind == "delete":  # SQLite deletes a log only after its content is synced to the database
         files.pop(op.file, None)
         return
     file = files.setdefault(op.file, _File())
@@ -93,7 +93,7 @@ def _left(file: _File, way: str, chance: Random) -> bytes:
 
 
 def _tear(content: bytearray, op: Op, chance: Random, in_order: bool) -> None:
-    """Some sectors of a write arrive: the first ones, or any."""
+    """Apply only some sectors of a write: the first ones, or any."""
     if op.kind != "write":
         if chance.random() < 0.5:
             _apply(content, op)

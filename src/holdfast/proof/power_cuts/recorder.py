@@ -1,6 +1,6 @@
-"""A file system for SQLite that notes every write, cut and sync, and fails where it is told to.
+"""A SQLite VFS that records every write, truncate and sync, and fails operations on request.
 
-It is a layer over the system's own: what it does not refuse really happens.
+It is a layer over the default VFS: operations that do not fail are carried out.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ EIO_READ = apsw.SQLITE_IOERR_READ
 
 
 class Op(NamedTuple):
-    """One thing done to the disk. `file` is the ending after the database's name: nothing, -wal or -journal."""
+    """One disk operation. `file` is the suffix after the database's name: empty, -wal or -journal."""
 
     kind: str  # write, truncate, sync, delete
     file: str
@@ -33,7 +33,7 @@ class Op(NamedTuple):
 
 @dataclass(slots=True)
 class Fault:
-    """Refuse operations of a kind on a file: from the one after `skip` on, `times` of them (None: all)."""
+    """Fail operations of a kind on a file: skip the first `skip`, then fail `times` of them (None: all)."""
 
     kind: str
     file: str
@@ -61,7 +61,7 @@ class TestDisk:
     ...     disk.fault = Fault("sync", "-wal", EIO_SYNC)
     """
 
-    __test__ = False  # for pytest: this is no test
+    __test__ = False  # not a pytest class
 
     def __init__(self, name: str, *, recording: bool = False, lying: bool = False) -> None:
         self.name, self.recording, self.lying = name, recording, lying
@@ -135,7 +135,7 @@ class _File(apsw.VFSFile):
 
     def xSync(self, flags: int) -> None:  # noqa: N802
         self._disk.does("sync", self._path)
-        if not self._disk.recording:  # a recording models the disk; waiting for the real one would prove nothing
+        if not self._disk.recording:  # a recording models the disk, so the real sync is not needed
             super().xSync(flags)
 
 

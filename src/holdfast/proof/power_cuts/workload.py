@@ -1,4 +1,4 @@
-"""A small life of a store, recorded: what was done to the disk, what each commit made true, what was promised when."""
+"""A recorded workload: the disk operations, the content after each commit, and what was promised when."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ KNOWN_MAX = 20
 
 @dataclass(slots=True)
 class Recording:
-    """Operations on the disk, and beside them, by their number: commits begun, and commits promised to last."""
+    """Disk operations, with the operation numbers at which commits began and were promised to be durable."""
 
     ops: Sequence[Op]
     opened_at: int = 0
@@ -45,18 +45,18 @@ class Recording:
     excused: int = 0
 
     def allowed(self, point: int) -> list[str]:
-        """What the store may hold after a cut at this point: no commit that was promised is missing, none is half."""
+        """The digests allowed after a cut at this point: every promised commit is there, and none is partial."""
         first = max((commit for at, commit in self.promised if at <= point), default=0)
         return self.digests[first : bisect_right(self.begun_at, point)]
 
     def accepted_by(self, point: int) -> list[str]:
-        """Events a caller was told are stored, and that nobody had begun to prune."""
+        """Events acknowledged before this point and not being pruned."""
         pruned = {id for at, id in self.pruned if at <= point}
         return [id for at, id in self.accepted if at <= point and id not in pruned]
 
 
 class Workload:
-    """Append, route, claim, settle, checkpoint, prune: in an order that a seed decides."""
+    """Append, route, claim, settle, checkpoint and prune, in an order drawn from a seed."""
 
     def __init__(self, folder: Path, disk: TestDisk, seed: int) -> None:
         self._chance, self._clock, self._disk = Random(seed), ManualClock(), disk
@@ -94,7 +94,7 @@ class Workload:
         return self.recording
 
     def _laying(self, lay: Callable[[], None]) -> Callable[[], None]:
-        """The store lays its log out ahead past SQLite, and so past the recorder: what that wrote is noted here."""
+        """The store preallocates its log without SQLite, so the recorder does not see it: record those writes here."""
         log = self._path.with_name(self._path.name + "-wal")
 
         def noted() -> None:
@@ -118,12 +118,12 @@ class Workload:
         self.recording.digests.append(digest(self._witness))
 
     def _promise(self) -> None:
-        """The caller has its answer: the commit lasts, and all before it.
+        """A call has returned: its commit, and every commit before it, is promised to be durable.
 
-        One that changed nothing and wrote nothing promises nothing: SQLite has no frame for it and so nothing to sync.
-        In recordings that is a prune which found nothing to prune, or a fact that was known already. Claims before it
-        may still be loose then, and nobody was told of them: whoever loses one claims it again. But a commit that put
-        a single frame into the log is held to its word, whatever became of the rows.
+        A call that changed and wrote nothing promises nothing: SQLite has no frame for it, and so nothing to sync. In
+        recordings that is a prune without rows to prune, or an event that was already stored. Claims before it may
+        still be unsynced then; a lost claim is simply claimed again. But a commit that wrote even one frame to the
+        log is a promise, whether or not rows changed.
         """
         digests = self.recording.digests
         last = next((i for i in range(len(digests) - 1, self._promised, -1) if digests[i] != digests[i - 1]), None)
@@ -136,16 +136,16 @@ class Workload:
         self._begin()
 
     def _begin(self) -> None:
-        """Whatever follows belongs to the next answer."""
+        """Later operations belong to the next promise."""
         self._promised, self._ops_before = len(self.recording.digests) - 1, len(self._disk.ops)
 
     def _wrote_frames(self) -> bool:
-        """Whether the log was written since the last answer; the zeros laid out ahead of it are no frames."""
+        """Whether the log was written since the last promise. Preallocated zeros are not frames."""
         new = self._disk.ops[self._ops_before :]
         return any(op.kind == "write" and op.file == "-wal" and op.data.strip(b"\0") for op in new)
 
     async def _append(self) -> None:
-        """Facts, now and then one that was told before: its answer promises the first of them again."""
+        """Append new events, or sometimes a known one, which promises the first append of it again."""
         again = bool(self._known) and self._chance.random() < 0.15
         count = self._chance.choice((1, 1, 1, 3, 8))
         events = [self._chance.choice(self._known)] if again else [self._event(keyed=True) for _ in range(count)]
@@ -203,7 +203,7 @@ class Workload:
         await self._store.maintenance.checkpoint()
 
     async def _prune(self) -> None:
-        """What is pruned is no longer promised, from before it begins; what is promised then is that it is gone."""
+        """Pruned events are no longer promised from the start of the prune; after it, their absence is promised."""
         minute = 20_000
         before = {row[0] for row in self._witness.rows("SELECT id FROM holdfast_events")}
         started = len(self._disk.ops)

@@ -1,4 +1,7 @@
-"""`python -m holdfast.proof.simulation`: run schedules drawn from seeds, and check every promise. 1: one was broken."""
+"""`python -m holdfast.proof.simulation`: run schedules drawn from seeds and check every promise.
+
+Exit code 1: a promise was broken.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ def show_counts(counts: Counts) -> None:
     )
     for kind, times in sorted(counts.faults.items()):
         print(f"  {times:8}  {kind}")
-    print(f"schedules that broke a promise: {counts.failed}")
+    print(f"schedules with violations: {counts.failed}")
     for failure in counts.failures:
         print(f"seed {failure['seed']} ({', '.join(failure['switches'])}):")
         for violation in failure["violations"]:
@@ -38,11 +41,11 @@ def show_one(runner: Runner, seed: int, mutant: Mutant, trace: bool) -> int:
     for line in outcome.trace:
         print(line)
     print(f"seed {seed}: {outcome.steps} steps, {outcome.elapsed_s:.1f} s simulated, {outcome.fingerprint}")
-    print(f"switched on: {', '.join(outcome.switches) or 'nothing'}")
+    print(f"faults enabled: {', '.join(outcome.switches) or 'none'}")
     if outcome.violations:
         show_violations(outcome)
     else:
-        print("every promise kept")
+        print("no violations")
     return 1 if outcome.violations else 0
 
 
@@ -61,13 +64,13 @@ def kill_mutants(runner: Runner, count: int) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m holdfast.proof.simulation", description=__doc__)
     parser.add_argument("--seeds", type=int, default=1000, help="how many schedules to run (default 1000)")
-    parser.add_argument("--seconds", type=float, help="stop after this time, however many were run")
+    parser.add_argument("--seconds", type=float, help="stop after this many seconds")
     parser.add_argument("--first", type=int, default=1, help="the first seed (default 1)")
     parser.add_argument("--seed", type=int, help="run this one schedule")
-    parser.add_argument("--trace", action="store_true", help="with --seed: print what happened, line by line")
-    parser.add_argument("--mutant", choices=sorted(MUTANTS), help="with --seed: put a known bug in")
-    parser.add_argument("--mutants", action="store_true", help="find the first seed that sees each known bug")
-    parser.add_argument("--workers", type=int, default=1, help="processes at work (default 1)")
+    parser.add_argument("--trace", action="store_true", help="with --seed: print each step")
+    parser.add_argument("--mutant", choices=sorted(MUTANTS), help="with --seed: inject a known bug")
+    parser.add_argument("--mutants", action="store_true", help="find the first seed that detects each known bug")
+    parser.add_argument("--workers", type=int, default=1, help="number of worker processes (default 1)")
     parser.add_argument("--json", action="store_true", help="print the counts as JSON")
     given = parser.parse_args()
     if given.seeds < 1 or given.workers < 1:

@@ -1,4 +1,4 @@
-"""Many schedules, in one process or several, and what they gave as plain numbers."""
+"""Runs many schedules in one or more processes, and counts the results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FAILURES_KEPT = 10
 
 @dataclass
 class Counts:
-    """What a campaign gave. `failures` are the first few: seed, what was switched on, and what broke."""
+    """The result of a campaign. `failures` holds the first few: seed, enabled faults, and violations."""
 
     first_seed: int
     schedules: int = 0
@@ -33,7 +33,7 @@ class Counts:
 
     @property
     def rate(self) -> float:
-        """Schedules a second."""
+        """Schedules per second."""
         return self.schedules / self.seconds if self.seconds else 0.0
 
     def as_json(self) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def campaign(
     workers: int = 1,
     progress: Callable[[Counts], None] = lambda counts: None,
 ) -> Counts:
-    """Run so many seeds from the first one on, or as many as the time allows. `progress` hears of it now and then.
+    """Run `seeds` consecutive seeds, or as many as fit into `seconds`. Calls `progress` after each chunk.
 
     >>> campaign(1, seeds=2).failed
     0
@@ -81,14 +81,14 @@ def campaign(
 
 
 def kill_mutants() -> dict[str, int | None]:
-    """Every known bug, and the recorded seed that saw it; None: it survived all of them."""
+    """Every known bug, with the recorded seed that detects it; None if none does."""
     with Runner() as runner:
         killed = {name: runner.kill(name) for name in MUTANTS}
     return {name: outcome.seed if outcome is not None else None for name, outcome in killed.items()}
 
 
 def run_chunk(first: int, seeds: int, seconds: float | None) -> Totals:
-    """What a worker process does."""
+    """Run one chunk in a worker process."""
     return process_runner().run_many(first, seeds, seconds)
 
 
@@ -109,7 +109,7 @@ def _in_process(chunks: Iterator[tuple[int, int]], end_s: float | None) -> Itera
 
 
 def _in_workers(chunks: Iterator[tuple[int, int]], end_s: float | None, workers: int) -> Iterator[Totals]:
-    """Processes of their own, begun afresh: nothing is shared. Each has one chunk in hand."""
+    """Run the chunks in spawned processes that share nothing, one chunk at a time each."""
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         running: set[Future[Totals]] = set()
         more = True

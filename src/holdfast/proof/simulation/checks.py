@@ -1,4 +1,4 @@
-"""The checks: pure functions over a case, each the judge of one promise. Those of `prove` are used where they fit."""
+"""The checks: pure functions over a case, one for each promise. Those of `proof.kills` are used where they fit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from holdfast.proof.simulation.receipts import check_receipts
 ATTEMPTS = POLICIES["sim"].attempts or 0
 FINAL = frozenset({"400", "410"})
 NOTICED_S = 12.0
-"""By then a process knows what an operator took from it: a renewal, and a few tries if the file is busy."""
+"""By then a process knows which leases an operator ended: one renewal, with a few retries if the file is busy."""
 
 
 def check_case(case: Case) -> list[Violation]:
@@ -42,7 +42,7 @@ def check_case(case: Case) -> list[Violation]:
 
 
 def as_evidence(case: Case) -> Evidence:
-    """The case as the checks of `prove` want to see it. The ledger's own count stands in for time."""
+    """The case as evidence for the checks of `proof.kills`. The ledger's counter takes the place of time."""
     ledger = case.ledger
     received = [
         Received(a.n, a.contract, a.event, a.stream, a.seq, a.key, a.digest, a.body, 0, a.n) for a in ledger.attempts
@@ -54,17 +54,17 @@ def as_evidence(case: Case) -> Evidence:
 
 
 def check_success(case: Case) -> Iterator[Violation]:
-    """Who ends a delivery as delivered was told ok, under the very lease that ended it."""
-    told = {(item.delivery, item.token) for item in case.ledger.attempts if item.answer == "ok"}
+    """A delivery ends as delivered only after an ok under the lease that ended it."""
+    confirmed = {(item.delivery, item.token) for item in case.ledger.attempts if item.answer == "ok"}
     for change in case.ledger.changes:
         before, after = change.before, change.after
         ended = after.state == "delivered" and before is not None and before.state == "pending"
-        if ended and before is not None and (after.id, before.token) not in told:
+        if ended and before is not None and (after.id, before.token) not in confirmed:
             yield Violation("false_success", after.event, f"delivery {after.id} ended without an ok to its holder")
 
 
 def check_refusals(case: Case) -> Iterator[Violation]:
-    """Who gives up on a delivery was refused for good, has tried often enough, or began it too often without an end."""
+    """A delivery dies only if it was rejected, has used all attempts, or was started too often without an end."""
     refused = {(item.delivery, item.token) for item in case.ledger.attempts if item.answer in FINAL}
     for change in case.ledger.changes:
         before, after = change.before, change.after
@@ -80,17 +80,17 @@ def check_refusals(case: Case) -> Iterator[Violation]:
 
 
 def check_stale(case: Case) -> Iterator[Violation]:
-    """Nobody attempts what it has no lease of, but for those who stood still or were told too late by an operator."""
+    """No attempt without a lease, except after a freeze or shortly after an operator ended the lease."""
     for item in case.ledger.attempts:
         if not item.stale or case.ledger.lives[item.life].may_lose(item.at_s):
             continue
         operated_s = case.ledger.operated.get(item.delivery)
         if operated_s is None or item.at_s > operated_s + NOTICED_S:
-            yield Violation("stale", item.event, f"{item.life} attempted {item.delivery} without a lease in force")
+            yield Violation("stale", item.event, f"{item.life} attempted {item.delivery} without a valid lease")
 
 
 def check_lanes(case: Case) -> Iterator[Violation]:
-    """On an ordered lane nobody is attempted while another waits before it; first attempts come in order of `seq`."""
+    """On an ordered lane no delivery overtakes a pending one, and first attempts are in order of `seq`."""
     firsts: defaultdict[tuple[str, str], dict[int, Attempt]] = defaultdict(dict)
     for item in case.ledger.attempts:
         if item.overtakes is not None:
@@ -104,15 +104,15 @@ def check_lanes(case: Case) -> Iterator[Violation]:
 
 
 def check_holders(case: Case) -> Iterator[Violation]:
-    """A settlement that was accepted came from whoever held the lease at that moment."""
+    """An accepted settlement came from the holder of the lease at that moment."""
     ended = {(c.before.id, c.before.token) for c in case.ledger.changes if c.before is not None and _moved(c)}
     for item in case.ledger.settled:
         if not item.lost and (item.delivery, item.token) not in ended:
-            yield Violation("fence", str(item.delivery), f"{item.life} settled it with a lease that was not in force")
+            yield Violation("fence", str(item.delivery), f"{item.life} settled it with a lease that was not valid")
 
 
 def check_leases(case: Case) -> Iterator[Violation]:
-    """A lease is taken from the dead, from those who stood still too long and by an operator, or it is given back."""
+    """A lease ends early only by release, by an operator, or because its holder died or was frozen too long."""
     lives = {life.owner: life for life in case.ledger.lives.values()}
     for change in case.ledger.changes:
         before = change.before
@@ -128,7 +128,7 @@ def check_leases(case: Case) -> Iterator[Violation]:
 
 
 def check_duplicates(case: Case) -> Iterator[Violation]:
-    """What was taken with an ok is only sent again if its sender died or lost its lease before it could settle."""
+    """An event answered with ok is sent again only if its sender died or lost its lease before it settled."""
     by_life: defaultdict[tuple[int, int], list[Attempt]] = defaultdict(list)
     for item in case.ledger.attempts:
         by_life[item.delivery, item.generation].append(item)
@@ -143,22 +143,22 @@ def check_duplicates(case: Case) -> Iterator[Violation]:
             died = died_n is not None and died_n < second.n
             excused = first.answer != "ok" or first.stale or second.stale or died
             if not excused and (first.delivery, first.token) not in lost:
-                yield Violation("duplicate", first.event, f"delivery {first.delivery} was taken, and sent again")
+                yield Violation("duplicate", first.event, f"delivery {first.delivery} was accepted, and sent again")
 
 
 def check_absorbing(case: Case) -> Iterator[Violation]:
-    """An end is an end; only an operator begins a new life, and attempts never count backwards within one."""
+    """An end is final; only an operator starts a new generation, and attempts never decrease within one."""
     for change in case.ledger.changes:
         before, after = change.before, change.after
         if before is None:
             continue
-        reborn = after.generation > before.generation
-        if reborn and before.id not in case.ledger.operated:
-            yield Violation("absorbing", after.event, f"delivery {after.id} began a new life that nobody asked for")
-        elif not reborn and before.state in ENDS and (before.state, before.reason) != (after.state, after.reason):
+        reprocessed = after.generation > before.generation
+        if reprocessed and before.id not in case.ledger.operated:
+            yield Violation("absorbing", after.event, f"delivery {after.id} was reprocessed without an operator")
+        elif not reprocessed and before.state in ENDS and (before.state, before.reason) != (after.state, after.reason):
             yield Violation("absorbing", after.event, f"delivery {after.id} had ended as {before.state}")
-        elif not reborn and after.attempts < before.attempts:
-            yield Violation("absorbing", after.event, f"delivery {after.id} forgot an attempt")
+        elif not reprocessed and after.attempts < before.attempts:
+            yield Violation("absorbing", after.event, f"delivery {after.id} lost an attempt")
 
 
 def check_starts(case: Case) -> Iterator[Violation]:
@@ -166,11 +166,13 @@ def check_starts(case: Case) -> Iterator[Violation]:
     for change in case.ledger.changes:
         token = change.before.token if change.before is not None else None
         if change.after.token not in (None, token) and not change.after.starts:
-            yield Violation("starts", change.after.event, f"delivery {change.after.id} was claimed, and not counted")
+            yield Violation(
+                "starts", change.after.event, f"delivery {change.after.id} was claimed without counting a start"
+            )
 
 
 def check_spool(case: Case) -> Iterator[Violation]:
-    """Each record of the spool is there once, under its own id, in the order in which the records were laid down."""
+    """Each spool record is stored once, under its own id, in the order of writing."""
     events = {row.id: row for row in case.store.events}
     lines: defaultdict[str, list[int]] = defaultdict(list)
     for id, key, stream in case.ledger.spooled:
@@ -178,21 +180,21 @@ def check_spool(case: Case) -> Iterator[Violation]:
         if row is not None:
             lines[stream].append(row.seq)
         elif case.quiet:
-            yield Violation("lost", id, f"laid in the spool with key {key}, but the store does not have it")
+            yield Violation("lost", id, f"written to the spool with key {key}, but not in the store")
     for stream, seqs in lines.items():
         if seqs != sorted(seqs):
             yield Violation("order", stream, f"the spool was imported in the order {seqs}")
 
 
 def check_conservation(case: Case) -> Iterator[Violation]:
-    """No gaps in streams; and each event is delivered once for each contract."""
+    """No gaps in streams, and one delivery for each event and contract."""
     seqs: defaultdict[str, list[int]] = defaultdict(list)
     for row in case.store.events:
         if row.stream is not None:
             seqs[row.stream].append(row.seq)
     for stream, found in seqs.items():
         if sorted(found) != list(range(1, len(found) + 1)):
-            yield Violation("conservation", stream, "the stream's numbers have a gap or a repetition")
+            yield Violation("conservation", stream, "the seq numbers of the stream have a gap or a duplicate")
     pairs = Counter((row.event, row.contract) for row in case.store.deliveries)
     for (event, contract), times in pairs.items():
         if times > 1:
@@ -204,19 +206,19 @@ def check_conservation(case: Case) -> Iterator[Violation]:
 
 
 def check_quiet(case: Case) -> Iterator[Violation]:
-    """Once the trouble is over everything comes to its end, and nothing broke that was not meant to."""
+    """After the last fault all work ends, and there were no unexpected errors."""
     for error in case.errors:
         yield Violation("error", "simulation", error)
     waiting = [row for row in case.store.deliveries if row.state not in ENDS]
     if not case.quiet or waiting or case.store.unrouted:
-        what = f"{len(waiting)} deliveries and {len(case.store.unrouted)} unrouted events wait though all is calm"
+        what = f"{len(waiting)} deliveries and {len(case.store.unrouted)} unrouted events pending after the quiet phase"
         yield Violation("liveness", waiting[0].event if waiting else "", what)
     elif case.store.leases:
-        yield Violation("liveness", str(case.store.leases[0].delivery), "is leased though nothing waits")
+        yield Violation("liveness", str(case.store.leases[0].delivery), "is leased although nothing is pending")
 
 
 def _moved(change: Change) -> bool:
-    """Whether the delivery itself went on, not only its lease."""
+    """Whether the delivery itself changed, not only its lease."""
     before, after = change.before, change.after
     return before is None or (before.state, before.attempts, before.generation) != (
         after.state, after.attempts, after.generation,

@@ -1,4 +1,4 @@
-"""The clients: they publish facts with a key, or lay them in the spool, and ask again until they have an answer."""
+"""The clients: they publish events with a key, or write them to the spool, and retry until they have an answer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Clients:
         return self._chance.randint(1, 3 if self._world.swarm.crowd else 2)
 
     async def run(self, number: int) -> None:
-        """One client, from its first fact to its last answer."""
+        """One client, from its first event to its last answer."""
         chance, swarm = self._chance, self._world.swarm
         for i in range(chance.randint(2, 6) if swarm.crowd else chance.randint(1, 3)):
             await asyncio.sleep(chance.choice((0.0, 0.0, 0.05, 0.4, 1.5)))
@@ -38,7 +38,7 @@ class Clients:
             await self._publish(facts)
 
     def old_facts(self) -> list[tuple[str, NewEvent]]:
-        """What an earlier version had accepted, and not routed yet."""
+        """Events that an earlier version had accepted, but not routed."""
         facts = [(f"evt_old{i}", draw_fact(self._chance, Swarm(), f"old:{i}", "a")) for i in range(2)]
         for seq, (id, fact) in enumerate(facts, start=1):
             self._note_sent(fact, "good")
@@ -69,7 +69,7 @@ class Clients:
         world.note_change()
 
     async def _publish(self, facts: list[NewEvent]) -> None:
-        """Ask again with the same keys until there is an answer: nobody was there, it died, or its answer was lost."""
+        """Retry with the same keys until there is an answer: no process ran, it died, or its answer was lost."""
         world = self._world
         while True:
             process = world.any_process()
@@ -79,7 +79,7 @@ class Clients:
                 except (Died, StoreBusy):
                     world.ledger.fault("client without an answer")
                 else:
-                    self._note_accepted(facts, answers)  # what was answered is promised, whoever heard it
+                    self._note_accepted(facts, answers)  # an answer is a promise, even if it gets lost
                     if not (world.swarm.lost_answers and not world.calm and self._chance.random() < 0.4):
                         return
                     world.ledger.fault("answer to a client lost")

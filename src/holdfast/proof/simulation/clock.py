@@ -1,4 +1,4 @@
-"""The clocks of a simulated machine: both follow the loop's time, and the wall clock can be set."""
+"""The clocks of a simulated machine: both follow the loop's time, and the wall clock can be stepped."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class LoopClock:
         return f"simboot{self._boots}"
 
     def elapsed_ms(self) -> int:
-        """Time since the simulation began; nobody can set it."""
+        """Milliseconds since the simulation began; never stepped."""
         return int(self._loop.time() * 1000 + 1e-6)
 
     def now_ms(self) -> int:
@@ -31,7 +31,7 @@ class LoopClock:
         return self.elapsed_ms() - self._booted_ms
 
     def boot_ns(self) -> int:
-        """Nanoseconds since boot, never the same twice."""
+        """Nanoseconds since boot, strictly increasing."""
         self._last_ns = max(self._last_ns + 1, self.boot_ms() * 1_000_000)
         return self._last_ns
 
@@ -44,7 +44,7 @@ class LoopClock:
 
 
 class SkewedClock:
-    """One process's view of the clocks: its wall clock is off by a while."""
+    """The clocks of one process, whose wall clock is off by `skew_ms`."""
 
     def __init__(self, clock: LoopClock, skew_ms: int) -> None:
         self._clock, self.skew_ms = clock, skew_ms

@@ -1,4 +1,4 @@
-"""Wrong on purpose, in the doing: engine, deliverers and router. `mutants` says which fault each one is."""
+"""Deliberate faults in delivery: engine, deliverers and router. `mutants` names the fault of each."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TermsOf = Callable[[str | None, str], Terms]
 
 
 class OvertakesHead:
-    """After a retry the one behind the head becomes claimable too."""
+    """After a retry the delivery after the head becomes claimable too."""
 
     def __init__(self, inner: Any, store: SqliteStore) -> None:
         self._inner, self._store = inner, store
@@ -53,7 +53,7 @@ WHERE h.id = ?1 AND d.state = 'pending' AND h.lane IS NOT NULL ORDER BY d.pos LI
 
 
 class MistakesForSuccess:
-    """Takes some outcomes for success."""
+    """Turns some outcomes into `Delivered`."""
 
     def __init__(self, inner: Deliverer, mistakes: Callable[[Outcome], bool]) -> None:
         self.kind, self._inner, self._mistakes = inner.kind, inner, mistakes
@@ -73,7 +73,7 @@ _PASS = "UPDATE holdfast_router SET place = max(place, ?)"
 
 
 class SkipsUnrouted:
-    """A router that takes a change of contracts for a reason to begin with the next event."""
+    """A router that skips an event when the contracts have changed."""
 
     name = "router"
 
@@ -88,7 +88,7 @@ class SkipsUnrouted:
 
 
 class WithoutTimer:
-    """An engine that goes to sleep without a timer."""
+    """An engine that sleeps without a timer."""
 
     name = "engine"
 
@@ -100,7 +100,7 @@ class WithoutTimer:
 
 
 def leaks_count(engine: Engine) -> Engine:
-    """What was lost and claimed anew is forgotten once, though it was counted twice."""
+    """A delivery that was lost and claimed again is counted twice, but released once."""
 
     def forget(held: HeldClaim) -> None:
         if engine._held.pop(held.claim.delivery.id, None) is not None:
@@ -111,7 +111,7 @@ def leaks_count(engine: Engine) -> Engine:
 
 
 def counts_finished_workers(engine: Engine) -> Engine:
-    """A worker is counted on until the loop gets round to saying that it has finished."""
+    """A worker counts as running until the loop processes its end."""
 
     workers = engine._workers
 
@@ -135,12 +135,12 @@ def without_attempt_limit(terms_of: TermsOf) -> TermsOf:
 
 
 def one_at_a_time(terms_of: TermsOf) -> TermsOf:
-    """No fault in itself: one worker to a queue, so that what goes wrong with one is felt."""
+    """Not a fault: one worker per queue, so that the failure of one has an effect."""
     return lambda contract, kind: terms_of(contract, kind)._replace(concurrency=1)
 
 
 class RejectsThrottled:
-    """Refuses what the receiver only asked to be given later."""
+    """Treats a request to retry later as a rejection."""
 
     def __init__(self, inner: Deliverer) -> None:
         self.kind, self._inner = inner.kind, inner
@@ -155,7 +155,7 @@ class RejectsThrottled:
 
 
 class FireAndForget:
-    """Starts a handler and takes that for its success."""
+    """Counts a started handler as delivered."""
 
     def __init__(self, inner: Deliverer) -> None:
         self.kind, self._inner = inner.kind, inner
@@ -171,7 +171,7 @@ class FireAndForget:
 
 
 class KeepsLeases:
-    """Gives nothing back when it stops."""
+    """Does not release its leases when it stops."""
 
     def __init__(self, inner: Any, store: SqliteStore) -> None:
         self._inner = inner

@@ -1,7 +1,7 @@
-"""Drivers of the store for simulated processes: apsw, but without waiting for a disk that is not simulated anyway.
+"""Store drivers for simulated processes: apsw without fsync, since the disk is not simulated.
 
-Most of what a short schedule costs is opening: SQLite reads the schema and compiles every statement anew for each
-connection. So most schedules share one database that is emptied between them, and connections that are handed on.
+Opening is most of the cost of a short schedule: SQLite reads the schema and compiles every statement again for each
+connection. So most schedules share one database, emptied between them, and its pooled connections.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _NUMBERS = count(1)
 _WATCHED = frozenset({"holdfast_deliveries", "holdfast_ready"})
 _RESTLESS = frozenset({"holdfast_queues", "holdfast_meta"})
 _BRIEF = frozenset({"BEGIN", "BEGIN IMMEDIATE", "COMMIT", "ROLLBACK"})
-"""Compiled in no time: kept, they would only push others out of what apsw keeps compiled."""
+"""Quick to compile: caching them would only evict others from apsw's statement cache."""
 STATEMENTS_KEPT = 512
 
 
 class CrashCountdown:
-    """Lit while a process opens its store: after so many statements the process is dead, and none comes through."""
+    """Crashes a process that opens its store, after a given number of statements."""
 
     def __init__(self) -> None:
         self.left: int | None = None
@@ -47,11 +47,11 @@ class CrashCountdown:
         if self.left is not None:
             self.left -= 1
             if self.left < 0:
-                raise Crash("while it opened the store")
+                raise Crash("while opening the store")
 
 
 class SimConnection(ApswConnection):
-    """A killed process loses no commit that the operating system has: only a power cut would need the fsync."""
+    """No fsync: a killed process loses no commit that the operating system has; only a power cut would."""
 
     def __init__(self, countdown: CrashCountdown, path: Path) -> None:
         self._apsw, self._raw = apsw, _open(str(path))
@@ -73,16 +73,16 @@ class SimConnection(ApswConnection):
         return super().run(sql, params)
 
     def watch(self, moved: Callable[[], None]) -> None:
-        """From now on, remember which deliveries this connection has touched, until `touched` is asked.
+        """From now on, record which deliveries this connection changes, for `touched`.
 
-        `moved` hears of every other row that changes, but for those that change though nothing happens.
+        `moved` is called for every other changed row, except in tables that change while nothing happens.
         """
         self._touched: set[int] = set()
         self._moved = moved
         self._raw.set_update_hook(self._touch)
 
     def touched(self) -> list[int]:
-        """Which deliveries it has touched since the last time; those of a lost transaction may be among them."""
+        """The deliveries changed since the last call, possibly including those of a rolled-back transaction."""
         found = sorted(self._touched)
         self._touched.clear()
         return found
@@ -95,7 +95,7 @@ class SimConnection(ApswConnection):
 
 
 class WarmConnection(SimConnection):
-    """A connection of an earlier process, with what it had compiled. Its settings are those it was opened with."""
+    """A pooled connection of an earlier process, with its compiled statements and its original settings."""
 
     def __init__(self, countdown: CrashCountdown, raw: Any, give_back: Callable[[], None]) -> None:
         self._apsw, self._raw, self._give_back = apsw, raw, give_back
@@ -122,10 +122,10 @@ class WarmConnection(SimConnection):
         return int(self._raw.changes())
 
     def set_busy_timeout(self, ms: int) -> None:
-        """Nobody ever waits here: whatever holds the file is at its end before anybody else has a turn."""
+        """No effect: a transaction always ends before another process runs, so nothing ever waits."""
 
     def close(self) -> None:
-        """As if closed: an open transaction is lost."""
+        """Return the connection to the pool; an open transaction is rolled back."""
         if self._open:
             self._open = False
             self._raw.set_update_hook(None)
@@ -135,7 +135,7 @@ class WarmConnection(SimConnection):
 
 
 class ColdFiles:
-    """Any file, opened and closed as processes come and go. A context: meanwhile it is a driver of the store."""
+    """Opens and closes real files for each process. A context manager that registers itself as a store driver."""
 
     def __init__(self) -> None:
         self.driver, self.countdown = f"sim-cold-{next(_NUMBERS)}", CrashCountdown()
@@ -152,10 +152,10 @@ class ColdFiles:
 
 
 class WarmFile(ColdFiles):
-    """One database in memory for many schedules, whose connections are handed on. A mark stands where its file would.
+    """One in-memory database for many schedules, with pooled connections. An empty file stands at its path.
 
-    It has a rollback journal and no log. That makes no difference to a schedule, in which no two transactions are ever
-    open at once; the same seeds on a real file, with a real log, take the same ways, and a test says so.
+    It has a rollback journal and no write-ahead log. That makes no difference to a schedule, in which no two
+    transactions are ever open at once; a test checks that the same seeds take the same course on a real file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -179,7 +179,7 @@ class WarmFile(ColdFiles):
             raw.close(True)
 
     def connect(self, path: Path, readonly: bool = False) -> SimConnection:
-        """The first of those that are free: so each mostly does what it did before, and has it compiled already."""
+        """The lowest free connection: each mostly repeats its earlier role, and has its statements compiled."""
         if not self._idle:
             self._idle.append(len(self._all))
             self._all.append(_open(self._address, *_SETTINGS))
@@ -187,14 +187,14 @@ class WarmFile(ColdFiles):
         return WarmConnection(self.countdown, self._all[number], partial(heappush, self._idle, number))
 
     def empty(self) -> None:
-        """As it was when it was made. Nobody may be at work."""
+        """Reset the database to its first state. No connection may be in use."""
         if len(self._idle) != len(self._all):
             raise RuntimeError(f"{len(self._all) - len(self._idle)} connections are still in use")
         execute = self._admin.execute
         execute("BEGIN IMMEDIATE")
         for name in self._first:
             execute(f"DELETE FROM {name}")
-        for name, rows in self._first.items():  # the rows last: a trigger may have counted what was removed
+        for name, rows in self._first.items():  # rows last: a trigger may have counted the removed ones
             execute(f"DELETE FROM {name}")
             for row in rows:
                 execute(f"INSERT INTO {name} VALUES ({', '.join('?' * len(row))})", row)
@@ -207,7 +207,7 @@ _SETTINGS = ("journal_mode = MEMORY", "synchronous = OFF", "temp_store = MEMORY"
 def _open(address: str, *settings: str) -> apsw.Connection:
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
     raw = apsw.Connection(address, flags=flags, statementcachesize=STATEMENTS_KEPT)
-    raw.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # or each bind may have its statement compiled anew
+    raw.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # otherwise a bind may recompile its statement
     for setting in ("trusted_schema = OFF", *settings):
         raw.execute(f"PRAGMA {setting}")
     return raw

@@ -1,4 +1,4 @@
-"""Trouble: at drawn moments, one of the faults that this seed has switched on."""
+"""Injects the faults that this seed has enabled, at random moments."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ PAUSES = [
 FREEZE_S = (0.5, 8.0, 33.0, 45.0)
 OUTAGE_S = (3.0, 10.0, 30.0)
 COUNTDOWNS = (8, 30, 90)
-"""Statements until a process that opens its store dies: most of them fall into opening, migrating, or making it."""
+"""Statements until a process that opens its store dies: most fall into opening, migrating or creating it."""
 SKEWS_MS = (-90_000, -4_000, 0, 4_000, 90_000)
 NOTICED_S = 9.0
-"""After standing still: till then a process may not have noticed what it lost. It renews every 7.5 s."""
+"""After a freeze, a process may not know for this long what it lost. It renews every 7.5 s."""
 
 
 class FaultInjector:
@@ -69,7 +69,7 @@ class FaultInjector:
                     await done
 
     def maybe_crash_recovery(self, keeper: Process) -> None:
-        """A process that just came back may die again before it stands."""
+        """A restarted process may die again before it has recovered."""
         world = self._world
         if world.swarm.crash_recovery and not world.calm and self._chance.random() < 0.5:
             world.ledger.fault("crash armed for recovery")
@@ -79,24 +79,24 @@ class FaultInjector:
                 keeper.crash_point = (self._chance.choice(POINTS), self._chance.randint(0, 4))
 
     def crash_after(self) -> int | None:
-        """A process is about to open the store: when it shall die over it, if it shall."""
+        """After how many statements a process that opens the store shall die; None: it shall not."""
         if self._world.swarm.crash_opening and not self._world.calm and self._chance.random() < 0.5:
             return self._chance.randint(0, self._chance.choice(COUNTDOWNS))
         return None
 
     def draw_skew_ms(self) -> int:
-        """How far off the wall clock of a new process is."""
+        """How far the wall clock of a new process is off."""
         return self._chance.choice(SKEWS_MS) if self._world.swarm.skew and not self._world.calm else 0
 
     def maybe_crash_after_import(self, keeper: Process) -> None:
-        """Between the commit of an import and the removal of its records there is but one moment to die."""
+        """Called between the commit of an import and the removal of its records."""
         swarm, calm = self._world.swarm, self._world.calm
         if (swarm.crash_commit or swarm.crash_step) and not calm and self._chance.random() < 0.4:
             self._world.ledger.fault("crash between import and removal")
             keeper.crash("between import and removal")
 
     def end(self) -> None:
-        """Disarm everything, and set the wall clock right: ahead of every time that was ever written down."""
+        """Disarm all faults, and set the wall clock ahead of every time that was ever recorded."""
         world = self._world
         for process in world.processes.values():
             process.crash_in = process.crash_point = None
@@ -106,10 +106,10 @@ class FaultInjector:
             process.clock.skew_ms = 0
         for other in world.others:
             if other.note.declared_dead or other.note.stalled_until_s > 0 or self._chance.random() < 0.5:
-                other.kill("the trouble is over")
+                other.kill("end of faults")
 
     async def restore(self) -> None:
-        """What is switched off or paused keeps waiting: on with it."""
+        """Resume everything that was paused or disabled."""
         for scope, name in sorted(self._paused):
             while not await self._call_keeper(partial(_resume, scope, name)):
                 await asyncio.sleep(0.5)
@@ -135,18 +135,18 @@ class FaultInjector:
         self._world.clock.reboot()
 
     def _freeze(self) -> None:
-        """The next process that has something in hand will stand still."""
+        """Freeze the next process that has a delivery in flight."""
         self._freezes += 1
 
     def maybe_freeze(self, target: Process) -> None:
-        """Called when a receiver is asked to take something: a bad moment to stand still."""
+        """Called while a delivery is in flight, the critical moment for a freeze."""
         if self._freezes == 0 or self._world.calm or self._chance.random() < 0.5:
             return
         self._freezes -= 1
         seconds = self._chance.choice(FREEZE_S)
         self._world.ledger.fault("freeze" if seconds < 30 else "freeze beyond the lease")
         now_s = self._world.loop.time()
-        # Who stood still until just now has not had the time to renew what he holds.
+        # A process that was frozen until just now has not had time to renew its leases.
         again = target.life.frozen_until > now_s or target.note.stalled_until_s >= now_s
         if again or seconds >= 15:
             target.note.stalled_until_s = now_s + seconds + NOTICED_S
@@ -171,7 +171,7 @@ class FaultInjector:
             self._chance.choice(others).kill("killed")
 
     async def _stop(self) -> None:
-        """Somebody stops a process in order. It may die over it all the same."""
+        """Stop a process in order. It may still die while stopping."""
         process = self._world.any_process()
         if process is None or not process.started:
             return
@@ -179,14 +179,14 @@ class FaultInjector:
         try:
             await process.call(process.stop())
         except (Died, StoreBusy):
-            process.kill("while it stopped")
+            process.kill("while stopping")
             return
         if held := self._world.observer.held_by(process.owner.id):
-            self._world.errors.append(f"{process.name} stopped in order, and still has a lease of {held}")
+            self._world.errors.append(f"{process.name} stopped in order, but still holds leases of {held}")
         process.kill("stopped in order")
 
     async def _operate(self) -> None:
-        """An operator takes up ended deliveries again, or cancels one that waits."""
+        """An operator reprocesses an ended delivery, or cancels a pending one."""
         seen = sorted(self._world.observer.seen.values())
         if not seen:
             return
@@ -213,7 +213,7 @@ class FaultInjector:
             await self._call_keeper(lambda process: process.store.contracts.set_active(TEMPORARY.id, kind == "on"))
 
     async def _pause(self) -> None:
-        """Pause a contract, an address or a lane, or let one of them go on."""
+        """Pause or resume a contract, an address or a lane."""
         self._world.ledger.fault("pause or resume")
         scope, name = self._chance.choice(PAUSES)
         self._paused.add((scope, name))
@@ -228,7 +228,7 @@ class FaultInjector:
         self._world.receivers.down_until_s = self._world.loop.time() + self._chance.choice(OUTAGE_S)
 
     async def _call_keeper(self, verb: Callable[[Process], object]) -> bool:
-        """Have the keeper do something. It may die over it: then nobody knows whether it did."""
+        """Run an operation in the keeper. False if it was not running or died; then the outcome is unknown."""
         keeper = self._world.keeper
         if keeper is None or keeper.life.dead or not keeper.started:
             return False

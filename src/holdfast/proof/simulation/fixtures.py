@@ -1,4 +1,4 @@
-"""What stands on the stage of every schedule: contracts, policies, facts, and a spool to lay them in."""
+"""Contracts, policies, events and spool records that every schedule uses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from holdfast.proof.simulation.swarm import Swarm
 POLICIES = {**REAL, "sim": Policy("sim", (0.2, 0.5, 1.0), attempts=4, lease_s=30.0)}
 STREAMS = ("a", "b", "c")
 TIMEOUT_S = 60.0
-"""Less than the slowest receiver takes: some attempts are given up."""
+"""Shorter than the slowest receiver, so that some attempts time out."""
 
 
 def _contract(id: str, address: str, **more: Any) -> Contract:
@@ -32,23 +32,23 @@ CONTRACTS = (
     _contract("plain", "handler:plain", concurrency=2),
 )
 TEMPORARY = _contract("passing", "https://sink.example/passing", ordered=True)
-"""A contract that comes and goes while events flow."""
+"""A contract that is added and removed during the schedule."""
 
 
 def draw_fact(chance: Random, swarm: Swarm, key: str, stream: str | None) -> NewEvent:
-    """A fact to publish; some carry trouble in themselves."""
+    """An event to publish; some always fail or are rejected."""
     kinds = [kind for kind, on in (("poison", swarm.poison), ("reject", swarm.rejects)) if on]
     kind = chance.choice(kinds) if kinds and chance.random() < 0.2 else "good"
     return new_event("sim.fact", {"key": key, "kind": kind}, stream=stream, dedup_key=key)
 
 
 def killer_fact(key: str, stream: str | None) -> NewEvent:
-    """Whoever takes this up dies of it."""
+    """An event that kills the process that delivers it."""
     return new_event("sim.fact", {"key": key, "kind": "killer"}, stream=stream, dedup_key=key)
 
 
 def write_to_spool(folder: Path, event: NewEvent, id: str, clock: LoopClock, chance: Random) -> None:
-    """What `ingress.spool.write_event` does, with the simulation's clock and chance."""
+    """Like `ingress.spool.write_event`, with the simulation's clock and random numbers."""
     boot = clock.boot_id[:16].lower()
     name = f"{boot}-{clock.boot_ns():020d}-1-{chance.getrandbits(32):08x}.evt"
     header = {

@@ -1,4 +1,4 @@
-"""What is known from outside a simulated store: who sent what, what arrived, and every state seen after a commit."""
+"""What is recorded outside a simulated store: events sent, attempts, and every state seen after a commit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.proof.kills.records import Accepted, Sent
 
 
 class Seen(NamedTuple):
-    """A delivery as the store had it after some commit."""
+    """A delivery as stored after a commit."""
 
     id: int
     event: str
@@ -30,7 +30,7 @@ class Seen(NamedTuple):
 
 
 class Change(NamedTuple):
-    """One delivery before and after one commit. `n` orders everything in the ledger."""
+    """One delivery before and after a commit. `n` orders all entries of the ledger."""
 
     n: int
     before: Seen | None
@@ -40,7 +40,7 @@ class Change(NamedTuple):
 
 @dataclass(slots=True)
 class Attempt:
-    """The receiver was asked to take something. `stale`: by someone whose lease was no longer in force."""
+    """A request reached the receiver. `stale`: its sender's lease was no longer valid."""
 
     n: int
     life: str
@@ -62,7 +62,7 @@ class Attempt:
 
 
 class Settled(NamedTuple):
-    """The store told a process what became of its settlement."""
+    """The result of a settlement, as returned to the process."""
 
     n: int
     life: str
@@ -73,9 +73,9 @@ class Settled(NamedTuple):
 
 @dataclass
 class LifeRecord:
-    """The outside facts about one process: when it died, stood still, or was declared dead by a new keeper.
+    """Facts about one process: when it died, was frozen, or was declared dead by a new keeper.
 
-    `still_until_s`: till then its leases may end under it, since it stood still for too long to renew them.
+    `stalled_until_s`: until then it may lose leases, since it was frozen for too long to renew them.
     """
 
     name: str
@@ -110,7 +110,7 @@ class Ledger:
         return self.n
 
     def log(self, at_s: float, line: str) -> None:
-        """One line of what happened; the hash over all of them is the fingerprint of the schedule."""
+        """Add a line to the trace; the hash over all lines is the fingerprint of the schedule."""
         text = f"{at_s:10.3f}  {line}"
         self._hash.update(text.encode() + b"\n")
         if self.trace is not None:
@@ -126,7 +126,7 @@ class Ledger:
 
 @dataclass(frozen=True)
 class Case:
-    """Everything the checks look at: the ledger, the store at rest, and what every event must reach."""
+    """The input of the checks: the ledger, the final store, and the contracts every event must reach."""
 
     ledger: Ledger
     store: StoreRows

@@ -1,7 +1,7 @@
-"""An event loop that owns time and order: timers fire at once, and chance picks what runs next.
+"""An event loop with virtual time: timers need no waiting, and a random generator picks the next step.
 
-Every handle knows, through its context, which life it belongs to. The handles of a life that ended are never run, as
-if its process had been killed between two of its steps; those of a frozen one wait until it thaws.
+Each step belongs to a life (a simulated process) through its context. Steps of a dead life never run, as if its process
+had been killed between two steps; those of a frozen life wait until it thaws.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ STEPS_MAX = 400_000
 
 
 class Stuck(Exception):
-    """Nothing can ever happen again, or too much happens without an end."""
+    """No step can ever run again, or the steps do not end."""
 
 
 class Life:
-    """What can die or freeze as one: everything that was begun in its context."""
+    """A simulated process: all steps started in its context die or freeze together."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -41,14 +41,14 @@ LIFE: ContextVar[Life | None] = ContextVar("life", default=None)
 
 
 class Step:
-    """Something to be called: what asyncio's own handles are, without what nobody asks of them here."""
+    """A callback to run: an asyncio handle without the parts not needed here."""
 
     __slots__ = ("_when_s", "args", "callback", "context")
 
     def __init__(self, callback: Callable[..., object], args: Any, context: Context | None, when_s: float) -> None:
         self.callback: Callable[..., object] | None = callback
         self.args, self._when_s = args, when_s
-        self.context = copy_context() if context is None else context  # an empty one counts as false
+        self.context = copy_context() if context is None else context  # not `context or …`: an empty context is false
 
     def cancel(self) -> None:
         self.callback = None
@@ -61,10 +61,10 @@ class Step:
 
 
 class _Task(asyncio.Task[Any]):
-    """Its place in a set comes from its number, not from its address, which differs from run to run."""
+    """Hashes by its number, not by its address, which differs from run to run."""
 
     def __init__(self, number: int, coro: Any, **options: Any) -> None:
-        self._number = number  # first: asyncio keeps every task in a set of its own from the start
+        self._number = number  # first: asyncio adds every task to a set when it is created
         super().__init__(coro, **options)
 
     def __hash__(self) -> int:
@@ -72,7 +72,7 @@ class _Task(asyncio.Task[Any]):
 
 
 class SimLoop(asyncio.BaseEventLoop):
-    """`before_step` is called with the life whose step comes next, and may end it."""
+    """`before_step` is called with the life of the next step, and may kill it."""
 
     _stopping: bool
 
@@ -110,12 +110,12 @@ class SimLoop(asyncio.BaseEventLoop):
         return self._now
 
     def freeze(self, life: Life, seconds: float) -> None:
-        """The life stands still while time goes on for everyone else."""
+        """Stop the steps of a life while time continues for the others."""
         life.frozen_until = self._now + seconds
         self.call_at(life.frozen_until, self._thaw, life, context=Context())
 
     def run(self, main: Coroutine[Any, Any, Any]) -> None:
-        """Run to the end of `main`, then drop whatever is left."""
+        """Run until `main` ends, then drop the remaining steps."""
         asyncio.set_event_loop(self)
         try:
             self.run_until_complete(main)
@@ -125,7 +125,7 @@ class SimLoop(asyncio.BaseEventLoop):
             self.close()
 
     def _run_once(self) -> None:
-        """Everything there is to do, until somebody says stop."""
+        """Run all steps until the loop is stopped."""
         while not self._stopping:
             step = self._pick()
             if step.callback is None:
@@ -139,10 +139,10 @@ class SimLoop(asyncio.BaseEventLoop):
                     continue
                 self.before_step(life)
                 if life.dead:
-                    continue  # type: ignore[unreachable]  # the step before may have killed it
+                    continue  # type: ignore[unreachable]  # before_step may have killed it
             self.steps += 1
             if self.steps > STEPS_MAX:
-                raise Stuck(f"{STEPS_MAX} steps and no end")
+                raise Stuck(f"no end after {STEPS_MAX} steps")
             try:
                 step.context.run(step.callback, *step.args)
             except (SystemExit, KeyboardInterrupt):
@@ -151,7 +151,7 @@ class SimLoop(asyncio.BaseEventLoop):
                 self.call_exception_handler({"message": "a step failed", "exception": error})
 
     def _pick(self) -> Step:
-        """The next step to run; time jumps to the next timer when nothing else is left."""
+        """The next step to run; time jumps to the next timer if no step is ready."""
         steps, timers = self._steps, self._timers
         while True:
             while timers and (timers[0][0] <= self._now or timers[0][2].callback is None):
@@ -161,7 +161,7 @@ class SimLoop(asyncio.BaseEventLoop):
             if steps:
                 break
             if not timers:
-                raise Stuck("everybody waits, and no timer is set")
+                raise Stuck("no step is ready, and no timer is set")
             self._now = timers[0][0]
         if self._shuffled and len(steps) > 1:
             steps.rotate(-int(self._chance.random() * len(steps)))
@@ -174,11 +174,11 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def _make_task(self, loop: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> asyncio.Task[Any]:
         task = _Task(len(self._began), coro, loop=loop, **options)
-        self._began.append(task)  # kept to the end: what the collector does must not depend on its own timing
+        self._began.append(task)  # kept to the end: garbage collection must not affect the order
         return task
 
     def _drop_tasks(self) -> None:
-        """What was killed is never resumed: close it quietly."""
+        """Close the coroutines of unfinished tasks without warnings."""
         for task in self._began:
             if not task.done():
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
@@ -194,11 +194,11 @@ class SimLoop(asyncio.BaseEventLoop):
             self.errors.append(f"{context.get('message')}: {error!r}")
 
     def _process_events(self, event_list: Any) -> None:
-        raise NotImplementedError("a simulation has no files to wait for")
+        raise NotImplementedError("a simulation waits for no files")
 
     def _write_to_self(self) -> None:
-        """Nobody else could be asleep: there are no threads."""
+        """Not needed: there are no threads."""
 
 
 class Crash(BaseException):
-    """The process ends here. No `except Exception` of the product may survive it."""
+    """The process ends here. A BaseException, so that no `except Exception` of the product catches it."""

@@ -1,6 +1,6 @@
-"""Mutants: known bugs that can be put between the parts of a simulation, to show that the checks see them.
+"""Mutants: known bugs that can be injected into a simulation, to show that the checks detect them.
 
-A mutant replaces statements of the SQLite store or stands in for a part. The product itself is never changed.
+A mutant replaces SQL statements of the SQLite store or wraps a part. The product code itself is not changed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from holdfast.store.sqlite.store import SqliteStore
 
 @dataclass(frozen=True)
 class Mutant:
-    """What is wrong, and where. The plain `Mutant("none", "")` is the product as it is."""
+    """A known bug and how to inject it. `Mutant("none", "")` is the product unchanged."""
 
     name: str
     fault: str
@@ -56,9 +56,9 @@ class Mutant:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """The statements and functions of the store are this mutant's for a while."""
+        """Replace the statements and functions of the store inside the context."""
         healthy = {name: getattr(sql, name) for name in self.statements}
-        whole = [(module, name, getattr(module, name)) for module, name, _ in self.patches]
+        originals = [(module, name, getattr(module, name)) for module, name, _ in self.patches]
         try:
             sql._texts.update(self.statements)
             for module, name, part in self.patches:
@@ -66,12 +66,12 @@ class Mutant:
             yield
         finally:
             sql._texts.update(healthy)
-            for module, name, part in whole:
+            for module, name, part in originals:
                 setattr(module, name, part)
 
 
 def recorded_seeds() -> dict[str, list[int]]:
-    """Seeds worth keeping: by the mutant they kill, or under `fixed` those that once found a bug."""
+    """Recorded seeds: by the mutant they detect, or under `fixed` those that once found a bug."""
     found: dict[str, list[int]] = {}
     for line in files("holdfast.proof.simulation").joinpath("seeds.txt").read_text("utf-8").splitlines():
         if line and not line.startswith("#"):

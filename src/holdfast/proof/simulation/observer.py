@@ -1,4 +1,4 @@
-"""The observer: looks at the store after every commit, through a connection of its own, and writes down what moved."""
+"""The observer: reads the store after every commit, through its own connection, and records the changes."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class Observer:
 
     @cached_property
     def _connection(self) -> Connection:
-        """Made with the first look: before that there may be no file yet."""
+        """Opened at the first read: before that there may be no file."""
         self.began = True
         return DRIVERS[self._driver](self._path)
 
     def look(self, at_s: float, touched: Sequence[int]) -> None:
-        """Compare what was touched with the last look. Called between a commit and anything else."""
+        """Compare the touched deliveries with their last state. Called directly after a commit."""
         for row in self._connection.rows(_THESE, (str(touched),)):
             before, after = self.seen.get(row[0]), Seen._make(row)
             if before == after:
@@ -50,20 +50,20 @@ class Observer:
             self._ledger.log(at_s, f"delivery {after.id} {_shown(before)} -> {_shown(after)}")
 
     def missed(self) -> list[int]:
-        """Deliveries that are not as they were last seen: somebody changed them behind the observer's back."""
+        """Deliveries that differ from their last recorded state: they changed without a recorded commit."""
         rows = [Seen._make(row) for row in self._connection.rows(_ROWS)] if self.began else []
         return [row.id for row in rows if self.seen.get(row.id) != row]
 
     def stray(self) -> list[str]:
-        """Rows that no commit may leave behind."""
+        """Rows that no commit may leave in the store."""
         return list(stray_rows(self._connection)) if self.began else []
 
     def rows(self) -> StoreRows:
-        """The whole store, as the judges want to see it."""
+        """The whole store, in the form the checks use."""
         return read_rows(self._connection) if self.began else NOTHING
 
     def overtaken(self, delivery: int) -> int | None:
-        """Who waits before this one in its lane, if anybody does."""
+        """The pending delivery ahead of this one in its lane, if there is one."""
         mine = self.seen[delivery]
         if mine.lane is None or mine.pos is None:
             return None
@@ -75,11 +75,11 @@ class Observer:
         return min(ahead, default=None)
 
     def held_by(self, owner: int) -> list[int]:
-        """Which deliveries an owner has a lease of."""
+        """The deliveries leased to an owner."""
         return [row.id for row in self.seen.values() if row.token is not None and row.owner == owner]
 
     def waiting(self) -> tuple[int, int]:
-        """How many events wait for the router, and how many deliveries for their end."""
+        """The number of unrouted events and of pending deliveries."""
         unrouted, pending = self._connection.rows(_WAITING)[0]
         return int(unrouted), int(pending)
 
@@ -93,4 +93,4 @@ def _shown(row: Seen | None) -> str:
         return "new"
     why = f"({row.reason})" if row.reason else ""
     held = f" held by {row.owner}" if row.token is not None else ""
-    return f"{row.state}{why} life {row.generation} attempts {row.attempts} starts {row.starts}{held}"
+    return f"{row.state}{why} generation {row.generation} attempts {row.attempts} starts {row.starts}{held}"

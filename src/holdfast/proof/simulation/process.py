@@ -1,4 +1,4 @@
-"""One simulated process: a store opened anew, the real duties over it, and an end that may come at any step."""
+"""One simulated process: it opens the store and runs the real duties, and may be killed at any step."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ROOM = Room(0, 0, lambda folder: 1 << 40)
-"""A disk that is never full: that is tested elsewhere."""
+"""A disk that is never full: full disks are tested elsewhere."""
 
 NEVER_S = 1e9
 
 
 class Died(Exception):
-    """The process ended before it answered."""
+    """The process died before it answered."""
 
 
 class CannotOpen(Exception):
-    """The store refuses to be opened by an honest process."""
+    """Opening the store failed with an error."""
 
 
 class Process:
@@ -71,11 +71,13 @@ class Process:
         self.clock = SkewedClock(world.clock, world.injector.draw_skew_ms())
         self._chance = SeededChance(world.chance.getrandbits(64))
         self._context = self.life.context()
-        self._calls: dict[asyncio.Future[Any], None] = {}  # in order: a set of futures has that of their addresses
+        self._calls: dict[
+            asyncio.Future[Any], None
+        ] = {}  # a dict keeps the order; the order of a set depends on addresses
         self._writer: SimConnection | None = None
 
     def open(self, crash_after: int | None) -> None:
-        """Open the store, making or migrating it where needed; die after so many statements, if so told."""
+        """Open the store, creating or migrating it if needed. `crash_after`: die after so many statements."""
         world, countdown = self.world, self.world.workspace.countdown
         if crash_after is not None:
             countdown.start_counting(crash_after)
@@ -104,7 +106,7 @@ class Process:
         self.log("opens the store")
 
     async def start(self) -> None:
-        """What a daemon does when it starts: enlist, register contracts, take up its duties."""
+        """Start as a daemon does: enlist, register contracts, start the duties."""
         store, world, mutant = self.store, self.world, self.world.mutant
         self.owner = await store.owners.enlist()
         self.note.owner = self.owner.id
@@ -139,7 +141,7 @@ class Process:
             loop.add(SlowPolledDuty(world, duty), poll_s=NEVER_S)
         store.on_change(self._changed)
         self.started = True
-        self.log("is at work")
+        self.log("is running")
 
     def _duties(self, engine: Engine, deliveries: Deliveries, handlers: SimHandler, registry: Registry) -> list[Duty]:
         world, mutant = self.world, self.world.mutant
@@ -157,7 +159,7 @@ class Process:
         return duties
 
     async def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Ask the process from outside; `Died` if it ends first."""
+        """Run work in the process from outside; raises `Died` if the process dies first."""
         if self.life.dead:
             work.close()
             raise Died(self.name)
@@ -171,7 +173,7 @@ class Process:
             self._calls.pop(answer, None)
 
     async def stop(self) -> None:
-        """End in order, as a daemon does that is told to: nothing may be left in its hands."""
+        """Stop in order, as a daemon does: no lease may remain."""
         self.note.stopping = True
         others = [name for name in self.loop.health() if name not in ("engine", "renewal", "deadlines")]
         await self.loop.stop(others)
@@ -181,7 +183,7 @@ class Process:
         await self.store.close()
 
     def kill(self, why: str) -> None:
-        """End it from outside: nothing of it runs again, and its open transaction is lost."""
+        """Kill it from outside: none of its steps runs again, and its open transaction is lost."""
         if self.life.dead:
             return
         self.log(f"dies: {why}")
@@ -193,7 +195,7 @@ class Process:
         self.died.set_result(None)
 
     def release_files(self) -> None:
-        """What the operating system does for the dead: files are closed, locks fall free, nothing is committed."""
+        """What the operating system does for a dead process: close files, free locks, commit nothing."""
         if self._writer is None:
             return
         store = self.store
@@ -203,21 +205,21 @@ class Process:
             store._keeper.release()
 
     def abandon(self) -> None:
-        """The schedule is over: whoever is still alive is dropped where it stands."""
+        """The schedule has ended: drop the process without a record."""
         if not self.life.dead:
             self.life.dead = True
             self.release_files()
 
     def crash(self, why: str) -> None:
-        """End it from within."""
+        """Kill it from inside one of its own steps."""
         self.kill(why)
         raise Crash(why)
 
     def leaked(self) -> str | None:
-        """What the engine still counts as in hand, though it has nothing to do."""
+        """What the engine still counts as held although nothing is pending."""
         held = {id: queue.held_count for id, queue in self.engine._queues.items() if queue.held_count}
         in_hand = sorted(self.engine._held)
-        return f"{self.name} counts {held} as held, and has {in_hand} in hand" if held or in_hand else None
+        return f"{self.name} counts {held} as held, and holds {in_hand}" if held or in_hand else None
 
     def log(self, line: str) -> None:
         self.world.ledger.log(self.world.loop.time(), f"{self.name} {line}")
@@ -241,7 +243,7 @@ class Process:
                 self.crash(f"at {point}")
         if point != "after_commit" and world.is_busy():
             world.ledger.fault("database busy")
-            raise StoreBusy("simulated: another writer is in the way")
+            raise StoreBusy("simulated: another writer holds the lock")
 
     def _drops(self) -> bool:
         dropped = self.world.drops_wake()

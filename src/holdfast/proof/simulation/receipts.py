@@ -1,4 +1,4 @@
-"""The store's book against its table, without trusting any clock: a delivery's own counts order its transitions."""
+"""Receipts against the deliveries table, independent of any clock: a delivery's counters order its transitions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.proof.simulation.ledger import Case
 
 
 class Fate(NamedTuple):
-    """Sorts by life, then attempts, then pending before its end."""
+    """Sorts by generation, then attempts, with `pending` before an end."""
 
     generation: int
     attempts: int
@@ -25,7 +25,7 @@ class Fate(NamedTuple):
 
 
 def check_receipts(case: Case) -> Iterator[Violation]:
-    """The chains verify, each transition has one leaf, and the last leaf of a delivery is its row."""
+    """The chains verify, each transition has one leaf, and the last leaf of a delivery equals its row."""
     for fault in verify(case.store.links, heads=case.store.heads):
         yield Violation("receipts", f"{fault.chain} {fault.seq}", f"{fault.kind}: {fault.message}")
     fates: defaultdict[int, list[Fate]] = defaultdict(list)
@@ -42,11 +42,11 @@ def check_receipts(case: Case) -> Iterator[Violation]:
                 yield Violation("receipts", row.event, f"delivery {row.id}: {before} is followed by {after}")
         row_fate = Fate(row.generation, row.attempts, row.state != State.PENDING, row.state, row.reason or "")
         if history[-1] != row_fate:
-            yield Violation("receipts", row.event, f"delivery {row.id} is {row_fate}; the book says {history[-1]}")
+            yield Violation("receipts", row.event, f"delivery {row.id} is {row_fate}; the receipts say {history[-1]}")
 
 
 def _follows(before: Fate, after: Fate) -> bool:
-    if after.generation != before.generation:  # an operator's new life, of something that had ended
+    if after.generation != before.generation:  # an operator reprocessed an ended delivery
         return before.ended and (after.generation, after.attempts, after.ended) == (before.generation + 1, 0, False)
     if before.ended:
         return False

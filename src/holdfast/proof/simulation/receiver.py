@@ -1,4 +1,4 @@
-"""The receivers: webhooks and a handler that take, refuse, fail, dawdle, or take and then lose their answer."""
+"""The receivers: webhooks and a handler that accept, reject, fail, are slow, or lose their answer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ANSWER: ContextVar[Callable[[], object]] = ContextVar("fate")
 
 
 class Receivers:
-    """The outside world's end of every delivery. `calm`: only what lies in the event itself still goes wrong."""
+    """All receivers. `calm`: only events that always fail still fail."""
 
     def __init__(self, chance: Random, swarm: Swarm) -> None:
         self._chance, self._swarm = chance, swarm
@@ -38,7 +38,7 @@ class Receivers:
         return not self.calm and now_s < self.down_until_s
 
     def answer(self, event: Event) -> tuple[float, str]:
-        """How long it takes, and what is said in the end."""
+        """The delay in seconds, and the answer."""
         kind = event.payload["kind"] if isinstance(event.payload, dict) else "good"
         if self.calm:
             return 0.01, {"poison": "503", "reject": "400", "killer": "kill"}.get(kind, "ok")
@@ -64,7 +64,7 @@ class Receivers:
 
 
 class SimWebhook:
-    """A `Deliverer` of `https:` addresses: the real verdict over a simulated answer."""
+    """A `Deliverer` of `https:` addresses: the real judgement of a simulated answer."""
 
     kind = "https"
 
@@ -119,7 +119,7 @@ async def _plain(event: Event) -> None:
 
 
 async def take(process: Process, claim: Claim) -> str:
-    """One attempt reaches the receiver: written down before anything else happens, and again when it is answered."""
+    """One attempt reaches the receiver. It is recorded first, and completed when it is answered."""
     world, event = process.world, claim.event
     ledger, observer = world.ledger, world.observer
     row = observer.seen[claim.delivery.id]

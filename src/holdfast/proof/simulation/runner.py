@@ -1,4 +1,4 @@
-"""Runs seeds, one world each, and keeps count."""
+"""Runs seeds, one world each, and counts the results."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ FRESH_EVERY = 16
 
 
 class ScheduleAborted(HoldfastError):
-    """A schedule came to no verdict: something was raised that nobody in it expects."""
+    """A schedule ended with an unexpected exception."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one seed gave."""
+    """The result of one seed."""
 
     seed: int
     violations: tuple[Violation, ...]
@@ -46,7 +46,7 @@ class Outcome:
 
 @dataclass
 class Totals:
-    """What many seeds gave."""
+    """The results of many seeds."""
 
     seeds: int = 0
     steps: int = 0
@@ -70,14 +70,14 @@ class Totals:
 
 
 class Runner:
-    """Use as a context. Its folder lies in memory where the system has such a place."""
+    """A context manager. Its folder is in memory if possible."""
 
     def __enter__(self) -> Runner:
         self._workspaces = Workspaces().__enter__()
         self._count = 0
         gc.collect()
         gc.freeze()
-        gc.disable()  # what a schedule leaves behind is looked through now and then, not all the time
+        gc.disable()  # collected every 50 schedules instead
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -86,7 +86,7 @@ class Runner:
         self._workspaces.__exit__(*exception)
 
     def run(self, seed: int, mutant: Mutant = NONE, *, trace: bool = False, fresh: bool | None = None) -> Outcome:
-        """One seed, from its first event to the verdict. `fresh`: on a file of its own, as every sixteenth is."""
+        """Run one seed and check it. `fresh`: on a new file, as every sixteenth seed is."""
         chance, workspaces = Random(seed), self._workspaces
         swarm = draw_swarm(chance)
         fresh = swarm.needs_own_file or (seed % FRESH_EVERY == 0 if fresh is None else fresh)
@@ -100,7 +100,7 @@ class Runner:
                 case = world.run()
                 violations = check_case(case)
         except Exception as error:
-            raise ScheduleAborted(f"the schedule of seed {seed} broke off: {describe(error)}") from error
+            raise ScheduleAborted(f"the schedule of seed {seed} was aborted: {describe(error)}") from error
         finally:
             self._count += 1
             if self._count % COLLECT_EVERY == 0:
@@ -112,7 +112,7 @@ class Runner:
         )  # fmt: skip
 
     def run_many(self, first: int, count: int | None, seconds: float | None = None, twice_every: int = 100) -> Totals:
-        """Seeds one after another: so many, or for so long. Every hundredth is run twice, and must be the same."""
+        """Run consecutive seeds: `count` of them, or for `seconds`. Every hundredth runs twice."""
         totals, began_s, seed = Totals(), time.perf_counter(), first
         while (count is None or totals.seeds < count) and (seconds is None or time.perf_counter() - began_s < seconds):
             outcome = self.run(seed)
@@ -120,21 +120,21 @@ class Runner:
             if twice_every and totals.seeds % twice_every == 1:
                 totals.repeated += 1
                 if self.run(seed, fresh=seed % FRESH_EVERY != 0).fingerprint != outcome.fingerprint:
-                    fault = Violation("determinism", str(seed), "two runs of this seed took different ways")
+                    fault = Violation("determinism", str(seed), "two runs of this seed differ")
                     totals.failed.append(Outcome(seed, (fault,), outcome.fingerprint, Counter(), outcome.switches))
             seed += 1
         totals.seconds = time.perf_counter() - began_s
         return totals
 
     def kill(self, name: str) -> Outcome | None:
-        """A mutant by one of its recorded seeds: what saw it, if they still do."""
+        """Run a mutant on its recorded seeds. The first outcome with violations, if any."""
         for seed in recorded_seeds().get(name, ()):
             if (outcome := self.run(seed, MUTANTS[name])).violations:
                 return outcome
         return None
 
     def first_kill(self, mutant: Mutant, first: int, count: int) -> Outcome | None:
-        """The first seed that sees a mutant."""
+        """The first seed that detects a mutant."""
         for seed in range(first, first + count):
             outcome = self.run(seed, mutant)
             if outcome.violations:
@@ -144,9 +144,9 @@ class Runner:
 
 @cache
 def process_runner() -> Runner:
-    """The one runner of this process, for workers that are handed many small shares: to set up costs ten schedules.
+    """The runner of this process, shared by many small tasks of a worker: setting one up costs ten schedules.
 
-    Its folder goes when the process ends, also when a pool ends it.
+    Its folder is removed when the process ends, also when a pool ends it.
     """
     runner = Runner().__enter__()
     Finalize(None, runner.__exit__, (None, None, None), exitpriority=10)
@@ -154,7 +154,7 @@ def process_runner() -> Runner:
 
 
 class _ErrorLog(logging.Handler):
-    """Errors that a duty survived. Simulated faults and failed deliveries are expected; anything else is a finding."""
+    """Collects logged errors. Simulated faults and failed deliveries are expected; anything else is a violation."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)

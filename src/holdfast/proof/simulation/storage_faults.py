@@ -1,4 +1,4 @@
-"""Wrong on purpose, in what is kept: intake, spool, receipts, statements. `mutants` says which fault each one is."""
+"""Deliberate faults in storage: intake, spool, receipts, statements. `mutants` names the fault of each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from holdfast.store.sqlite.store import SqliteStore
 
 
 class ImportsTwice:
-    """Events for the spool: what is there already is stored again under another id."""
+    """Events for the spool import: stores an event again under another id if it is already stored."""
 
     def __init__(self, store: SqliteStore, spool: Path) -> None:
         self._store = store
@@ -46,11 +46,11 @@ def link_no_dead(connection: Any, chain: str, at_ms: int, actor: str, transition
 
 
 def without(name: str, *parts: tuple[str, str]) -> dict[str, str]:
-    """A statement with parts of it exchanged; each must be there."""
+    """A statement with parts of it replaced; each part must exist."""
     text = getattr(sql, name)
     for old, new in parts:
         if old not in text:
-            raise ValueError(f"the statement {name} has no part {old!r} that could be made faulty")
+            raise ValueError(f"the statement {name} does not contain {old!r}")
         text = text.replace(old, new)
     return {name: text}
 
@@ -73,7 +73,7 @@ class _Intake:
 
 
 class AnswersBeforeCommit(_Intake):
-    """Answers before the commit."""
+    """Returns from `append` before the commit."""
 
     async def append(self, events: Sequence[NewEvent]) -> list[Appended]:
         now_ms, store = 0, self._store
@@ -101,14 +101,14 @@ def _first_of(event: NewEvent, connection: Connection) -> tuple[Any, ...] | None
 
 
 class KeepsOnlyTheLast(_Intake):
-    """Keeps the last of a burst, and answers as if it had kept them all."""
+    """Stores only the last event of a batch, but answers as if it had stored all."""
 
     async def append(self, events: Sequence[NewEvent]) -> list[Appended]:
         return await self._store.events.append(events[-1:]) * len(events)
 
 
 class ForgetsKeys(_Intake):
-    """Takes a key that it knows for a new one."""
+    """Treats a known dedup key as a new one."""
 
     async def append(self, events: Sequence[NewEvent]) -> list[Appended]:
         fresh = []
@@ -119,7 +119,7 @@ class ForgetsKeys(_Intake):
 
 
 class RemovesSpoolFirst(_Intake):
-    """Events for the spool: the records are removed before they are stored."""
+    """Events for the spool import: removes the records before they are stored."""
 
     def __init__(self, store: SqliteStore, spool: Path) -> None:
         super().__init__(store)
@@ -132,7 +132,7 @@ class RemovesSpoolFirst(_Intake):
 
 
 class WallClock:
-    """A clock whose leases run on the wall clock."""
+    """A clock whose boot time is the wall clock, so leases depend on it."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -148,7 +148,7 @@ class WallClock:
 
 
 def link_over_tail(connection: Connection, chain: str, at_ms: int, actor: str, transitions: Sequence[Leaf]) -> None:
-    """Each link takes the place of the last one. The chain still verifies."""
+    """Each link replaces the previous one. The chain still verifies."""
     rows = connection.rows(
         "SELECT seq, prev FROM holdfast_receipts WHERE chain = ? ORDER BY seq DESC LIMIT 1", (chain,)
     )
@@ -161,7 +161,7 @@ def link_over_tail(connection: Connection, chain: str, at_ms: int, actor: str, t
 
 
 def apply_in_pieces(connection: Connection, found: int) -> None:
-    """A migration that commits each of its statements."""
+    """A migration that commits after each statement."""
     for number, script in scripts():
         for statement in split(script) if number > found else ():
             connection.run(statement)

@@ -1,4 +1,4 @@
-"""The swarm: which faults a seed switches on. Few at a time, so that they do not hide one another."""
+"""Swarm testing: each seed enables a random subset of the faults, so that they do not mask one another."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from random import Random
 
 @dataclass(frozen=True)
 class Swarm:
-    """Each switch is one kind of trouble. All off is a quiet day."""
+    """One switch for each kind of fault. The order of the fields is part of the meaning of a seed."""
 
     crash_commit: bool = False
     crash_step: bool = False
@@ -45,7 +45,7 @@ class Swarm:
 
     @property
     def needs_own_file(self) -> bool:
-        """Whether the file must really be made or migrated."""
+        """Whether the file must be created or migrated."""
         return self.no_file or self.old_file
 
     @property
@@ -60,5 +60,5 @@ USUAL = 0.35
 
 
 def draw_swarm(chance: Random) -> Swarm:
-    """A subset by chance. What costs much virtual time comes less often."""
+    """A random subset. Faults that cost much virtual time are rarer."""
     return Swarm(**{field.name: chance.random() < RARE.get(field.name, USUAL) for field in fields(Swarm)})

@@ -1,4 +1,4 @@
-"""Where a schedule plays: a database file and a spool, in memory where the system has such a place."""
+"""The files of a schedule: a database and a spool, in memory if possible."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Workspace:
         return self.files.countdown
 
     def make_old(self, version: int, events: list[tuple[str, NewEvent]]) -> None:
-        """Put a store of an earlier version in the place of what is there, with events that nobody has routed yet."""
+        """Replace the store with one of an earlier version that holds unrouted events."""
         template = self.templates / f"version{version}.db"
         if not template.exists():
             self._make_template(template, version)
@@ -66,7 +66,7 @@ class Workspace:
 
 
 class Workspaces:
-    """Makes stages. Most schedules play on one file that stays open; a fresh one costs as much as a short schedule."""
+    """Makes workspaces. Most schedules share one open file; a new file costs as much as a short schedule."""
 
     def __enter__(self) -> Workspaces:
         place = _MEMORY if _MEMORY.is_dir() else None
@@ -84,14 +84,14 @@ class Workspaces:
 
     @contextmanager
     def warm(self) -> Iterator[Workspace]:
-        """The file that stays open, emptied."""
+        """The shared open file, emptied."""
         self._warm.empty()
         self._clear_spool()
         yield Workspace(self._warm.path, self._warm, self._spool, self._root)
 
     @contextmanager
     def fresh(self) -> Iterator[Workspace]:
-        """A file of its own, which every process opens and closes."""
+        """A new file, which every process opens and closes."""
         folder = self._root / "fresh"
         folder.mkdir()
         path = folder / "sim.db"
@@ -111,4 +111,4 @@ class Workspaces:
 
 
 VERSIONS = range(1, version_known())
-"""Earlier versions of the schema that a store may still have."""
+"""Earlier schema versions that a store may have."""

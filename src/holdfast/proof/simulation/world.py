@@ -1,4 +1,4 @@
-"""The world of one seed: clients, processes, receivers and trouble; then calm, and the question whether all is well."""
+"""The world of one seed: clients, processes, receivers and faults; then a quiet phase in which all work must end."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from holdfast.proof.simulation.workspace import VERSIONS, Workspace
 
 QUIET_MAX_S = 200.0
 BREAKER_QUIET_MAX_S = 3000.0
-"""With breakers, events that always fail are tried one at a time, half a minute apart."""
+"""With breakers, events that always fail are retried one at a time, half a minute apart."""
 LEAK_CHECKS = 12
 OTHERS_MAX = 2
 
 
 class World:
-    """Everything of one schedule. All of its chance comes from the seed."""
+    """One schedule. All random choices come from the seed."""
 
     def __init__(self, chance: Random, swarm: Swarm, workspace: Workspace, mutant: Mutant, trace: bool = False) -> None:
         self.chance, self.swarm, self.workspace, self.mutant = chance, swarm, workspace, mutant
@@ -64,8 +64,8 @@ class World:
         finally:
             for process in self.processes.values():
                 process.abandon()
-            self.errors += [f"delivery {id} changed unseen" for id in self.observer.missed()]
-            self.errors += [f"in the end there is {what}" for what in self.observer.stray()]
+            self.errors += [f"delivery {id} changed without a recorded commit" for id in self.observer.missed()]
+            self.errors += [f"at the end there is {what}" for what in self.observer.stray()]
             rows = self.observer.rows()
             self.observer.close()
         self.errors += self.loop.errors + self._leaks
@@ -95,7 +95,7 @@ class World:
 
     @property
     def others(self) -> list[Process]:
-        """Who works on the file without being its keeper."""
+        """The live processes that work on the file without being its keeper."""
         return [process for process in self.processes.values() if not process.keep and not process.life.dead]
 
     @property
@@ -107,12 +107,12 @@ class World:
         return self.chance.choice(alive) if alive else None
 
     async def _keep_keeper(self) -> None:
-        """Start a keeper, and another one whenever it dies."""
+        """Start a keeper, and a new one whenever it dies."""
         for number in range(1, 1000):
             for other in self.others:
-                other.note.declared_dead = True  # a fresh keeper takes everybody before it for dead
+                other.note.declared_dead = True  # a new keeper treats every earlier process as dead
             keeper = self.keeper = self._make(f"keeper{number}", keep=True)
-            if keeper.life.dead:  # it did not even come to open the store
+            if keeper.life.dead:  # it died before the store was open
                 await asyncio.sleep(0.02)
                 continue
             if number > 1:
@@ -122,13 +122,13 @@ class World:
             await asyncio.sleep(self.chance.choice((0.0, 0.02, 0.5)))
 
     async def _keep_other(self, index: int) -> None:
-        """Another engine on the same file. Its death is noticed by nobody: only its leases end."""
+        """Run another engine on the same file. Its death is not detected: only its leases expire."""
         for number in range(1, 1000):
             await asyncio.sleep(self.chance.choice((0.1, 1.0, 5.0)))
             if self.calm:
                 return
             other = self._make(f"other{index}.{number}", keep=False)
-            # the keeper that has not started yet may take this one for dead, too
+            # a keeper that has not started yet may treat this one as dead, too
             other.note.declared_dead = self.keeper is not None and not self.keeper.started
             if not other.life.dead:
                 await self._start(other)
@@ -141,7 +141,7 @@ class World:
             process.open(self.injector.crash_after())
         except CannotOpen as error:
             self.errors.append(str(error))
-            process.kill("it cannot open the store")
+            process.kill("cannot open the store")
             if self._schedule_task is not None:
                 self._schedule_task.cancel()
         return process
@@ -155,7 +155,7 @@ class World:
             process.kill("could not start")
 
     async def _wait_for_quiet(self) -> None:
-        """No more trouble: now everything must come to its end."""
+        """Stop injecting faults: now all work must end."""
         self.calm = self.receivers.calm = True
         self.injector.end()
         self.ledger.log(self.loop.time(), "calm")
@@ -173,9 +173,9 @@ class World:
         return any(name.endswith(".evt") for name in os.listdir(self.workspace.spool))
 
     async def _check_for_leaks(self) -> None:
-        """With its next renewal at the latest an engine learns what an operator took out of its hands."""
+        """An engine learns by its next renewal which leases an operator ended; until then its counts may differ."""
         thaws = max((process.life.frozen_until for process in self.alive), default=0.0)
-        await asyncio.sleep(max(0.0, thaws - self.loop.time()))  # who stands still cannot learn anything
+        await asyncio.sleep(max(0.0, thaws - self.loop.time()))  # a frozen process does not renew
         for _ in range(LEAK_CHECKS):
             at_work = [process for process in self.alive if process.started]
             self._leaks = [leak for process in at_work if (leak := process.leaked()) is not None]
@@ -184,7 +184,7 @@ class World:
             await asyncio.sleep(1.0)
 
     def note_change(self) -> None:
-        """Something has changed that somebody may want to look at."""
+        """Count a change; duties poll faster after one."""
         self.changes_seen += 1
 
     def key_of(self, event: Event) -> str:

@@ -1,4 +1,4 @@
-"""What stands between the parts of a simulated process: it watches, slows down, or gives trouble its moment."""
+"""Wrappers between the parts of a simulated process: they record, slow down, or inject faults."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 IDLE_S = 4.0
 AT_ONCE_S = 1.0
-"""Who asks to be called again sooner than this has a reason: something is due by then."""
+"""A duty that asks for a shorter delay than this has something due by then."""
 
 
 class RecordedDeliveries:
-    """Between an engine and the store: records what the engine gave back, and the answer to each settlement."""
+    """Deliveries for the engine: records released leases and the result of each settlement."""
 
     def __init__(self, process: Process, inner: Deliveries) -> None:
         self._process, self._inner = process, inner
@@ -52,7 +52,7 @@ class RecordedDeliveries:
 
 
 class RecordedGates:
-    """Between a gatekeeper and the store: a probe must not be refused because a dead keeper holds it."""
+    """Gates for the gatekeeper: checks that no probe is refused because a dead keeper holds it."""
 
     def __init__(self, process: Process, inner: Gates) -> None:
         self._process, self._inner = process, inner
@@ -76,7 +76,7 @@ class RecordedGates:
             process.log(f"may probe {address}")
         elif process.keep and holder is not None and holder.keep and holder.life.dead and await self._is_due(address):
             world.errors.append(
-                f"{process.name} may not probe {address}: {holder.name}, which is gone, holds the probe"
+                f"{process.name} may not probe {address}: {holder.name}, which is dead, holds the probe"
             )
         return granted
 
@@ -90,7 +90,7 @@ class RecordedGates:
 
 
 class CrashingEvents:
-    """Events for the spool import: between the commit and the removal of the records a process may die."""
+    """Events for the spool import: the process may crash between the commit and the removal of the records."""
 
     def __init__(self, process: Process, inner: Events) -> None:
         self._process, self._inner = process, inner
@@ -105,15 +105,15 @@ class CrashingEvents:
 
 
 class SlowPolledDuty:
-    """A duty that looks less and less often while nothing happens: after 1, 2, then every 4 seconds.
+    """A duty that polls less often while nothing changes: after 1, 2, then every 4 seconds.
 
-    Most of a schedule's steps would otherwise be looks at a store in which nothing has changed, while everybody waits
-    for the end of a lease or for a slow receiver. What is due is found a little later then, never sooner.
+    Otherwise most steps of a schedule would poll an unchanged store while a lease runs out or a receiver is slow. Due
+    work is found a little later, never sooner.
     """
 
     def __init__(self, world: World, inner: Duty, poll_s: float = 1.0) -> None:
         self._world, self._inner, self.name, self._poll_s = world, inner, inner.name, poll_s
-        self._hurries = not isinstance(inner, Deadlines)  # twenty looks a second at the same deadlines
+        self._hurries = not isinstance(inner, Deadlines)  # it would poll the same deadlines twenty times a second
         self._wait_s, self._seen = poll_s, -1
 
     async def tick(self) -> float | None:
@@ -124,7 +124,7 @@ class SlowPolledDuty:
 
 
 class SingleBatchRouting:
-    """Routing in batches of one."""
+    """Routing in batches of one event."""
 
     def __init__(self, inner: Routing) -> None:
         self._inner = inner
