@@ -21,6 +21,7 @@ from holdfast.domain import ed25519
 from holdfast.domain.event import new_event
 from holdfast.ingress.accept import parse_event
 from holdfast.ingress.publish import event_from_call
+from holdfast.operations.answers.encode import encode
 from holdfast.store.open import open_store
 from postgres import end_schema, fresh_schema, newest, start
 
@@ -101,14 +102,14 @@ async def emit(runtime: Runtime, *types: str) -> None:
 
 
 async def pending(runtime: Runtime, address: str | None = None) -> list[dict[str, Any]]:
-    found = await runtime.operations.deliveries.find(state="pending", address=address)
+    found = encode(await runtime.operations.deliveries.find(state="pending", address=address))
     return list(found["items"])
 
 
 async def misconfigured(runtime: Runtime) -> dict[str, str]:
     """As the contracts show it, and as the status shows it: the same."""
-    status = await runtime.operations.status.show()
-    shown = {one["id"]: one["misconfigured"] for one in await runtime.operations.contracts.find(inactive=True)}
+    status = encode(await runtime.operations.status.show())
+    shown = {one["id"]: one["misconfigured"] for one in encode(await runtime.operations.contracts.find(inactive=True))}
     for entry in status["misconfigured"]:
         assert shown.get(entry["contract_id"], entry["why"]) == entry["why"]
     return {id: why for id, why in shown.items() if why is not None}
@@ -139,7 +140,7 @@ async def test_a_policy_that_is_gone_keeps_its_deliveries_and_nothing_else_waits
         (waiting,) = await pending(runtime)
         assert waiting["waits_for"] == "its contract is misconfigured: policy 'slow' is not defined here"
         assert waiting["attempts"] == 0
-        shown = await runtime.operations.events.show(waiting["event_id"])
+        shown = encode(await runtime.operations.events.show(waiting["event_id"]))
         assert "policy 'slow'" in shown["deliveries"][0]["waits_for"]
     async with world.working(SLOW, seen=seen.take) as runtime:
         await until(lambda: seen == ["b", "a"])
@@ -166,7 +167,7 @@ async def test_a_misconfigured_contract_can_be_removed(world: World) -> None:
         await until(lambda: pending(runtime))
         await runtime.operations.contracts.remove("slow")
         await until(lambda: _is_empty(runtime))
-        (row,) = (await runtime.operations.deliveries.find())["items"]
+        (row,) = encode(await runtime.operations.deliveries.find())["items"]
         assert (row["state"], row["reason"]) == ("dropped", "contract_removed")
 
 
@@ -225,7 +226,7 @@ async def test_a_private_key_without_the_library_that_signs_with_it(
     monkeypatch.setattr("holdfast.routing.registry.can_sign_by_key", lambda: False)
     async with world.working("") as runtime:
         assert "holdfast[ed25519]" in runtime._registry.faults()["signed"]
-        assert (await runtime.operations.status.show())["misconfigured"] == [
+        assert encode(await runtime.operations.status.show())["misconfigured"] == [
             {"contract_id": "signed", "why": runtime._registry.faults()["signed"]}
         ]
     assert ed25519.is_available()
@@ -251,7 +252,7 @@ async def test_a_renamed_handler_leaves_no_contract_that_nobody_serves(
     after, seen = app(world, "order.shipped")
     async with world.working(app=after) as runtime:
         await until(lambda: "contract order.placed is retired" in caplog.text)
-        old = await runtime.operations.contracts.show("order.placed")
+        old = encode(await runtime.operations.contracts.show("order.placed"))
         assert (old["active"], old["retired"]) == (False, True)
         await emit(runtime, "order.placed", "order.shipped")
         await until(lambda: seen == ["order.shipped"])
@@ -261,7 +262,7 @@ async def test_a_renamed_handler_leaves_no_contract_that_nobody_serves(
     again, seen = app(world, "order.placed", "order.shipped")
     async with world.working(app=again) as runtime:
         await until(lambda: seen == ["order.placed"])
-        old = await runtime.operations.contracts.show("order.placed")
+        old = encode(await runtime.operations.contracts.show("order.placed"))
         assert (old["active"], old["retired"]) == (True, False)
 
 
@@ -296,7 +297,7 @@ async def test_the_contracts_of_another_application_are_left_alone(world: World)
     other = Outbox(world.url, application="billing")
     other.on("invoice", name="invoice")(Seen().take)
     async with world.working(app=other) as runtime:
-        assert (await runtime.operations.contracts.show("order.placed"))["active"]
+        assert encode(await runtime.operations.contracts.show("order.placed"))["active"]
 
 
 async def test_contracts_of_a_module_that_is_not_loaded_are_left_alone(world: World) -> None:
@@ -312,7 +313,7 @@ async def test_contracts_of_a_module_that_is_not_loaded_are_left_alone(world: Wo
         await _long_ago(runtime)
     mailer, _ = app(world, "mail")
     async with world.working(app=mailer) as runtime:
-        assert (await runtime.operations.contracts.show("ship"))["active"]
+        assert encode(await runtime.operations.contracts.show("ship"))["active"]
         await emit(runtime, "order.placed")
         await until(lambda: _has_pending(runtime, 1))
     async with world.working(app=worker):
@@ -324,7 +325,7 @@ async def test_an_operators_choice_outlives_a_restart_of_the_application(world: 
     async with world.working(app=before) as runtime:
         await runtime.operations.contracts.enable("order.placed", active=False)
     async with world.working(app=before) as runtime:
-        shown = await runtime.operations.contracts.show("order.placed")
+        shown = encode(await runtime.operations.contracts.show("order.placed"))
         assert (shown["active"], shown["retired"]) == (False, False)
 
 
@@ -340,7 +341,7 @@ async def test_code_may_name_a_policy_of_the_configuration(world: World) -> None
 async def test_a_handler_that_is_gone_is_named(world: World) -> None:
     async with world.working("", seen=Seen().take) as runtime:
         await add(runtime, "c", "a", handler="elsewhere")
-        assert (await runtime.operations.contracts.show("c"))["misconfigured"] == (
+        assert encode(await runtime.operations.contracts.show("c"))["misconfigured"] == (
             "handler 'elsewhere' is served by no process"
         )
 
@@ -362,7 +363,7 @@ async def test_fewer_attempts_than_were_made_already_end_with_the_next_failure(w
         (row,) = await pending(runtime)
         await runtime.operations.deliveries.retry(row["id"], "test")
         await until(lambda: _is_empty(runtime))
-        dead = await runtime.operations.deliveries.show(row["id"])
+        dead = encode(await runtime.operations.deliveries.show(row["id"]))
         assert (dead["state"], dead["reason"], dead["attempts"]) == ("dead", "exhausted", 4)
 
 
@@ -396,7 +397,7 @@ async def test_two_daemons_of_which_only_one_knows_a_policy(tmp_path: Path) -> N
             await emit(second, *["a", "b"] * 20)
             await until(lambda: knows.count("a") == 20 and (knows + lacks).count("b") == 20)
             assert "a" not in lacks
-            assert set((await second.operations.status.show())["duties"].values()) == {"ok"}
+            assert set(encode(await second.operations.status.show())["duties"].values()) == {"ok"}
 
 
 @pytest.mark.parametrize("to", ["session:abc", "session:claude-1"])
@@ -413,6 +414,6 @@ async def test_a_direct_address_into_a_session_by_plain_sql_is_unmatched_and_sto
         await runtime.store.events.append([new_event("a", to="session:abc"), new_event("b")])
         await until(lambda: seen == ["b"])
         await until(lambda: _is_empty(runtime))
-        found = await runtime.operations.events.find(unmatched=True)
+        found = encode(await runtime.operations.events.find(unmatched=True))
         assert [event["type"] for event in found["items"]] == ["a"]
     assert json.dumps(found)

@@ -12,6 +12,7 @@ from holdfast.config.config import load_config
 from holdfast.daemon.runtime import Runtime
 from holdfast.domain.errors import StoreFailed, StoreFull
 from holdfast.domain.event import new_event
+from holdfast.operations.answers.encode import encode
 from holdfast.store.open import open_store
 from holdfast.store.sqlite.connection import ApswConnection
 from holdfast.store.sqlite.disk import Room
@@ -69,7 +70,7 @@ async def test_below_the_low_water_mark_status_and_readiness_say_so(tmp_path: Pa
     runtime = Runtime(store, load_config(None), None)
     try:
         await runtime.start()
-        status = await runtime.operations.status.show()
+        status = encode(await runtime.operations.status.show())
         assert status["healthy"] is False
         assert "nothing new is accepted" in status["not_accepting"]
         with pytest.raises(StoreFull):

@@ -13,6 +13,7 @@ from holdfast.config.config import load_config
 from holdfast.daemon import serve as serve_module
 from holdfast.daemon.runtime import Runtime
 from holdfast.daemon.serve import Server, bind
+from holdfast.operations.answers.encode import encode
 from holdfast.store.open import open_store
 from holdfast.surfaces.rest.app import build_app
 from holdfast.surfaces.rest.gate import Tokens
@@ -36,7 +37,7 @@ async def port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     await server.start()
     yield listener.getsockname()[1]
     assert [
-        item["type"] for item in (await runtime.operations.events.find())["items"] if item["type"] == "slow.x"
+        item["type"] for item in encode(await runtime.operations.events.find())["items"] if item["type"] == "slow.x"
     ] == []
     await server.stop()
     await runtime.stop()

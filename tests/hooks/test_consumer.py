@@ -235,10 +235,10 @@ async def test_closing_takes_its_turn_in_the_lane_and_a_new_prompt_opens_again(h
     while not closing.done():
         await house.settle()
         await asyncio.sleep(0.005)
-    assert closing.result()["state"] == "closed"
+    assert closing.result().state == "closed"
     assert (await house.types("session:claude-s1"))[-2:] == ["hook.session_end", "session.closed"]
     count = len(await house.types("session:claude-s1"))
-    assert (await verbs.close("claude-s1"))["state"] == "closed"
+    assert (await verbs.close("claude-s1")).state == "closed"
     assert len(await house.types("session:claude-s1")) == count
     house.hook(claude("UserPromptSubmit", prompt="again"))
     await house.settle()

@@ -16,6 +16,7 @@ from holdfast.domain.errors import BadInput, NotFound
 from holdfast.domain.event import NewEvent, new_event
 from holdfast.domain.states import Reason
 from holdfast.net.guard import Guard
+from holdfast.operations.answers.encode import encode
 from holdfast.operations.context import OperationsContext
 from holdfast.operations.explain import WHY_MAX
 from holdfast.operations.verbs import Operations
@@ -56,7 +57,7 @@ async def test_who_would_want_it_but_for_being_disabled_comes_first(harness: Eng
         await want(harness, f"a{number}", type=Criterion("other"))
     await want(harness, "off", type=Criterion("order.placed"), active=False)
     id = await publish(harness, new_event("order.placed"))
-    (nearest,) = (await ops.events.explain(id, limit=1))["missed"]
+    (nearest,) = encode(await ops.events.explain(id, limit=1))["missed"]
     assert nearest == {"contract_id": "off", "failed": 1, "why": ["the contract is disabled"]}
 
 
@@ -69,7 +70,7 @@ async def test_every_miss_says_the_value_and_what_was_wanted_the_nearest_first(
     await want(harness, "shape", country=Criterion(pattern="A?"), total=Criterion(), labels=Criterion("vip"))
     await want(harness, "yes", type=Criterion("order.placed"))
     id = await publish(harness, new_event("order.placed", properties={"country": "FR", "labels": ["a", "b"]}))
-    told = await ops.events.explain(id)
+    told = encode(await ops.events.explain(id))
     assert told["event"]["id"] == id
     assert told["verdict"] == "it has 1 delivery"
     assert [row["contract_id"] for row in told["deliveries"]] == told["wanted_now"] == ["yes"]
@@ -105,7 +106,7 @@ async def test_a_near_miss_comes_before_contracts_that_want_something_else(
     await want(harness, "b-country", country=Criterion("AU"))
     await want(harness, "z-near", source=Criterion("app"), type=Criterion("order.placed"), country=Criterion("NZ"))
     id = await publish(harness, new_event("order.placed", properties={"country": "FR"}))
-    told = await ops.events.explain(id, limit=5)
+    told = encode(await ops.events.explain(id, limit=5))
     assert told["missed"][0]["contract_id"] == "z-near"
     assert told["missed_left_off"] == 18
 
@@ -115,7 +116,7 @@ async def test_the_type_weighs_more_than_a_property(harness: EngineHarness, ops:
     await want(harness, "b-type-right", type=Criterion("order.placed"), country=Criterion("NZ"), total=Criterion("6"))
     await want(harness, "c-source-right", source=Criterion("app"), type=Criterion("invoice.made"))
     id = await publish(harness, new_event("order.placed", properties={"country": "FR", "total": 5}))
-    missed = [one["contract_id"] for one in (await ops.events.explain(id))["missed"]]
+    missed = [one["contract_id"] for one in encode(await ops.events.explain(id))["missed"]]
     assert missed == ["b-type-right", "c-source-right", "a-type-wrong"]
 
 
@@ -123,7 +124,7 @@ async def test_among_wrong_types_the_most_alike_comes_first(harness: EngineHarne
     for id, type in (("a", "invoice.made"), ("b", "order.paid"), ("c", "order.place")):
         await want(harness, id, type=Criterion(type))
     event = await publish(harness, new_event("order.placed"))
-    assert [one["contract_id"] for one in (await ops.events.explain(event))["missed"]] == ["c", "b", "a"]
+    assert [one["contract_id"] for one in encode(await ops.events.explain(event))["missed"]] == ["c", "b", "a"]
 
 
 async def test_a_contract_that_only_forgot_to_name_its_source_is_near(harness: EngineHarness, ops: Operations) -> None:
@@ -131,7 +132,7 @@ async def test_a_contract_that_only_forgot_to_name_its_source_is_near(harness: E
     await want(harness, "b-type", type=Criterion("hook.agent_stop"))
     await want(harness, "c-off", source=Criterion("hook"), type=Criterion("hook.agent_stop"), active=False)
     id = await publish(harness, new_event("hook.agent_stop", source="hook"))
-    missed = [one["contract_id"] for one in (await ops.events.explain(id))["missed"]]
+    missed = [one["contract_id"] for one in encode(await ops.events.explain(id))["missed"]]
     assert missed == ["c-off", "b-type", "a-all"]
 
 
@@ -140,40 +141,40 @@ async def test_the_attempts_of_every_delivery_are_told(harness: EngineHarness, o
     harness.script.answer = lambda claim: Retry("the receiver is away")
     id = await publish(harness, new_event("t"))
     await harness.drain()
-    (row,) = (await ops.events.explain(id))["deliveries"]
+    (row,) = encode(await ops.events.explain(id))["deliveries"]
     assert [each["error"] for each in row["history"]] == ["the receiver is away"]
 
 
 async def test_an_event_nobody_wants_says_so(harness: EngineHarness, ops: Operations) -> None:
     id = await publish(harness, new_event("lonely"))
-    assert (await ops.events.explain(id))["verdict"] == "nobody wants it: there are no contracts"
+    assert encode(await ops.events.explain(id))["verdict"] == "no contract matches it: there are no contracts"
     await want(harness, "no", type=Criterion("crowded"))
-    told = await ops.events.explain(id)
-    assert told["verdict"] == "nobody wants it: 1 contract missed it"
+    told = encode(await ops.events.explain(id))
+    assert told["verdict"] == "no contract matches it: 1 contract checked"
     assert told["missed"][0]["why"] == ["type is 'lonely', not 'crowded'"]
 
 
 async def test_a_contract_that_came_too_late_is_named(harness: EngineHarness, ops: Operations) -> None:
     id = await publish(harness, new_event("early"))
     await want(harness, "late", type=Criterion("early"))
-    told = await ops.events.explain(id)
+    told = encode(await ops.events.explain(id))
     assert told["wanted_now"] == ["late"]
-    assert told["verdict"].startswith("it has no delivery; 1 contract would want it now but got none")
+    assert told["verdict"].startswith("it has no delivery; 1 contract would match it now but got no delivery")
 
 
 async def test_a_direct_address_that_is_not_routed_yet_is_told_apart_from_nobody(
     harness: EngineHarness, ops: Operations
 ) -> None:
     (appended,) = await harness.store.events.append([new_event("hello", to="handler:h")])
-    assert "waits for the router" in (await ops.events.explain(appended.id))["verdict"]
+    assert "waits for the router" in encode(await ops.events.explain(appended.id))["verdict"]
     await harness.route()
-    assert (await ops.events.explain(appended.id))["verdict"] == "it has 1 delivery"
+    assert encode(await ops.events.explain(appended.id))["verdict"] == "it has 1 delivery"
 
 
 async def test_a_hidden_source_is_explained(harness: EngineHarness, ops: Operations) -> None:
     await want(harness, "all")
     id = await publish(harness, new_event("stop", source="hook"))
-    (missed,) = (await ops.events.explain(id))["missed"]
+    (missed,) = encode(await ops.events.explain(id))["missed"]
     assert missed["why"] == ["source 'hook' reaches a contract only if it names that source"]
 
 
@@ -182,7 +183,7 @@ async def test_every_list_is_bounded_and_says_what_was_left_off(harness: EngineH
         await want(harness, f"yes{i}", type=Criterion("t"))
         await want(harness, f"no{i}", **{f"p{n}": Criterion("x") for n in range(WHY_MAX + 3)})
     id = await publish(harness, new_event("t"))
-    told = await ops.events.explain(id, limit=3)
+    told = encode(await ops.events.explain(id, limit=3))
     for name in ("deliveries", "wanted_now", "missed"):
         assert (len(told[name]), told[f"{name}_left_off"]) == (3, 1)
     assert (told["missed"][0]["failed"], len(told["missed"][0]["why"])) == (WHY_MAX + 3, WHY_MAX)
@@ -201,7 +202,7 @@ async def test_the_nearest_are_found_among_many(harness: EngineHarness, ops: Ope
 
     id = await publish(harness, new_event("t"))
     ops.events._store = _With(harness.store, contracts=Crowd())  # type: ignore[assignment]
-    told = await ops.events.explain(id, limit=2)
+    told = encode(await ops.events.explain(id, limit=2))
     assert [missed["contract_id"] for missed in told["missed"]] == ["near", "a0000"]
     assert told["missed_left_off"] == 1199
 
@@ -236,7 +237,7 @@ async def test_trying_a_contract_groups_why_it_misses(harness: EngineHarness, op
         "id": "try", "target": {"handler": "h"}, "active": False,
         "type_criterion": {"pattern": "order.*"}, "properties": {"country": "NZ"},
     }  # fmt: skip
-    tried = await ops.contracts.test(body)
+    tried = encode(await ops.contracts.test(body))
     assert (tried["tested"], tried["matched"], len(tried["items"])) == (5, 1, 1)
     assert [(group["events"], group["alone"], group["why"]) for group in tried["misses"]] == [
         (3, 2, "property 'country' is 'FR', not 'NZ'"),
@@ -250,7 +251,7 @@ async def test_trying_a_contract_groups_why_it_misses(harness: EngineHarness, op
 async def test_groups_of_misses_are_bounded(harness: EngineHarness, ops: Operations) -> None:
     for i in range(WHY_MAX + 2):
         await publish(harness, new_event(f"t{i}"))
-    tried = await ops.contracts.test({"id": "try", "target": {"handler": "h"}, "type_criterion": "none"})
+    tried = encode(await ops.contracts.test({"id": "try", "target": {"handler": "h"}, "type_criterion": "none"}))
     assert (len(tried["misses"]), tried["misses_left_off"]) == (WHY_MAX, 2)
 
 
@@ -260,21 +261,21 @@ async def test_every_delivery_shows_its_receipts_or_that_there_are_none_yet(
     await want(harness, "a")
     await want(harness, "b")
     id = await publish(harness, new_event("order.placed"))
-    assert [row["receipts"] for row in (await ops.events.explain(id))["deliveries"]] == [[], []]
+    assert [row["receipts"] for row in encode(await ops.events.explain(id))["deliveries"]] == [[], []]
     harness.script.answer = lambda claim: (
         Retry("busy") if claim.delivery.contract_id == "b" and not claim.delivery.attempts else Delivered()
     )
     await harness.drain()
     harness.clock.advance(120)
     await harness.drain()
-    first, second = (await ops.events.explain(id))["deliveries"]
+    first, second = encode(await ops.events.explain(id))["deliveries"]
     assert [receipt["state"] for receipt in first["receipts"]] == ["delivered"]
     assert [receipt["state"] for receipt in second["receipts"]] == ["pending", "delivered"]
     book = {(link.chain, link.seq): link.hash.hex() async for page in harness.store.receipts.every() for link in page}
     told = [*first["receipts"], *second["receipts"]]
     assert {book[receipt["chain"], receipt["seq"]] for receipt in told} == {receipt["h_self"] for receipt in told}
     assert second["receipts"][-1]["at"] == second["settled_at"]
-    assert (await ops.events.explain(id, limit=1))["deliveries"][0]["receipts"] == first["receipts"]
+    assert encode(await ops.events.explain(id, limit=1))["deliveries"][0]["receipts"] == first["receipts"]
 
 
 async def test_a_dead_delivery_that_was_tried_again_shows_every_end_it_had(
@@ -289,7 +290,7 @@ async def test_a_dead_delivery_that_was_tried_again_shows_every_end_it_had(
     harness.clock.advance(1)
     harness.script.answer = lambda claim: Delivered()
     await harness.drain()
-    (told,) = (await ops.events.explain(id))["deliveries"]
+    (told,) = encode(await ops.events.explain(id))["deliveries"]
     first = row.generation
     assert [(receipt["generation"], receipt["state"], receipt["actor"]) for receipt in told["receipts"]] == [
         (first, "dead", "engine"),

@@ -15,6 +15,7 @@ from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract
 from holdfast.domain.errors import BadConfig
 from holdfast.domain.event import new_event
+from holdfast.operations.answers.encode import encode
 from holdfast.store.postgres.liveness import SILENT
 from holdfast.store.postgres.owner_check import BACK_S
 from holdfast.store.postgres.store import PostgresStore
@@ -68,7 +69,7 @@ async def test_a_house_behind_it_delivers_and_reports_every_event(
     async with asyncio.timeout(60):
         while len(seen) < 300:
             await asyncio.sleep(0.02)
-    status = await runtime.operations.status.show()
+    status = encode(await runtime.operations.status.show())
     assert (status["healthy"], status["notes"]) == (True, [SILENT])
     await runtime.stop()
     assert sorted(seen) == list(range(300))

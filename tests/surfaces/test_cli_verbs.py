@@ -214,7 +214,7 @@ def test_an_event_is_explained(daemon: Daemon) -> None:
 
 def test_an_event_nobody_wanted_is_explained_with_its_attempts_beside_it(daemon: Daemon) -> None:
     lonely = daemon.cli("explain", emit(daemon, "lonely.event")).out
-    assert "nobody wants it" in lonely
+    assert "no contract matches it" in lonely
     assert "type is 'lonely.event', which does not match the pattern 'order.*'" in lonely
     waits = daemon.cli("explain", waiting(daemon)["event_id"]).out
     assert "Attempts:" in waits

@@ -22,6 +22,7 @@ from holdfast.domain.contract import Contract
 from holdfast.domain.errors import Reject
 from holdfast.domain.event import new_event
 from holdfast.domain.session import SessionChange, SessionState
+from holdfast.operations.answers.encode import encode
 from holdfast.store.open import open_store
 from holdfast.store.roles.page import PAGE_BYTES_MAX
 from holdfast.surfaces.rest.app import build_app
@@ -106,7 +107,7 @@ async def test_a_stream_ends_with_its_head_and_not_with_an_empty_page(api: Api) 
 async def test_a_contract_is_tried_on_as_many_events_as_asked_for(api: Api) -> None:
     await fill(api)
     wish = {"id": "c", "target": {"handler": "refuse"}, "type_criterion": "heavy"}
-    tried = await api.runtime.operations.contracts.test(wish, 15)
+    tried = encode(await api.runtime.operations.contracts.test(wish, 15))
     assert (tried["tested"], tried["matched"]) == (15, 15)
 
 

@@ -33,6 +33,7 @@ from holdfast.home import Home
 from holdfast.ingress.webhook import normalizing
 from holdfast.ingress.webhook.content import restored
 from holdfast.ingress.webhook.platforms import find_normalizer
+from holdfast.operations.answers.encode import encode
 from holdfast.store.open import open_store
 from holdfast.surfaces.rest.app import build_app
 from holdfast.surfaces.rest.gate import Tokens
@@ -95,7 +96,7 @@ class Place:
         return await self.send("/hooks/github", raw, **headers, **({"X-GitHub-Delivery": id} if id else {}))
 
     async def events(self, **wanted: str) -> list[dict[str, Any]]:
-        return (await self.runtime.operations.events.find(**wanted))["items"]
+        return encode(await self.runtime.operations.events.find(**wanted))["items"]
 
     async def settled(self, type: str, count: int = 1) -> list[dict[str, Any]]:
         """The events of a type, once there are so many."""
@@ -149,7 +150,7 @@ async def test_a_signed_push_is_kept_and_becomes_an_event(place: Place) -> None:
     (raw,) = await place.events(source="inbound")
     assert (raw["type"], raw["stream"]) == ("inbound.github", "inbound:github")
     assert json.loads(raw["payload"]["body"]) == PUSH
-    shown = await place.runtime.operations.events.show(raw["id"])
+    shown = encode(await place.runtime.operations.events.show(raw["id"]))
     assert [(one["address"], one["state"]) for one in shown["deliveries"]] == [("handler:inbound.github", "delivered")]
     assert "canary" not in json.dumps(shown)
     assert hub("new-canary", json.dumps(PUSH).encode()) not in json.dumps(shown)
@@ -181,7 +182,7 @@ async def test_the_same_holds_on_postgres(tmp_path: Path) -> None:
         body = json.dumps({"entry": [{"changes": [{"value": {"messages": twice}}]}]}).encode()
         assert (await place.send("/hooks/whatsapp", body, **{"X-Hub-Signature-256": hub("wa-canary", body)}))[0] == 200
         await place.settled("whatsapp.message.text", 1)
-        assert (await place.runtime.operations.dead_letters.count())["count"] == 0
+        assert encode(await place.runtime.operations.dead_letters.count())["count"] == 0
 
 
 async def test_an_application_that_takes_no_requests_may_lack_a_normalizer(tmp_path: Path) -> None:
@@ -245,7 +246,7 @@ async def test_what_can_be_read_at_all_becomes_an_event(place: Place, body, text
     assert event["payload"]["text"] == event["properties"]["text"] == text
     (raw,) = await place.events(source="inbound")
     assert restored(raw["payload"])[1] == body
-    assert (await place.runtime.operations.dead_letters.count())["count"] == 0
+    assert encode(await place.runtime.operations.dead_letters.count())["count"] == 0
 
 
 async def test_half_a_character_in_a_signed_message_does_not_kill_it(place: Place) -> None:
@@ -279,16 +280,16 @@ async def test_any_signed_bytes_are_stored_or_refused_by_the_rule_and_none_is_be
         kept += [body] if status == 200 else []
     assert len(kept) > 15
     async with asyncio.timeout(60):
-        while (await place.runtime.operations.deliveries.find(state="pending"))["items"]:
+        while encode(await place.runtime.operations.deliveries.find(state="pending"))["items"]:
             await asyncio.sleep(0.01)
-    page = await place.runtime.operations.events.find(type="inbound.github", limit=len(kept) + 1)
+    page = encode(await place.runtime.operations.events.find(type="inbound.github", limit=len(kept) + 1))
     assert sorted(restored(event["payload"])[1] for event in page["items"]) == sorted(kept)
-    dead = (await place.runtime.operations.dead_letters.inspect())["items"]
+    dead = encode(await place.runtime.operations.dead_letters.inspect())["items"]
     assert all("a GitHub payload is a JSON object" in letter["last_error"] for letter in dead)
     place.runtime.handlers.add("inbound.github", inbound_handler("github"))
     await place.runtime.operations.dead_letters.reprocess(ids=[letter["id"] for letter in dead], actor="test")
     await place.settled("github.received", len(dead))
-    assert (await place.runtime.operations.dead_letters.count())["count"] == 0
+    assert encode(await place.runtime.operations.dead_letters.count())["count"] == 0
 
 
 async def test_a_signature_in_upper_case_hex_passes(place: Place) -> None:
@@ -372,7 +373,7 @@ async def test_another_body_under_a_known_id_is_accepted_kept_apart_and_not_acte
     assert json.loads(apart["payload"]["body"])["forced"] is True
     assert apart["properties"]["delivery_id"] == "d-1"
     assert len(await place.settled("github.push")) == 1
-    assert (await place.runtime.operations.events.show(apart["id"]))["deliveries"] == []
+    assert encode(await place.runtime.operations.events.show(apart["id"]))["deliveries"] == []
 
 
 async def test_a_challenge_is_answered_only_to_who_knows_the_token(place: Place) -> None:
@@ -414,7 +415,7 @@ async def test_one_whatsapp_request_may_hold_several_messages(place: Place) -> N
     assert (await place.send("/hooks/whatsapp", again, **{"X-Hub-Signature-256": hub("wa-canary", again)}))[0] == 200
     deliveries = place.runtime.operations.deliveries
     async with asyncio.timeout(60):
-        while len((await deliveries.find(state="delivered"))["items"]) < 2:
+        while len(encode(await deliveries.find(state="delivered"))["items"]) < 2:
             await asyncio.sleep(0.01)
     assert len(await place.events(type="whatsapp.message.text")) == 3
 
@@ -495,7 +496,7 @@ async def test_standard_webhooks_by_their_own_library(place: Place) -> None:
 async def test_a_normalizer_that_fails_leaves_a_dead_letter_that_can_be_tried_again(place: Place) -> None:
     assert (await place.send("/hooks/inbound/odd", b'{"kept": true}'))[0] == 200
     async with asyncio.timeout(60):
-        while not (dead := (await place.runtime.operations.dead_letters.inspect())["items"]):
+        while not (dead := encode(await place.runtime.operations.dead_letters.inspect())["items"]):
             await asyncio.sleep(0.01)
     assert (dead[0]["address"], dead[0]["reason"]) == ("handler:inbound.odd", "rejected")
     assert "the normalizer of odd failed: KeyError: 'the field I wanted'" in dead[0]["last_error"]

@@ -22,6 +22,7 @@ import pytest
 from holdfast.config.config import load_config
 from holdfast.daemon.runtime import Runtime
 from holdfast.daemon.serve import Server, bind
+from holdfast.operations.answers.encode import encode
 from holdfast.store.open import open_store
 from holdfast.surfaces.rest.app import build_app
 from holdfast.surfaces.rest.gate import Tokens
@@ -232,12 +233,12 @@ class Place:
             return response.status, text
 
     async def events(self, **wanted: str) -> list[dict[str, Any]]:
-        return (await self.runtime.operations.events.find(**wanted))["items"]
+        return encode(await self.runtime.operations.events.find(**wanted))["items"]
 
     async def settled(self, count: int) -> None:
         """Wait until so many stored requests were normalized."""
-        while len((await self.runtime.operations.deliveries.find(state="delivered"))["items"]) < count:
-            dead = (await self.runtime.operations.dead_letters.inspect())["items"]
+        while len(encode(await self.runtime.operations.deliveries.find(state="delivered"))["items"]) < count:
+            dead = encode(await self.runtime.operations.dead_letters.inspect())["items"]
             assert not dead, dead[0]["last_error"]
             await asyncio.sleep(0.01)
 

@@ -7,8 +7,9 @@ import itertools
 import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin, get_type_hints
 
 import click
 import pytest
@@ -18,6 +19,7 @@ from holdfast.__main__ import holdfast
 from holdfast.config.config import load_config
 from holdfast.domain.event import new_event
 from holdfast.net.guard import Guard
+from holdfast.operations.answers.encode import encode
 from holdfast.operations.context import OperationsContext
 from holdfast.operations.verbs import Operations
 from holdfast.ports import SystemChance, SystemClock
@@ -159,6 +161,22 @@ def test_every_verb_is_in_the_table() -> None:
     assert found == VERBS.keys() | NO_VERBS
 
 
+def test_every_verb_answers_with_a_frozen_dataclass() -> None:
+    for name in VERBS:
+        group, verb = name.split(".")
+        answer = get_type_hints(getattr(kind_of(group), verb))["return"]
+        kind = get_origin(answer) or answer
+        assert is_dataclass(kind), name
+        assert kind.__dataclass_params__.frozen, name
+        assert "__slots__" in vars(kind), name
+
+
+def kind_of(group: str) -> type:
+    """The class of `Operations.<group>`."""
+    homes = dict(re.findall(r"self\.(\w+) = (\w+)\(", inspect.getsource(Operations.__init__)))
+    return inspect.getmodule(Operations).__dict__[homes[group]]
+
+
 def test_every_verb_has_its_command_and_no_command_is_left_over() -> None:
     assert {command for command, _ in VERBS.values()} | OTHER_COMMANDS == set(commands(holdfast, ""))
 
@@ -201,7 +219,7 @@ async def test_looking_at_events_and_streams(daemon: Daemon) -> None:
             (("streams", "show", stream), f"/api/streams/{stream}", ops.streams.show(stream)),
             (("streams", "events", stream), f"/api/streams/{stream}/events", ops.streams.events(stream)),
         ):
-            assert cli(daemon, *arguments) == rest(daemon, "GET", path) == await answer
+            assert cli(daemon, *arguments) == rest(daemon, "GET", path) == encode(await answer)
 
 
 async def test_looking_at_sessions(daemon: Daemon) -> None:
@@ -216,7 +234,7 @@ async def test_looking_at_sessions(daemon: Daemon) -> None:
             (("sessions", "show", id), f"/api/sessions/{id}", ops.sessions.show(id)),
             (("sessions", "show", native_id), f"/api/sessions/{native_id}", ops.sessions.show(native_id)),
         ):
-            assert cli(daemon, *arguments) == rest(daemon, "GET", path) == await answer
+            assert cli(daemon, *arguments) == rest(daemon, "GET", path) == encode(await answer)
     assert cli(daemon, "sessions", "close", native_id)["state"] == "closed"
     assert cli(daemon, "sessions", "close", id) == rest(daemon, "POST", f"/api/sessions/{id}/close")
     assert daemon.cli("sessions").out.splitlines()[1].startswith(id)
@@ -236,7 +254,7 @@ async def test_looking_at_deliveries_and_dead_letters(daemon: Daemon) -> None:
                 ops.dead_letters.inspect(stream=stream),
             ),
         ):
-            assert cli(daemon, *arguments) == rest(daemon, "GET", path) == await answer
+            assert cli(daemon, *arguments) == rest(daemon, "GET", path) == encode(await answer)
 
 
 async def test_looking_at_contracts_and_receipts(daemon: Daemon) -> None:
@@ -248,11 +266,11 @@ async def test_looking_at_contracts_and_receipts(daemon: Daemon) -> None:
             (("contracts", "properties"), "/hooks/properties", ops.contracts.properties()),
             (("receipts", "list"), "/api/receipts", ops.receipts.find()),
         ):
-            assert cli(daemon, *arguments) == rest(daemon, "GET", path) == await answer
+            assert cli(daemon, *arguments) == rest(daemon, "GET", path) == encode(await answer)
         # The copy has one more chain: that of the process that opened it.
         whole = cli(daemon, "receipts", "verify")
         assert whole == rest(daemon, "GET", "/api/receipts/verify")
-        assert {**whole, "chains": 0} == {**await ops.receipts.verify(), "chains": 0}
+        assert {**whole, "chains": 0} == {**encode(await ops.receipts.verify()), "chains": 0}
 
 
 async def test_status(daemon: Daemon) -> None:
@@ -263,7 +281,7 @@ async def test_status(daemon: Daemon) -> None:
     async with python(daemon) as ops:
         shown, asked = cli(daemon, "status"), rest(daemon, "GET", "/api/status")
         assert shown.keys() == asked.keys()
-        assert still(shown) == still(asked) == still(await ops.status.show())
+        assert still(shown) == still(asked) == still(encode(await ops.status.show()))
 
 
 async def test_appending(daemon: Daemon) -> None:
@@ -271,7 +289,7 @@ async def test_appending(daemon: Daemon) -> None:
         answers = [
             cli(daemon, "emit", "order.placed", "--dedup", "parity-1"),
             rest(daemon, "POST", "/api/events", {"type": "order.placed", "dedup_key": "parity-2"}),
-            await ops.events.append(new_event("order.placed", dedup_key="parity-3")),
+            encode(await ops.events.append(new_event("order.placed", dedup_key="parity-3"))),
         ]
     same = [plain(answer, "id", "stream") for answer in answers]
     assert same[0] == same[1] == same[2] == {"id": True, "stream": True, "seq": 1, "duplicate": False}
@@ -281,7 +299,7 @@ async def test_routing_again(daemon: Daemon) -> None:
     ids = [rest(daemon, "POST", "/api/events", {"type": "nobody.cares"})["id"] for _ in range(2)]
     async with python(daemon) as ops:
         answers = [cli(daemon, "events", "route", ids[0]), rest(daemon, "POST", "/api/events/route", {"ids": ids[1:]})]
-        assert answers == [{"routed": 1}, await ops.events.route(ids[:1])]
+        assert answers == [{"routed": 1}, encode(await ops.events.route(ids[:1]))]
 
 
 async def test_retrying_and_cancelling(daemon: Daemon) -> None:
@@ -295,7 +313,7 @@ async def _retry_and_cancel(daemon: Daemon, one: dict[str, Any], two: dict[str, 
         for verb in ("retry", "cancel"):
             shown = cli(daemon, "deliveries", verb, str(one["id"]))
             asked = rest(daemon, "POST", f"/api/deliveries/{two['id']}/{verb}", {})
-            called = await getattr(ops.deliveries, verb)(one["id"], "api:admin")
+            called = encode(await getattr(ops.deliveries, verb)(one["id"], "api:admin"))
             assert plain(shown) == plain(called)
             assert plain(shown, "id", "event_id", "stream") == plain(asked, "id", "event_id", "stream")
             assert shown["state"] == {"retry": "pending", "cancel": "dropped"}[verb]
@@ -316,7 +334,7 @@ async def _end_letters(verb: str, done: str, daemon: Daemon, letters: list[dict[
             shown = cli(daemon, "dlq", verb, "--stream", letters[0]["stream"], *flags)
             body = {"filter": {"stream": letters[1]["stream"]}, "dry_run": dry}
             asked = rest(daemon, "POST", f"/api/dlq/{verb}", body)
-            called = await call(filter={"stream": letters[0]["stream"]}, dry_run=dry, actor="api:admin")
+            called = encode(await call(filter={"stream": letters[0]["stream"]}, dry_run=dry, actor="api:admin"))
             assert shown == called
             expected = {done: 1, "ids": 1, "remaining": 0, **({"dry_run": True} if dry else {})}
             assert {**shown, "ids": 1} == {**asked, "ids": 1} == expected
@@ -330,13 +348,15 @@ async def test_making_trying_and_removing_contracts(daemon: Daemon) -> None:
     wish = ("--type", "none.*", "--property", "a=b", "--url", "http://127.0.0.1:9/hook", "--attempts", "3")
     async with python(daemon) as ops:
         tried = cli(daemon, "contracts", "test", "--id", "parity", *wish)
-        assert tried == rest(daemon, "POST", "/hooks/contracts/test", body) == await ops.contracts.test(body)
+        assert tried == rest(daemon, "POST", "/hooks/contracts/test", body) == encode(await ops.contracts.test(body))
         made = cli(daemon, "contracts", "add", "--id", "parity", *wish)
         assert plain(made) == plain(rest(daemon, "POST", "/hooks/contracts", body))
-        assert plain(made) == plain(await ops.contracts.add(body))
+        assert plain(made) == plain(encode(await ops.contracts.add(body)))
         removed = cli(daemon, "contracts", "remove", "parity")
         rest(daemon, "POST", "/hooks/contracts", body)
-        assert removed == rest(daemon, "DELETE", "/hooks/contracts/parity") == await ops.contracts.remove("parity")
+        assert (
+            removed == rest(daemon, "DELETE", "/hooks/contracts/parity") == encode(await ops.contracts.remove("parity"))
+        )
 
 
 async def test_pausing_and_resuming(daemon: Daemon) -> None:
@@ -345,20 +365,20 @@ async def test_pausing_and_resuming(daemon: Daemon) -> None:
         for verb in ("pause", "resume"):
             shown = cli(daemon, verb, "--lane", lanes[0])
             asked = rest(daemon, "POST", f"/api/{verb}", {"scope": "lane", "name": lanes[1]})
-            assert shown == await getattr(ops.maintenance, verb)("lane", lanes[0])
+            assert shown == encode(await getattr(ops.maintenance, verb)("lane", lanes[0]))
             assert plain(shown, "name") == plain(asked, "name")
 
 
 async def test_pruning(daemon: Daemon) -> None:
     async with python(daemon) as ops:
-        answers = [cli(daemon, "prune"), rest(daemon, "POST", "/api/prune", {}), await ops.maintenance.prune()]
+        answers = [cli(daemon, "prune"), rest(daemon, "POST", "/api/prune", {}), encode(await ops.maintenance.prune())]
     assert answers[0].keys() == answers[1].keys() == answers[2].keys()
 
 
 async def test_tokens(daemon: Daemon) -> None:
     made = cli(daemon, "token", "create", "parity", "--scope", "read")
     async with python(daemon) as ops:
-        assert cli(daemon, "token", "list") == await ops.tokens.find()
-        assert cli(daemon, "token", "revoke", made["id"]) == await ops.tokens.revoke(made["id"])
-        other = await ops.tokens.create("parity", "read")
+        assert cli(daemon, "token", "list") == encode(await ops.tokens.find())
+        assert cli(daemon, "token", "revoke", made["id"]) == encode(await ops.tokens.revoke(made["id"]))
+        other = encode(await ops.tokens.create("parity", "read"))
         assert plain(made, "id", "token") == plain(other, "id", "token")

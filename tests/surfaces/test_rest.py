@@ -221,7 +221,7 @@ async def test_what_has_expired_is_not_active_even_before_it_is_swept(api: Api) 
 
 
 async def test_scopes_decide_who_may_do_what(api: Api) -> None:
-    made = {scope: (await api.runtime.operations.tokens.create(scope, scope))["token"] for scope in ("read", "operate")}
+    made = {scope: (await api.runtime.operations.tokens.create(scope, scope)).token for scope in ("read", "operate")}
     contract = {"id": "c", "target": {"handler": "seen"}}
     assert (await api.call("GET", "/api/events", token=made["read"]))[0] == 200
     assert (await api.call("POST", "/api/events", {"type": "a"}, token=made["read"]))[0] == 403
@@ -234,8 +234,8 @@ async def test_scopes_decide_who_may_do_what(api: Api) -> None:
 
 async def test_a_revoked_token_stops_working(api: Api) -> None:
     made = await api.runtime.operations.tokens.create("t", "read")
-    await api.runtime.operations.tokens.revoke(made["id"])
-    assert (await api.call("GET", "/api/events", token=made["token"]))[0] == 401
+    await api.runtime.operations.tokens.revoke(made.id)
+    assert (await api.call("GET", "/api/events", token=made.token))[0] == 401
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,9 @@
-"""Verbs on contracts: add, look, remove, and try one out before it is live."""
+"""Verbs on contracts: add, list, show, enable, rotate, remove, and test one on past events."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from holdfast.config.contract_form import read_contract
 from holdfast.domain.contract import SECRET_MAX, SOURCES, Contract
@@ -14,10 +13,21 @@ from holdfast.domain.misconfiguration import misconfiguration
 from holdfast.domain.signature import check_signing, public_keys
 from holdfast.domain.text import short_repr
 from holdfast.ingress.accept import reject_unknown_keys
-from holdfast.operations.answers import Index, Listing, check_limit, contract_shape, fitting, weigh, when
+from holdfast.operations.answers.contracts import (
+    ContractAnswer,
+    ContractList,
+    ContractTrial,
+    MatchedEvent,
+    PropertyValues,
+    RemovedContract,
+    contract_answer,
+)
+from holdfast.operations.answers.encode import encoded_bytes
+from holdfast.operations.answers.fields import time_or_none
+from holdfast.operations.answers.page import check_limit, fit_page
 from holdfast.operations.context import OperationsContext
 from holdfast.operations.contract_health import find_unserved, unserved_text
-from holdfast.operations.explain import group_misses, why_not
+from holdfast.operations.explain import WHY_MAX, group_misses, why_not
 from holdfast.store.roles.contracts import Registered
 from holdfast.store.roles.events import EventFilter
 from holdfast.store.roles.page import PAGE_BYTES_MAX, PAGE_MAX
@@ -31,16 +41,24 @@ class ContractVerbs:
         self._store, self._guard, self._policies = context.store, context.guard, context.policies
         self._clock, self._served = context.clock, context.served
 
-    async def add(self, body: object) -> dict[str, Any]:
-        """Create a contract, or replace the one of that id. Its pending deliveries follow it to its new target."""
+    async def add(self, body: object) -> ContractAnswer:
+        """Create a contract, or replace the one with that id. Its pending deliveries follow it to its new target."""
         contract, secret, headers = self.parse(body)
-        await self._refuse_foreign(contract.id)
+        await self._refuse_configured(contract.id)
         await self._check_address(contract)
         await self._store.contracts.put(contract, secret, headers=headers)
         return await self.show(contract.id)
 
-    async def show(self, id: str) -> dict[str, Any]:
-        return await self._shape(await self._get(id))
+    async def show(self, id: str) -> ContractAnswer:
+        """One contract; for one that signs with a private key also the public keys its receivers need."""
+        contract = await self._get(id)
+        (answer,) = await self._answers([contract])
+        private = await self._store.contracts.private(contract.id)
+        try:
+            keys = public_keys(private.secrets)
+        except BadInput:  # stored by a process that can read it; the error is reported where the key is to sign
+            keys = []
+        return replace(answer, public_keys=keys or None)
 
     async def find(
         self,
@@ -51,37 +69,38 @@ class ContractVerbs:
         inactive: bool = False,
         after: str | None = None,
         limit: int = PAGE_MAX,
-    ) -> Listing:
-        """Active contracts; with `property` those that have a criterion on it, with `value` those that accept it.
+    ) -> ContractList:
+        """Active contracts ordered by id, starting after the id `after`; with `inactive` the others too.
 
-        By id, behind the id `after`; what `next` says of the list that is returned goes on behind it.
+        `property`: only those with a criterion on it. `value`: only those whose criterion accepts it.
         """
         check_limit(limit)
         if value is not None and property is None:
             raise BadInput("value= needs property=: the name of what has that value")
         if source is not None and source not in SOURCES:
             raise BadInput(f"source {short_repr(source)} is unknown; use one of {', '.join(SOURCES)}")
-        found = [
-            one for one in await (self._store.contracts.all(inactive=True) if inactive else self._live())
-            if one.id > (after or "") and source in (None, one.source) and _speaks_of(one, property, value)
-        ]  # fmt: skip
-        found.sort(key=lambda one: one.id)
-        page = Listing(fitting(await self._shapes(found[:limit])))
-        page.next = page[-1]["id"] if len(page) < len(found) else None
-        return page
+        contracts = [
+            contract
+            for contract in await (self._store.contracts.all(inactive=True) if inactive else self._active())
+            if contract.id > (after or "")
+            and source in (None, contract.source)
+            and _has_criterion(contract, property, value)
+        ]
+        contracts.sort(key=lambda contract: contract.id)
+        items = fit_page(await self._answers(contracts[:limit]))
+        return ContractList(items, items[-1].id if len(items) < len(contracts) else None)
 
-    async def enable(self, id: str, active: bool) -> dict[str, Any]:
-        """Enable a contract, or disable it: then what waits for it is parked until it is enabled or removed."""
+    async def enable(self, id: str, active: bool) -> ContractAnswer:
+        """Enable a contract, or disable it: then its pending deliveries are parked until it is enabled or removed."""
         contract = await self._get(id)
         if active and contract.is_over(self._clock.now_ms()):
-            raise Conflict(
-                f"contract {short_repr(id)} expired at {when(contract.expires_at_ms)}: replace it with a longer one"
-            )
+            expired_at = time_or_none(contract.expires_at_ms)
+            raise Conflict(f"contract {short_repr(id)} expired at {expired_at}: replace it with a longer one")
         await self._store.contracts.set_active(id, active)
         return await self.show(id)
 
-    async def rotate(self, id: str, body: object) -> dict[str, Any]:
-        """Give a contract a new signing secret; the old one signs beside it for the time of overlap."""
+    async def rotate(self, id: str, body: object) -> ContractAnswer:
+        """Give a contract a new signing secret; requests are signed with the old one too for the time of overlap."""
         if not isinstance(body, Mapping):
             raise BadInput(f"a rotation is a JSON object with a secret, not {short_repr(body)}")
         reject_unknown_keys(body, ("secret", "overlap_seconds"), "the rotation")
@@ -91,57 +110,60 @@ class ContractVerbs:
         check_signing(secret)
         if isinstance(overlap, bool) or not isinstance(overlap, int | float) or not 0 <= overlap <= OVERLAP_MAX_S:
             raise BadInput(f"overlap_seconds must be a number from 0 to {OVERLAP_MAX_S}, not {short_repr(overlap)}")
-        await self._refuse_foreign(id)
+        await self._refuse_configured(id)
         if not await self._store.contracts.rotate(id, secret, round(overlap * 1000)):
             raise NotFound(f"there is no contract {short_repr(id)}")
         return await self.show(id)
 
-    async def remove(self, id: str) -> dict[str, Any]:
-        await self._refuse_foreign(id)
+    async def remove(self, id: str) -> RemovedContract:
+        """Remove a contract. Its pending deliveries are dropped(contract_removed)."""
+        await self._refuse_configured(id)
         if not await self._store.contracts.remove(id):
             raise NotFound("Contract not found")
-        return {"deactivated": id}
+        return RemovedContract(id)
 
-    async def properties(self, *, after: str | None = None, limit: int = PAGE_MAX) -> Index:
-        """The property names active contracts ask for, behind the name `after`, each with the values they name.
+    async def properties(self, *, after: str | None = None, limit: int = PAGE_MAX) -> PropertyValues:
+        """Property names that active contracts have criteria on, starting after the name `after`, with their values.
 
-        Of more than `PAGE_MAX` values of one name the first are told.
+        At most `PAGE_MAX` values are shown for one name.
         """
         check_limit(limit)
-        union: dict[str, set[str]] = {}
-        for contract in await self._live():
+        values: dict[str, set[str]] = {}
+        for contract in await self._active():
             for name, criterion in contract.properties.items():
                 match = criterion.match
-                union.setdefault(name, set()).update((match,) if isinstance(match, str) else match or ())
-        names = sorted(name for name in union if name > (after or ""))
-        page, size = Index(), 0
+                values.setdefault(name, set()).update((match,) if isinstance(match, str) else match or ())
+        names = sorted(name for name in values if name > (after or ""))
+        page: dict[str, list[str]] = {}
+        size = 0
         for name in names[:limit]:
-            page[name] = sorted(union[name])[:PAGE_MAX]
-            size += weigh({name: page[name]})
+            page[name] = sorted(values[name])[:PAGE_MAX]
+            size += encoded_bytes({name: page[name]})
             if size >= PAGE_BYTES_MAX:
                 break
-        page.next = names[len(page) - 1] if len(page) < len(names) else None
-        return page
+        return PropertyValues(page, names[len(page) - 1] if len(page) < len(names) else None)
 
-    async def test(self, body: object, limit: int = 100) -> dict[str, Any]:
-        """Run a contract that is not live against past events, newest first; and say why it misses the others.
+    async def test(self, body: object, limit: int = 100) -> ContractTrial:
+        """Try a contract that is not active on past events, newest first, and say why it does not match the others.
 
-        It needs neither a name nor a target for that; one that it has must be allowed, as in a live one.
+        It needs neither id nor target for that; a target that is given must be allowed, as in an active contract.
         """
         named = {"id": "test", "target": {"handler": "test"}, **body} if isinstance(body, Mapping) else body
         contract = replace(self.parse(named).contract, active=True)
         await self._check_address(contract)
         events = await self._newest(check_limit(limit))
-        matched = [e for e in events if not why_not(contract, e)]
-        return {
-            "tested": len(events),
-            "matched": len(matched),
-            "items": [{"id": e.id, "type": e.type, "source": e.source, "stream": e.stream} for e in matched],
-            **group_misses(contract, events),
-        }
+        matched = [event for event in events if not why_not(contract, event)]
+        misses = group_misses(contract, events)
+        return ContractTrial(
+            tested=len(events),
+            matched=len(matched),
+            items=[MatchedEvent(event.id, event.type, event.source, event.stream) for event in matched],
+            misses=misses[:WHY_MAX],
+            misses_left_off=len(misses[WHY_MAX:]),
+        )
 
     async def _newest(self, count: int) -> list[Event]:
-        """So many events without their payloads, which contracts do not ask for and which may be heavy."""
+        """The newest events without their payloads, which criteria do not look at and which may be large."""
         events: list[Event] = []
         after: str | None = None
         while len(events) < count:
@@ -158,20 +180,20 @@ class ContractVerbs:
             raise NotFound(f"there is no contract {short_repr(id)}")
         return contract
 
-    async def _live(self) -> list[Contract]:
-        """Active ones whose time is not over: the sweep that retires those comes a little later."""
+    async def _active(self) -> list[Contract]:
+        """Active contracts that have not expired; those that have are retired a little later by a duty."""
         now_ms = self._clock.now_ms()
-        return [one for one in await self._store.contracts.all() if not one.is_over(now_ms)]
+        return [contract for contract in await self._store.contracts.all() if not contract.is_over(now_ms)]
 
     async def _check_address(self, contract: Contract) -> None:
-        """The same rule for one that is made and one that is tried."""
+        """The same rule for a contract that is created and one that is tried."""
         if contract.address.kind == "https":
             await self._guard.check_target(contract.address.text)
 
-    async def _refuse_foreign(self, id: str) -> None:
-        """The configuration file is the truth about its own contracts: the next start would undo what we did."""
-        known = await self._store.contracts.get(id)
-        if known is not None and known.source == "config":
+    async def _refuse_configured(self, id: str) -> None:
+        """Contracts of the configuration file are changed there: the next start would undo a change made here."""
+        contract = await self._store.contracts.get(id)
+        if contract is not None and contract.source == "config":
             raise Conflict(
                 f"contract {short_repr(id)} stands in the configuration file: change it there, or disable it here"
             )
@@ -179,33 +201,24 @@ class ContractVerbs:
     def parse(self, body: object) -> Registered:
         return read_contract(body, self._policies, self._clock.now_ms())
 
-    async def _shape(self, contract: Contract) -> dict[str, Any]:
-        """One contract's answer; for a contract that signs by private key also what its receivers verify with."""
-        (shape,) = await self._shapes([contract])
-        private = await self._store.contracts.private(contract.id)
-        try:
-            keys = public_keys(private.secrets)
-        except BadInput:  # kept by a process that could read it: that we cannot is told where it is to sign
-            keys = []
-        return {**shape, "public_keys": keys} if keys else shape
-
-    async def _shapes(self, contracts: Sequence[Contract]) -> list[dict[str, Any]]:
-        """Each with whether it signs, and whether something that it names is missing."""
+    async def _answers(self, contracts: Sequence[Contract]) -> list[ContractAnswer]:
+        """Each contract with whether it has a secret, and whether something it names is missing."""
         now_ms = self._clock.now_ms()
         unserved = await find_unserved(self._store.contracts, contracts, self._served(), now_ms)
         signing = await self._store.contracts.signing()
 
-        def shape(contract: Contract) -> dict[str, Any]:
-            alone = contract.id in unserved
-            fault = misconfiguration(contract, self._policies) or (unserved_text(contract) if alone else None)
-            return contract_shape(contract, contract.id in signing) | {
-                "active": contract.active and not contract.is_over(now_ms),
-                "unserved": alone,
-                "retired": contract.retired,
-                "misconfigured": fault,
-            }
+        def answer(contract: Contract) -> ContractAnswer:
+            is_unserved = contract.id in unserved
+            fault = misconfiguration(contract, self._policies) or (unserved_text(contract) if is_unserved else None)
+            return contract_answer(
+                contract,
+                has_secret=contract.id in signing,
+                active=contract.active and not contract.is_over(now_ms),
+                unserved=is_unserved,
+                fault=fault,
+            )
 
-        return [shape(one) for one in contracts]
+        return [answer(contract) for contract in contracts]
 
 
 def _without_payload(e: Event) -> Event:
@@ -214,7 +227,7 @@ def _without_payload(e: Event) -> Event:
     )
 
 
-def _speaks_of(contract: Contract, property: str | None, value: str | None) -> bool:
+def _has_criterion(contract: Contract, property: str | None, value: str | None) -> bool:
     if property is None:
         return True
     criterion = {

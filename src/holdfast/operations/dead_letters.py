@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from holdfast.domain.address import without_tokens
 from holdfast.domain.errors import BadInput
 from holdfast.domain.states import State
-from holdfast.operations.answers import LIMIT_DEFAULT, check_cursor, check_limit, delivery_shape, weigh
+from holdfast.operations.answers.dead_letters import (
+    DeadLetter,
+    DeadLetterCount,
+    DiscardedDeadLetters,
+    ReprocessedDeadLetters,
+)
+from holdfast.operations.answers.deliveries import delivery_with_history
+from holdfast.operations.answers.encode import encoded_bytes
+from holdfast.operations.answers.events import event_answer
+from holdfast.operations.answers.fields import extend
+from holdfast.operations.answers.page import LIMIT_DEFAULT, Page, check_cursor, check_limit
 from holdfast.operations.context import OperationsContext
 from holdfast.operations.deliveries import make_filter
 from holdfast.store.roles.operator import DeliveryFilter, DeliveryRow
@@ -17,7 +27,7 @@ from holdfast.store.roles.page import PAGE_BYTES_MAX, PAGE_MAX
 
 
 class Chosen(NamedTuple):
-    """The dead letters that one bulk call takes, and how many more were meant."""
+    """The dead letters that one bulk call takes, and how many more the filter matches."""
 
     ids: list[int]
     remaining: int = 0
@@ -27,95 +37,91 @@ class DeadLetterVerbs:
     def __init__(self, context: OperationsContext) -> None:
         self._store, self._owner = context.store, context.owner
 
-    async def count(self, **filters: str | None) -> dict[str, Any]:
+    async def count(self, **filters: str | None) -> DeadLetterCount:
+        """How many dead letters there are, in all and by queue."""
         by_queue: Counter[str] = Counter()
         for queue, count in (await self._store.operator.count_dead(_dead(filters))).items():
             by_queue[without_tokens(queue)] += count
-        largest = dict(sorted(by_queue.items(), key=lambda one: (-one[1], one[0]))[:PAGE_MAX])
+        largest = dict(sorted(by_queue.items(), key=lambda item: (-item[1], item[0]))[:PAGE_MAX])
         left_off = len(by_queue) - len(largest)
-        more = {"by_queue_left_off": left_off} if left_off else {}
-        return {"count": sum(by_queue.values()), "by_queue": largest, **more}
+        return DeadLetterCount(sum(by_queue.values()), largest, left_off or None)
 
     async def inspect(
         self, *, after: str | None = None, limit: int = LIMIT_DEFAULT, **filters: str | None
-    ) -> dict[str, Any]:
-        """Newest first, each with its payload and the story of its failures, until the page is heavy enough."""
+    ) -> Page[DeadLetter]:
+        """Dead letters with payload and attempts, newest first. A page ends early at `PAGE_BYTES_MAX`."""
         page = await self._store.operator.deliveries(_dead(filters), check_cursor(after), check_limit(limit))
-        letters, size = [], 0
+        letters: list[DeadLetter] = []
+        size = 0
         for row in page.items:
             letters.append(await self._letter(row))
-            size += weigh(letters[-1])
+            size += encoded_bytes(letters[-1])
             if size >= PAGE_BYTES_MAX:
                 break
         cut = len(letters) < len(page.items)
-        return {"items": letters, "next": str(letters[-1]["id"]) if cut else page.next}
+        return Page(letters, str(letters[-1].id) if cut else page.next)
 
     async def reprocess(
         self,
         *,
         ids: Sequence[int] | None = None,
-        filter: Mapping[str, Any] | None = None,
+        filter: Mapping[str, object] | None = None,
         all: bool = False,
         dry_run: bool = False,
         actor: str,
-    ) -> dict[str, Any]:
+    ) -> ReprocessedDeadLetters:
         """Requeue dead letters, the oldest first: those with these ids, those that a filter matches, or all.
 
         One call takes at most `PAGE_MAX`; `remaining` is how many more the filter matches. Repeat until it is 0.
         """
         chosen = await self._choose(ids, filter, all)
-        done = chosen.ids
+        requeued = chosen.ids
         if not dry_run:
-            done = await self._store.operator.reprocess(self._owner, done, frozenset({State.DEAD.value}), actor)
-        return _bulk_answer("reprocessed", done, chosen.remaining, dry_run)
+            requeued = await self._store.operator.reprocess(self._owner, requeued, frozenset({State.DEAD.value}), actor)
+        return ReprocessedDeadLetters(len(requeued), requeued, chosen.remaining, dry_run or None)
 
     async def discard(
         self,
         *,
         ids: Sequence[int] | None = None,
-        filter: Mapping[str, Any] | None = None,
+        filter: Mapping[str, object] | None = None,
         all: bool = False,
         dry_run: bool = False,
         actor: str,
-    ) -> dict[str, Any]:
+    ) -> DiscardedDeadLetters:
         """End dead letters as dropped(discarded), with a receipt. Chosen and counted as in `reprocess`."""
         chosen = await self._choose(ids, filter, all)
-        done = chosen.ids
+        discarded = chosen.ids
         if not dry_run:
-            done = await self._store.operator.discard(self._owner, done, actor)
-        return _bulk_answer("discarded", done, chosen.remaining, dry_run)
+            discarded = await self._store.operator.discard(self._owner, discarded, actor)
+        return DiscardedDeadLetters(len(discarded), discarded, chosen.remaining, dry_run or None)
 
-    async def _choose(self, ids: Sequence[int] | None, filter: Mapping[str, Any] | None, all: bool) -> Chosen:
-        wanted = _dead(filter or {})
-        narrowed = wanted != _dead({})
+    async def _choose(self, ids: Sequence[int] | None, filter: Mapping[str, object] | None, all: bool) -> Chosen:
+        dead_filter = _dead(filter or {})
+        narrowed = dead_filter != _dead({})
         if (ids is not None) + (filter is not None and (narrowed or not all)) + all != 1:
             raise BadInput("name the dead letters by exactly one of ids, filter, or all: true")
         if ids is not None:
             if not 1 <= len(ids) <= PAGE_MAX:
                 raise BadInput(f"name 1 to {PAGE_MAX} ids, not {len(ids)}")
-            known = [await self._store.operator.delivery(id) for id in sorted(set(ids))]
-            return Chosen([row.id for row in known if row is not None and row.state == State.DEAD])
+            rows = [await self._store.operator.delivery(id) for id in sorted(set(ids))]
+            return Chosen([row.id for row in rows if row is not None and row.state == State.DEAD])
         if not narrowed and not all:
             raise BadInput("an empty filter matches every dead letter; to choose all of them, send all: true")
-        found = await self._store.operator.dead_ids(wanted, PAGE_MAX)
-        if len(found) < PAGE_MAX:
-            return Chosen(found)
-        counted = await self._store.operator.count_dead(wanted)
-        return Chosen(found, max(0, sum(counted.values()) - len(found)))
+        oldest = await self._store.operator.dead_ids(dead_filter, PAGE_MAX)
+        if len(oldest) < PAGE_MAX:
+            return Chosen(oldest)
+        counts = await self._store.operator.count_dead(dead_filter)
+        return Chosen(oldest, max(0, sum(counts.values()) - len(oldest)))
 
-    async def _letter(self, row: DeliveryRow) -> dict[str, Any]:
+    async def _letter(self, row: DeliveryRow) -> DeadLetter:
         event = await self._store.events.get(row.event_id)
-        shape = delivery_shape(row, (await self._store.operator.attempts(row.id))[-PAGE_MAX:])
-        shape["payload"] = event.as_dict()["payload"] if event is not None else None
-        return shape
+        attempts = (await self._store.operator.attempts(row.id))[-PAGE_MAX:]
+        payload = None if event is None else event_answer(event).payload
+        return extend(DeadLetter, delivery_with_history(row, attempts), payload=payload)
 
 
-def _bulk_answer(verb: str, ids: list[int], remaining: int, dry_run: bool) -> dict[str, Any]:
-    answer = {verb: len(ids), "ids": ids, "remaining": remaining}
-    return {**answer, "dry_run": True} if dry_run else answer
-
-
-def _dead(filters: Mapping[str, Any]) -> DeliveryFilter:
+def _dead(filters: Mapping[str, object]) -> DeliveryFilter:
     if filters.get("state") not in (None, State.DEAD):
         raise BadInput("dead letters are in the state dead; leave the state filter out")
     return make_filter({**filters, "state": State.DEAD.value})

@@ -12,6 +12,7 @@ from holdfast.config.config import load_store
 from holdfast.domain.errors import NotFound
 from holdfast.home import find_home, shown_url, store_url
 from holdfast.ingress.spool import sync_folder
+from holdfast.operations.answers.encode import encode
 from holdfast.operations.registration import register
 from holdfast.operations.restore import restore_file, sync_file
 from holdfast.operations.tokens import TokenVerbs
@@ -68,15 +69,15 @@ def restore(store: str | None, path: Path) -> dict[str, Any]:
     return {"store": shown_url(url), "restored": str(path), "kept": None if kept is None else str(kept)}
 
 
-def create_token(store: str | None, name: str, scope: str) -> dict[str, Any]:
+def create_token(store: str | None, name: str, scope: str) -> Any:
     return _with_tokens(store, lambda tokens: tokens.create(name, scope))
 
 
-def list_tokens(store: str | None, after: str | None, limit: int) -> dict[str, Any]:
+def list_tokens(store: str | None, after: str | None, limit: int) -> Any:
     return _with_tokens(store, lambda tokens: tokens.find(after=after, limit=limit))
 
 
-def revoke_token(store: str | None, id: str) -> dict[str, Any]:
+def revoke_token(store: str | None, id: str) -> Any:
     return _with_tokens(store, lambda tokens: tokens.revoke(id))
 
 
@@ -93,9 +94,11 @@ def _with_store(url: str, work: Callable[[Store], Awaitable[T]]) -> T:
     return asyncio.run(run())
 
 
-def _with_tokens(url: str | None, work: Callable[[TokenVerbs], Awaitable[T]]) -> T:
-    return _with_store(
-        url or configured_store(), lambda opened: work(TokenVerbs(opened.tokens, SystemClock(), SystemChance()))
+def _with_tokens(url: str | None, work: Callable[[TokenVerbs], Awaitable[object]]) -> Any:
+    return encode(
+        _with_store(
+            url or configured_store(), lambda opened: work(TokenVerbs(opened.tokens, SystemClock(), SystemChance()))
+        )
     )
 
 

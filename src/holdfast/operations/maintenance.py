@@ -2,39 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from holdfast.domain.address import parse_address, without_tokens
 from holdfast.domain.errors import BadInput, NotFound
 from holdfast.domain.event import check_name
 from holdfast.domain.text import short_repr
+from holdfast.operations.answers.maintenance import PAUSE_SCOPES, PauseChange, PrunedCounts
 from holdfast.operations.context import OperationsContext
 
 PRUNE_MAX = 100_000
-PAUSE_SCOPES = ("contract", "address", "lane")
 
 
 class MaintenanceVerbs:
     def __init__(self, context: OperationsContext) -> None:
         self._store, self._retention = context.store, context.retention
 
-    async def pause(self, scope: str, name: str) -> dict[str, Any]:
+    async def pause(self, scope: str, name: str) -> PauseChange:
         """Pause deliveries of a contract, an address or a lane. Running ones finish, pending ones stay queued."""
         await self._check_pause(scope, name)
         if scope == "contract" and await self._store.contracts.get(name) is None:
             raise NotFound(f"there is no contract {short_repr(name)}")
         changed = await self._store.operator.pause(scope, name)
-        return {"scope": scope, "name": without_tokens(name), "paused": True, "changed": changed}
+        return PauseChange(scope, without_tokens(name), paused=True, changed=changed)
 
-    async def resume(self, scope: str, name: str) -> dict[str, Any]:
+    async def resume(self, scope: str, name: str) -> PauseChange:
         """Resume deliveries of a contract, an address or a lane."""
         await self._check_pause(scope, name)
         changed = await self._store.operator.resume(scope, name)
-        return {"scope": scope, "name": without_tokens(name), "paused": False, "changed": changed}
+        return PauseChange(scope, without_tokens(name), paused=False, changed=changed)
 
-    async def prune(self) -> dict[str, int]:
+    async def prune(self) -> PrunedCounts:
         """Remove rows past their retention now instead of within the hour."""
-        return await self._store.maintenance.prune(self._retention, PRUNE_MAX)
+        return PrunedCounts(**await self._store.maintenance.prune(self._retention, PRUNE_MAX))
 
     async def _check_pause(self, scope: str, name: str) -> None:
         if scope not in PAUSE_SCOPES:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from holdfast.agents.hooks.hook import CLOSED, session_end_event
 from holdfast.domain.errors import BadInput, NotFound
 from holdfast.domain.event import iso_time
 from holdfast.domain.session import Session, SessionState
 from holdfast.domain.text import short_repr
-from holdfast.operations.answers import LIMIT_DEFAULT, check_limit, fitting, session_shape
+from holdfast.operations.answers.page import LIMIT_DEFAULT, Page, bad_cursor, check_limit, fit_page, is_number
+from holdfast.operations.answers.sessions import SessionAnswer, SessionWithFacts, session_answer, session_with_facts
 from holdfast.ports import Clock
 from holdfast.store.roles.sessions import SessionFilter
 from holdfast.store.roles.store import Store
@@ -33,32 +33,33 @@ class SessionVerbs:
         cwd: str | None = None,
         after: str | None = None,
         limit: int = LIMIT_DEFAULT,
-    ) -> dict[str, Any]:
-        """The one that changed last first."""
+    ) -> Page[SessionAnswer]:
+        """Sessions, last changed first."""
         if state is not None and state not in set(SessionState):
             raise BadInput(f"state {short_repr(state)} is unknown; use one of {', '.join(SessionState)}")
-        wanted = SessionFilter(agent, state, native_id, cwd)
-        page = await self._store.sessions.find(wanted, _check_cursor(after), check_limit(limit))
-        items = fitting(session_shape(session) for session in page.items)
+        session_filter = SessionFilter(agent, state, native_id, cwd)
+        page = await self._store.sessions.find(session_filter, _check_cursor(after), check_limit(limit))
+        items = fit_page(session_answer(session) for session in page.items)
         if len(items) == len(page.items):
-            return {"items": items, "next": page.next}
+            return Page(items, page.next)
         last = page.items[len(items) - 1]
-        return {"items": items, "next": f"{last.updated_at_ms}.{last.id}"}
+        return Page(items, f"{last.updated_at_ms}.{last.id}")
 
-    async def show(self, id: str) -> dict[str, Any]:
-        """By our id or by the CLI's own, with everything that is known of it."""
-        session = await self._get(id)
-        return {**session_shape(session), "facts": dict(session.facts)}
+    async def show(self, id: str) -> SessionWithFacts:
+        """One session, by its id or by the agent's own id."""
+        return session_with_facts(await self._get(id))
 
-    async def close(self, id: str) -> dict[str, Any]:
-        """Close a session for good: in its lane, behind what its hooks told before. It is over when this returns,
-        unless its lane is held up; then it will be, and the answer shows the state it is still in."""
+    async def close(self, id: str) -> SessionAnswer:
+        """Close a session, in its lane after the hooks that came before.
+
+        Waits up to `CLOSE_WAIT_S` until it is closed. If its lane is blocked, the answer shows the state it still has.
+        """
         session = await self._get(id)
         if session.state is not SessionState.CLOSED:
             at_ms = self._clock.now_ms()
             await self._store.events.append([session_end_event(session, CLOSED, iso_time(at_ms))])
             session = await self._until_closed(session)
-        return session_shape(session)
+        return session_answer(session)
 
     async def _until_closed(self, session: Session) -> Session:
         for _ in range(round(CLOSE_WAIT_S / CLOSE_LOOK_S)):
@@ -72,18 +73,19 @@ class SessionVerbs:
         session = await self._store.sessions.get(id)
         if session is not None:
             return session
-        found = (await self._store.sessions.find(SessionFilter(native_id=id), None, SAME_MAX)).items
-        if not found:
+        sessions = (await self._store.sessions.find(SessionFilter(native_id=id), None, SAME_MAX)).items
+        if not sessions:
             raise NotFound(f"there is no session {short_repr(id)}, by our id or by the agent's own")
-        if len(found) > 1:
-            raise BadInput(f"{short_repr(id)} names several sessions: {', '.join(one.id for one in found)}; choose one")
-        return found[0]
+        if len(sessions) > 1:
+            ids = ", ".join(session.id for session in sessions)
+            raise BadInput(f"{short_repr(id)} names several sessions: {ids}; choose one")
+        return sessions[0]
 
 
 def _check_cursor(after: str | None) -> str | None:
     if after is None:
         return None
     time, dot, _ = after.partition(".")
-    if not dot or not (time.isascii() and time.isdigit() and len(time) <= 18):
-        raise BadInput(f"after={short_repr(after)} is not a cursor: pass what `next` said on the page before")
+    if not dot or not is_number(time):
+        raise bad_cursor(after)
     return after

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
 
 from holdfast.domain.errors import BadInput, NotFound
 from holdfast.domain.event import check_name
 from holdfast.domain.ids import ENTROPY_BYTES, make_id
 from holdfast.domain.text import short_repr
-from holdfast.operations.answers import check_limit, token_shape
+from holdfast.operations.answers.page import Page, check_limit
+from holdfast.operations.answers.tokens import CreatedToken, RevokedToken, TokenAnswer, token_answer
 from holdfast.ports import Chance, Clock
 from holdfast.store.roles.page import PAGE_MAX
 from holdfast.store.roles.tokens import Tokens
@@ -21,7 +21,7 @@ class TokenVerbs:
     def __init__(self, tokens: Tokens, clock: Clock, chance: Chance) -> None:
         self._tokens, self._clock, self._chance = tokens, clock, chance
 
-    async def create(self, name: str, scope: str) -> dict[str, Any]:
+    async def create(self, name: str, scope: str) -> CreatedToken:
         """Create a token. Its text appears in this answer and nowhere else: only its hash is stored."""
         if scope not in SCOPES:
             raise BadInput(f"scope {short_repr(scope)} is unknown; use one of {', '.join(SCOPES)}")
@@ -29,18 +29,18 @@ class TokenVerbs:
         id = make_id("tok", self._clock.now_ms(), self._chance.entropy(ENTROPY_BYTES))
         text = "hf_" + self._chance.entropy(32).hex()
         await self._tokens.add(id, name, scope, token_hash(text))
-        return {"id": id, "name": name, "scope": scope, "token": text}
+        return CreatedToken(id, name, scope, text)
 
-    async def find(self, *, after: str | None = None, limit: int = PAGE_MAX) -> dict[str, Any]:
+    async def find(self, *, after: str | None = None, limit: int = PAGE_MAX) -> Page[TokenAnswer]:
         """Tokens ordered by id, starting after the id `after`."""
         rows = await self._tokens.find(after or "", check_limit(limit))
-        return {"items": [token_shape(row) for row in rows], "next": rows[-1].id if len(rows) == limit else None}
+        return Page([token_answer(row) for row in rows], rows[-1].id if len(rows) == limit else None)
 
-    async def revoke(self, id: str) -> dict[str, Any]:
+    async def revoke(self, id: str) -> RevokedToken:
         """Revoke a token. Requests with it are refused from now on."""
         if not await self._tokens.revoke(id):
             raise NotFound(f"there is no active token {short_repr(id)}")
-        return {"revoked": id}
+        return RevokedToken(id)
 
     async def scope_of(self, text: str) -> str | None:
         """The scope of a token's text, or None if it is unknown or revoked."""

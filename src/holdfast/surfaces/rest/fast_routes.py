@@ -10,6 +10,7 @@ from starlette.types import ASGIApp
 
 from holdfast.domain.errors import HoldfastError
 from holdfast.ingress.accept import parse_event
+from holdfast.operations.answers.encode import encode
 from holdfast.surfaces.rest.answers import JsonAnswer
 from holdfast.surfaces.rest.body import read_json
 from holdfast.surfaces.rest.gate import require
@@ -28,7 +29,7 @@ async def append_event(request: Request) -> ASGIApp:
         answer = await request.app.state.operations.events.append(event)
     except HoldfastError as error:
         return error_problem(error)
-    return JsonAnswer(answer, 200 if answer["duplicate"] else 201)
+    return JsonAnswer(encode(answer), 200 if answer.duplicate else 201)
 
 
 async def healthz(request: Request) -> ASGIApp:
@@ -42,11 +43,11 @@ async def readyz(request: Request) -> ASGIApp:
         status = await request.app.state.operations.status.show()
     except HoldfastError as error:
         return error_problem(error)
-    if status["healthy"]:
+    if status.healthy:
         return PlainTextResponse("ready\n")
-    if status["not_accepting"] is not None:
-        return problem(503, "Not ready", status["not_accepting"], {"Retry-After": "1"})
-    failing = ", ".join(name for name, state in status["duties"].items() if state != "ok")
+    if status.not_accepting is not None:
+        return problem(503, "Not ready", status.not_accepting, {"Retry-After": "1"})
+    failing = ", ".join(name for name, state in status.duties.items() if state != "ok")
     return problem(503, "Not ready", f"these duties are failing and being retried: {failing}", {"Retry-After": "1"})
 
 
