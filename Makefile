@@ -1,9 +1,9 @@
 # Holdfast: `make help` lists what there is. Every target does its own set-up.
 
 PYTHON ?= python3
-# Of `make test`. More than a small machine has cores: most tests wait most of the time.
+# Processes of `make test`: more than the cores of a small machine, because most tests spend their time waiting.
 WORKERS ?= 3
-export POSTGRES_VERSIONS  # of the servers to test on; the oldest and the newest there are, if it is empty
+export POSTGRES_VERSIONS  # PostgreSQL servers to test on; if empty, the oldest and the newest that are found
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
@@ -11,7 +11,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 .DEFAULT_GOAL := help
 .PHONY: help up demo test quick check prove agents bench lock clean
 
-help: ## explain the targets
+help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## (.*)/\1|\2/' | awk -F'|' '{printf "  make %-7s %s\n", $$1, $$2}'
 
 $(BIN)/python:
@@ -37,14 +37,14 @@ $(VENV)/.bench: requirements/bench.lock $(VENV)/.run
 up: $(VENV)/.run ## set up and run the daemon on SQLite at 127.0.0.1:4653 (Ctrl-C stops it)
 	@exec $(BIN)/holdfast up
 
-demo: $(VENV)/.run ## the whole story in one minute, in a temporary home
+demo: $(VENV)/.run ## run a complete example in under a minute, in a temporary home
 	@exec $(BIN)/holdfast demo
 
 test: $(VENV)/.test check ## style, types, import law and the whole test suite
 	@$(BIN)/python -m compileall -q -f src tests/support
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --maxfail=10 --durations=15
 
-quick: $(VENV)/.test ## the inner loop, under a minute: the rooms themselves, on SQLite
+quick: $(VENV)/.test ## the inner loop, under a minute: package tests on SQLite
 	@$(BIN)/python -m pytest -q -m 'not slow' -k 'not postgres and not sqlite3' \
 	  tests/domain tests/store tests/ingress tests/routing tests/egress tests/daemon
 
@@ -53,7 +53,7 @@ check: $(VENV)/.test ## style, types and import law only
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --config pyproject.toml --no-cache
 
-prove: $(VENV)/.test ## kill, stop and cut off Holdfast on both stores and account for every event, a quarter of an hour
+prove: $(VENV)/.test ## kill, stop and disconnect Holdfast on both stores and account for every event (15 min)
 	@exec $(BIN)/holdfast prove
 
 .agents/.done: tests/agents/package.json tests/agents/package-lock.json
@@ -63,16 +63,16 @@ prove: $(VENV)/.test ## kill, stop and cut off Holdfast on both stores and accou
 	@cd .agents && npm install --no-save --ignore-scripts --no-audit --no-fund
 	@touch $@
 
-agents: $(VENV)/.test .agents/.done ## run the agent CLIs themselves against a model on this machine (downloads 1.5 GB once)
+agents: $(VENV)/.test .agents/.done ## run the real agent CLIs against a model on this machine (downloads 1.5 GB once)
 	@AGENT_PROGRAMS=$(CURDIR)/.agents/node_modules $(BIN)/python -m pytest tests/agents
 
-bench: $(VENV)/.bench ## measure beside the limit of this machine and the peers, and write docs/proof/numbers.md (40 min; BENCH=--quick)
+bench: $(VENV)/.bench ## measure beside the peers and the limits of this machine, write docs/proof/numbers.md (40 min; BENCH=--quick)
 	@exec $(BIN)/python -m benchmarks $(BENCH)
 
-lock: ## write the lock files anew (needs uv)
+lock: ## update the lock files (needs uv)
 	@for f in run test bench $(patsubst requirements/%.in,%,$(wildcard requirements/bench-*.in)); do \
 	  case $$f in bench-oban) v=3.12;; *) v=3.11;; esac; \
 	  uv pip compile -q --upgrade --universal --python-version $$v --generate-hashes --no-emit-index-url --custom-compile-command 'make lock' requirements/$$f.in -o requirements/$$f.lock; done
 
-clean: ## remove what the other targets made
+clean: ## remove what the other targets created
 	@rm -rf $(VENV) .agents .bench .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

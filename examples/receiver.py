@@ -1,4 +1,4 @@
-"""A webhook receiver in the standard library: it checks both signatures, and takes each event once.
+"""A webhook receiver in the standard library: it checks both signatures and handles each event once.
 
     HOOK_SECRET=whsec_… python receiver.py 8800
 
@@ -22,26 +22,26 @@ BODY_MAX = 2 * 1024 * 1024
 
 
 def is_standard(secret: str, headers: Mapping[str, str], body: bytes, now_s: float) -> bool:
-    """Standard Webhooks: signs id, time and body, so an old request cannot be sent again."""
+    """Standard Webhooks: signs id, time and body, so an old request cannot be replayed."""
     id, stamp = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "")
     if not stamp.isascii() or not stamp.isdigit() or abs(now_s - int(stamp)) > TOLERANCE_S:
         return False
     key = base64.b64decode(secret.removeprefix("whsec_")) if secret.startswith("whsec_") else secret.encode()
     digest = hmac.new(key, f"{id}.{stamp}.".encode() + body, hashlib.sha256).digest()
-    wanted = b"v1," + base64.b64encode(digest)
-    given = headers.get("webhook-signature", "").encode().split(b" ")  # several while a secret is being changed
-    return any(hmac.compare_digest(wanted, one) for one in given)
+    expected = b"v1," + base64.b64encode(digest)
+    given = headers.get("webhook-signature", "").encode().split(b" ")  # several during a rotation of the secret
+    return any(hmac.compare_digest(expected, signature) for signature in given)
 
 
 def is_hook(secret: str, headers: Mapping[str, str], body: bytes) -> bool:
-    """X-Hook-Signature: signs the body alone. Enough to know the sender, not to know when it was sent."""
-    wanted = "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
-    return hmac.compare_digest(wanted.encode(), headers.get("x-hook-signature", "").encode())
+    """X-Hook-Signature: signs the body alone. It proves the sender, not the time of sending."""
+    expected = "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+    return hmac.compare_digest(expected.encode(), headers.get("x-hook-signature", "").encode())
 
 
 class Receiver(BaseHTTPRequestHandler):
     secret = os.environ.get("HOOK_SECRET", "")
-    seen: set[str] = set()  # noqa: RUF012 - a real receiver keeps these where its data is, in the same transaction
+    seen: set[str] = set()  # noqa: RUF012 - a real receiver stores these with its data, in the same transaction
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
@@ -53,7 +53,7 @@ class Receiver(BaseHTTPRequestHandler):
         if not (is_standard(self.secret, headers, body, time.time()) and is_hook(self.secret, headers, body)):
             return self.answer(401)
         event = json.loads(body)
-        if event["id"] not in self.seen:  # delivery is at-least-once: the id says whether it came before
+        if event["id"] not in self.seen:  # delivery is at-least-once: the id shows a repeated delivery
             self.seen.add(event["id"])
             print(event["type"], json.dumps(event["payload"]), flush=True)
         return self.answer(204)

@@ -1,9 +1,9 @@
-"""A shop that never forgets an order: business row and event in one transaction, shipped by a durable handler.
+"""A shop: the order and its event are committed in one transaction, and a durable handler ships the order.
 
-    holdfast up --app shop:outbox        in this folder: makes the tables, delivers, runs `ship`
+    holdfast up --app shop:outbox        in this folder: creates the tables, delivers, runs `ship`
     python shop.py tea 2                 in another terminal: places an order
 
-The order is shipped even if the daemon was down when it was placed.
+The order is shipped even if the daemon was stopped when it was placed.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ outbox = Outbox(f"sqlite:///{DATABASE}")
 
 def connect() -> sqlite3.Connection:
     connection = sqlite3.connect(DATABASE)
-    outbox.prepare(connection)  # what the promise needs: the log, full syncs, checkpoints left to the daemon
+    outbox.prepare(connection)  # durable commits: write-ahead log, full syncs, checkpoints left to the daemon
     connection.execute("CREATE TABLE IF NOT EXISTS orders (id INTEGER PRIMARY KEY, item TEXT, quantity INTEGER)")
     connection.execute("CREATE TABLE IF NOT EXISTS shipments (order_id INTEGER PRIMARY KEY, total INTEGER)")
     return connection
 
 
 def place_order(connection: sqlite3.Connection, item: str, quantity: int) -> int:
-    """The order and the fact that it was placed: both are there after this, or neither."""
+    """Insert the order and publish its event in one transaction."""
     with connection:
         cursor = connection.execute("INSERT INTO orders (item, quantity) VALUES (?, ?)", (item, quantity))
         order = cursor.lastrowid
@@ -49,14 +49,14 @@ def ship(event: Event) -> None:
     """Runs at least once for each order, so the primary key makes a second run harmless."""
     order = event.payload
     if order["item"] not in PRICES:
-        raise Reject(f"we do not sell {order['item']}")  # no use in trying again: a dead letter at once
+        raise Reject(f"we do not sell {order['item']}")  # a retry would not help: dead letter at once
     total = PRICES[order["item"]] * order["quantity"]
     with closing(connect()) as connection, connection:
         connection.execute("INSERT OR IGNORE INTO shipments VALUES (?, ?)", (order["order"], total))
 
 
 def main(item: str, quantity: str) -> None:
-    outbox.migrate()  # makes Holdfast's tables in shop.db; harmless when they are there
+    outbox.migrate()  # creates Holdfast's tables in shop.db if they do not exist
     with closing(connect()) as connection:
         print(f"placed order {place_order(connection, item, int(quantity))}")
 
