@@ -94,12 +94,12 @@ def test_a_status_that_is_no_failure_is_refused(holdfast_outbox: RecordingOutbox
 
 
 def test_what_makes_no_sense_in_a_test_is_named(holdfast_outbox: RecordingOutbox) -> None:
-    with pytest.raises(BadInput, match="'down' does not make a delivery fail"):
+    with pytest.raises(BadInput, match="from 300 to 599, not 'down'"):
         holdfast_outbox.fail_next("down")  # type: ignore[arg-type]
-    with pytest.raises(BadInput, match="times is at least 1, not 0"):
+    with pytest.raises(BadInput, match="times must be at least 1, not 0"):
         holdfast_outbox.fail_next(503, times=0)
     for seconds in (-1, "5", float("nan")):
-        with pytest.raises(BadInput, match="a number of seconds, not by"):
+        with pytest.raises(BadInput, match="takes a number of seconds, 0 or more"):
             holdfast_outbox.advance(seconds)  # type: ignore[arg-type]
     with pytest.raises(BadInput, match="the application's Outbox, not 'shop:outbox'"):
         holdfast_outbox.include("shop:outbox")  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Time and chance that a test owns: nothing here looks at the machine."""
+"""A clock and random numbers that a test controls, independent of the machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ NOON_MS = 1_700_000_000_000
 
 
 class ManualClock:
-    """A `ports.Clock` that moves only when told to.
+    """A `ports.Clock` that moves only by its methods.
 
     >>> clock = ManualClock(now_ms=5_000, boot_ms=1_000)
     >>> clock.advance(2)
@@ -27,18 +27,18 @@ class ManualClock:
         return self._boot_ms
 
     def advance(self, seconds: float) -> None:
-        """Time passes: both clocks move."""
+        """Move both clocks forward."""
         if seconds < 0:
-            raise ValueError("time does not run backwards; step_wall moves what people can set")
+            raise ValueError("seconds must not be negative; use step_wall to set the wall clock back")
         self._now_ms += round(seconds * 1000)
         self._boot_ms += round(seconds * 1000)
 
     def step_wall(self, seconds: float) -> None:
-        """Somebody sets the wall clock; no time passes."""
+        """Step the wall clock; the boot clock does not move."""
         self._now_ms += round(seconds * 1000)
 
     def reboot(self, boot_id: str, boot_ms: int = 1_000) -> None:
-        """The machine starts anew: another boot id, and a boot clock that begins again."""
+        """Restart the machine: a new boot id, and a boot clock that starts again."""
         self.boot_id, self._boot_ms = boot_id, boot_ms
 
 

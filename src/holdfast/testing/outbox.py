@@ -1,4 +1,4 @@
-"""An outbox for the tests of an application: real SQLite, real handlers, no daemon, no network, no waiting."""
+"""An outbox for the tests of an application: real SQLite and handlers, without daemon, network or waiting."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FROM holdfast_events ORDER BY n"""
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """What one `drain` did, and the dead letters there are after it."""
+    """The result of one `drain`: counts, and all dead letters after it."""
 
     delivered: int
     failed: int
@@ -45,7 +45,7 @@ class Drained:
 
 
 class RecordingOutbox(Outbox):
-    """What the fixture `holdfast_outbox` gives to a test.
+    """The value of the pytest fixture `holdfast_outbox`.
 
     def test_an_order_is_shipped(holdfast_outbox):
         holdfast_outbox.include(shop.outbox)
@@ -63,7 +63,7 @@ class RecordingOutbox(Outbox):
         self._opened: list[sqlite3.Connection] = []
 
     def include(self, outbox: Outbox) -> None:
-        """Take over the handlers and contracts that the application registered on its own outbox."""
+        """Copy the handlers and contracts that the application registered on its own outbox."""
         if not isinstance(outbox, Outbox):
             raise BadInput(f"include() takes the application's Outbox, not {short_repr(outbox)}")
         self.handlers.update(outbox.handlers)
@@ -71,42 +71,44 @@ class RecordingOutbox(Outbox):
             self.contracts.register(contract)
 
     def connection(self) -> sqlite3.Connection:
-        """A connection to the database, set up as the promise wants it; closed when the test ends."""
+        """A connection to the database with the settings Holdfast needs; closed when the test ends."""
         made = sqlite3.connect(sqlite_path(self.url), check_same_thread=False)
         self.prepare(made)
         self._opened.append(made)
         return made
 
     def published(self, pattern: str = "*") -> list[Event]:
-        """What was published and committed, oldest first."""
-        wanted = Criterion(pattern=pattern)
-        with closing(sqlite3.connect(sqlite_path(self.url))) as look:
-            return [event for event in (Event(*row) for row in look.execute(_EVENTS)) if wanted.passes(event.type)]
+        """The committed events whose type matches `pattern`, oldest first."""
+        criterion = Criterion(pattern=pattern)
+        with closing(sqlite3.connect(sqlite_path(self.url))) as connection:
+            return [
+                event for event in (Event(*row) for row in connection.execute(_EVENTS)) if criterion.passes(event.type)
+            ]
 
     def fail_next(self, failure: Failure, times: int = 1) -> None:
-        """Make the next attempts fail: with an exception a handler would raise, or a status a receiver would answer."""
+        """Make the next `times` attempts fail, with a handler's exception or a receiver's HTTP status."""
         raisable = isinstance(failure, BaseException) or (
             isinstance(failure, type) and issubclass(failure, BaseException)
         )
         if not raisable and not (isinstance(failure, int) and 300 <= failure <= 599):
             raise BadInput(
-                f"{short_repr(failure)} does not make a delivery fail: give an exception, or a status of 300 to 599"
+                f"fail_next() takes an exception or an HTTP status from 300 to 599, not {short_repr(failure)}"
             )
         if times < 1:
-            raise BadInput(f"times is at least 1, not {times}")
+            raise BadInput(f"times must be at least 1, not {times}")
         self._failures.extend([failure] * times)
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, so that what waits for another attempt is due."""
-        said: Any = seconds
-        if not isinstance(said, int | float) or not said >= 0:
-            raise BadInput(f"time passes by a number of seconds, not by {short_repr(said)}")
+        """Move the clock forward, so that waiting retries become due."""
+        value: Any = seconds
+        if not isinstance(value, int | float) or not value >= 0:
+            raise BadInput(f"advance() takes a number of seconds, 0 or more, not {short_repr(value)}")
         self._clock.ahead_ms += round(seconds * 1000)
 
     def drain(self) -> Any:
         """Route and deliver until nothing is due. In a coroutine: `await outbox.drain()`.
 
-        Handlers run for real; webhooks are not sent but recorded in `sent` as (url, event).
+        Handlers run; webhooks are not sent, but recorded in `sent` as (url, event).
         """
         work = self._drain()
         try:
@@ -150,7 +152,7 @@ class RecordingOutbox(Outbox):
 
 
 async def _settle_all(router: Router, engine: Engine) -> None:
-    """Route, claim and settle in turns until a turn changes nothing. Handlers may publish more, effects among it."""
+    """Route, claim and settle in turns until a turn changes nothing. Handlers may publish more events."""
     finished = asyncio.Event()
     engine.wake = finished.set
     while True:
@@ -166,7 +168,7 @@ async def _settle_all(router: Router, engine: Engine) -> None:
 
 
 class _Scripted:
-    """A deliverer with the failures of the test before it; without one behind it, it only records."""
+    """A deliverer that first applies the failures of `fail_next`. Without an inner deliverer it only records."""
 
     def __init__(self, inner: HandlerDeliverer | None, outbox: RecordingOutbox) -> None:
         self.kind = "https" if inner is None else inner.kind
@@ -194,7 +196,7 @@ class _Scripted:
 
 
 class _MovedClock(SystemClock):
-    """The machine's clock, ahead by what the test let pass."""
+    """The machine's clock, ahead by the time passed to `advance`."""
 
     ahead_ms = 0
 

@@ -1,6 +1,6 @@
-"""The behavioural suite of a store: what every store promises, one class for each role.
+"""The behavioural test suite of a store, one class for each role.
 
-A test module gives a fixture `open_store` and subclasses what it wants to run:
+A test module defines a fixture `open_store` and subclasses the suites it wants to run:
 
     pytest.register_assert_rewrite("holdfast.testing.suite")      # in conftest.py, for readable failures
 
@@ -13,8 +13,8 @@ A test module gives a fixture `open_store` and subclasses what it wants to run:
     class TestEvents(EventsSuite): ...
     class TestLeases(LeasesSuite): ...
 
-The suite closes whatever it opened; closing twice must be harmless. Tests are coroutines: run them with
-pytest-asyncio in `auto` mode. What a store does not declare in `features` is skipped; what it declares must hold.
+The suite closes every store it opened; closing twice must be harmless. Tests are coroutines: run them with
+pytest-asyncio in `auto` mode. Tests of a feature that the store does not declare in `features` are skipped.
 """
 
 from holdfast.testing.suite.bookmarks import BookmarksSuite

@@ -1,1 +1,1 @@
-"""The store suite, a file for each role. Import it from `holdfast.testing.store_suite`."""
+"""The store suite, one file per role. Import it from `holdfast.testing.store_suite`."""

@@ -1,4 +1,4 @@
-"""Bursts: in the lane of a session, what waits gives way to a later one of its kind; what is critical never does."""
+"""Coalescing: in a session's lane, a pending event is replaced by a later one of its kind, unless it is critical."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SESSIONS = "handler:sessions"
 
 
 async def hooks(harness: Harness, *types: str, session: str = "s1") -> list[int]:
-    """Append hook events of one session and route each on its own. The ids of their deliveries."""
+    """Append hook events of one session and route each separately. Returns the ids of their deliveries."""
     ids = []
     for type in types:
         event = await harness.emit(f"hook.{type}", stream=f"session:{session}", source="hook", to=SESSIONS)
@@ -22,7 +22,7 @@ async def hooks(harness: Harness, *types: str, session: str = "s1") -> list[int]
 
 
 async def seen(harness: Harness) -> list[str]:
-    """Deliver all there is, one after another; what came, in order."""
+    """Deliver everything one by one. Returns the event types in order."""
     types = []
     while claims := await harness.claim():
         for claim in claims:
@@ -36,7 +36,7 @@ class BurstsSuite(StoreSuite):
         await hooks(harness, "session_start", "user_prompt_submit", "agent_stop")
         assert len(await harness.claim()) == 1
 
-    async def test_of_what_waits_together_the_latest_is_enough(self, harness: Harness) -> None:
+    async def test_pending_events_of_one_kind_are_coalesced_into_the_latest(self, harness: Harness) -> None:
         ids = await hooks(harness, "session_start", "tool_use", "tool_done", "tool_use", "tool_done", "agent_stop")
         assert await seen(harness) == ["session_start", "tool_use", "tool_done", "agent_stop"]
         rows = [await harness.row(id) for id in ids]
@@ -46,7 +46,7 @@ class BurstsSuite(StoreSuite):
         ]
         assert await harness.faults() == []
 
-    async def test_only_the_same_tool_in_the_same_hands_is_replaced(self, harness: Harness) -> None:
+    async def test_only_events_of_the_same_tool_and_subagent_are_replaced(self, harness: Harness) -> None:
         for facts in ({"tool_name": "Bash"}, {"tool_name": "Read"}, {"tool_name": "Bash", "subagent_id": "a1"}) * 2:
             await harness.emit(
                 "hook.tool_use", facts, stream="session:s1", source="hook", to=SESSIONS, properties=facts
@@ -66,7 +66,7 @@ class BurstsSuite(StoreSuite):
         await hooks(harness, "notification", "notification", "error", "error", "session_end")
         assert len(await seen(harness)) == 5
 
-    async def test_what_is_being_delivered_is_not_replaced(self, harness: Harness) -> None:
+    async def test_a_leased_delivery_is_not_replaced(self, harness: Harness) -> None:
         first, second = await hooks(harness, "tool_use", "tool_done")
         claim = await harness.take()
         assert claim.delivery.id == first
@@ -76,20 +76,20 @@ class BurstsSuite(StoreSuite):
         assert await seen(harness) == ["tool_done", "tool_use"]
         assert [(await harness.row(id)).state for id in (second, third)] == ["delivered", "delivered"]
 
-    async def test_a_waiting_head_gives_way_and_its_lane_goes_on(self, harness: Harness) -> None:
+    async def test_a_pending_head_is_replaced_and_its_lane_continues(self, harness: Harness) -> None:
         await hooks(harness, "tool_use")
         await harness.settle(await harness.take(), Retry("not now"))
         await hooks(harness, "tool_use")
         assert await seen(harness) == ["tool_use"]
 
-    async def test_several_in_one_batch_leave_one(self, harness: Harness) -> None:
+    async def test_several_events_in_one_batch_leave_one_delivery(self, harness: Harness) -> None:
         for _ in range(5):
             await harness.emit("hook.tool_use", stream="session:s1", source="hook", to=SESSIONS)
         await harness.route()
         assert await seen(harness) == ["tool_use"]
         assert sorted(row.reason or "" for row in await harness.rows()) == ["", *["coalesced"] * 4]
 
-    async def test_sessions_do_not_touch_each_other(self, harness: Harness) -> None:
+    async def test_sessions_do_not_affect_each_other(self, harness: Harness) -> None:
         await hooks(harness, "tool_use", session="a")
         await hooks(harness, "tool_use", session="b")
         assert await seen(harness) == ["tool_use", "tool_use"]
@@ -101,7 +101,7 @@ class BurstsSuite(StoreSuite):
         await harness.route()
         assert len(await seen(harness)) == 3
 
-    async def test_a_full_lane_evicts_the_oldest_that_may_go(
+    async def test_a_full_lane_evicts_its_oldest_noncritical_delivery(
         self, harness: Harness, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for module in lane_bounds():
@@ -115,7 +115,7 @@ class BurstsSuite(StoreSuite):
 
 
 def lane_bounds() -> list[str]:
-    """The modules that look at the bound, wherever a store keeps them."""
+    """The modules that use the limit, in every store."""
     import sys
 
     return [

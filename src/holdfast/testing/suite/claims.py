@@ -1,4 +1,4 @@
-"""Claims: only what is due and served, within the room there is, fair to every queue."""
+"""Claims: only due deliveries of served addresses, within the limits, fair to every queue."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ClaimsSuite(StoreSuite):
         assert claim.event.properties == {"project": "x"}
         assert claim.starts == 1
 
-    async def test_what_is_claimed_cannot_be_claimed_again(self, harness: Harness) -> None:
+    async def test_a_claimed_delivery_cannot_be_claimed_again(self, harness: Harness) -> None:
         await harness.contract()
         for _ in range(10):
             await harness.send()
@@ -53,7 +53,7 @@ class ClaimsSuite(StoreSuite):
         assert Counter(claim.delivery.contract_id for claim in claims) == {"a": 2, "c": 4}
         assert all(claim.queue == queues[claim.delivery.contract_id] for claim in claims)
 
-    async def test_a_queue_without_room_is_no_reason_to_wake_up(self, harness: Harness) -> None:
+    async def test_a_queue_without_room_has_no_next_due_time(self, harness: Harness) -> None:
         await self._fill(harness, {"a": 1})
         (queue,) = await harness.store.contracts.queues()
         asked = await harness.ask(room={queue.id: 0})
@@ -75,7 +75,7 @@ class ClaimsSuite(StoreSuite):
         assert sorted(seen, key=str) == [f"q{i:02}" for i in range(12)]
 
     async def test_a_thousand_queues_that_are_not_due_hide_no_queue_that_is(self, harness: Harness) -> None:
-        """A full page of what cannot be served must not end the search."""
+        """A full page of queues that are not due must not end the search."""
         waiting = 1050
         for i in range(waiting):
             await harness.contract(f"w{i:04}", type_criterion=Criterion(match="early"))
@@ -134,7 +134,7 @@ class ClaimsSuite(StoreSuite):
             await harness.crash()
         assert [len(await harness.claim()) for _ in range(7)] == [1, 1, 1, 1, 1, 1, 0]
 
-    async def test_a_suspect_is_left_alone_while_another_is_in_somebodys_hands(self, harness: Harness) -> None:
+    async def test_no_suspect_is_claimed_while_another_is_leased(self, harness: Harness) -> None:
         await self._fill(harness, {"a": 1})
         for _ in range(2):
             await harness.take()
@@ -154,7 +154,7 @@ class ClaimsSuite(StoreSuite):
         assert len(await harness.claim(limit=1)) == 1
         assert len(await harness.claim(room={queue.id: 1})) == 1
 
-    async def test_a_settled_suspect_is_a_suspect_no_more(self, harness: Harness) -> None:
+    async def test_a_settled_suspect_is_no_longer_a_suspect(self, harness: Harness) -> None:
         await self._fill(harness, {"a": 1})
         for _ in range(3):
             claim = await harness.take()

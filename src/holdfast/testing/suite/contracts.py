@@ -1,4 +1,4 @@
-"""Contracts: kept as given, versioned, never with their secret."""
+"""Contracts: stored as given, versioned, listed without their secrets."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ContractsSuite(StoreSuite):
             assert kept is not None
             assert kept.address == parse_address(to)
 
-    async def test_putting_again_changes_the_contract_and_keeps_when_it_was_made(self, harness: Harness) -> None:
+    async def test_putting_again_changes_the_contract_and_keeps_its_creation_time(self, harness: Harness) -> None:
         await harness.contract("c", "handler:a")
         made = harness.clock.now_ms()
         harness.clock.advance(60)
@@ -58,7 +58,7 @@ class ContractsSuite(StoreSuite):
         versions.append(await harness.store.contracts.version())
         assert versions == sorted(set(versions))
 
-    async def test_removing_what_is_not_there_is_false_and_changes_nothing(self, harness: Harness) -> None:
+    async def test_removing_an_unknown_contract_is_false_and_changes_nothing(self, harness: Harness) -> None:
         before = await harness.store.contracts.version()
         assert await harness.store.contracts.remove("none") is False
         assert await harness.store.contracts.version() == before
@@ -90,14 +90,14 @@ class ContractsSuite(StoreSuite):
         await harness.contract("a", secret=None)
         assert await harness.store.contracts.signing() == {"b", "c"}
 
-    async def test_a_secret_is_given_only_to_who_asks_for_it(self, harness: Harness) -> None:
+    async def test_a_secret_is_returned_only_by_private(self, harness: Harness) -> None:
         await harness.contract("c", secret="canary-secret")
         assert (await harness.store.contracts.private("c")).secrets == ("canary-secret",)
         assert "canary-secret" not in repr(await harness.store.contracts.all())
         await harness.contract("c", secret=None)
         assert (await harness.store.contracts.private("c")).secrets == ()
 
-    async def test_a_contract_has_one_queue_for_ever(self, harness: Harness) -> None:
+    async def test_a_contract_keeps_its_queue(self, harness: Harness) -> None:
         await harness.contract("c")
         first = await harness.store.contracts.queues()
         await harness.contract("c", active=False)
@@ -106,7 +106,7 @@ class ContractsSuite(StoreSuite):
             (first[0].id, "c", "handler")
         ]
 
-    async def test_headers_are_kept_apart_and_given_to_who_sends(self, harness: Harness) -> None:
+    async def test_headers_are_stored_apart_and_returned_only_by_private(self, harness: Harness) -> None:
         contract = Contract("c", parse_address("https://example.com"), headers=("X-Key",))
         await harness.store.contracts.put(contract, "canary", headers={"X-Key": "canary-value"})
         private = await harness.store.contracts.private("c")
@@ -116,7 +116,7 @@ class ContractsSuite(StoreSuite):
         await harness.store.contracts.put(contract, None)
         assert (await harness.store.contracts.private("c")).headers == {}
 
-    async def test_a_rotated_secret_signs_beside_the_new_one_for_a_while(self, harness: Harness) -> None:
+    async def test_a_rotated_secret_stays_valid_beside_the_new_one_for_its_grace_time(self, harness: Harness) -> None:
         await harness.contract(secret="one")
         version = await harness.store.contracts.version()
         assert await harness.store.contracts.rotate("c", "two", 60_000)
@@ -128,7 +128,7 @@ class ContractsSuite(StoreSuite):
         assert (await harness.store.contracts.private("c")).secrets == ("one", "two")
         assert not await harness.store.contracts.rotate("nobody", "x", 1)
 
-    async def test_only_what_changed_since_a_version_is_told_and_each_once(self, harness: Harness) -> None:
+    async def test_changes_since_a_version_list_each_changed_contract_once(self, harness: Harness) -> None:
         contracts = harness.store.contracts
         for id in ("a", "b", "c", "d", "e"):
             await harness.contract(id, f"handler:{id}")
@@ -142,20 +142,20 @@ class ContractsSuite(StoreSuite):
         await contracts.rotate("c", "whsec_b25l", 0)
         await contracts.remove("d")
         assert not await contracts.remove("d")
-        told = sorted(await contracts.changed(since), key=lambda change: change.id)
-        assert [(change.id, change.contract and change.contract.address.text) for change in told] == [
+        changes = sorted(await contracts.changed(since), key=lambda change: change.id)
+        assert [(change.id, change.contract and change.contract.address.text) for change in changes] == [
             ("a", "handler:moved"),
             ("b", "handler:b"),
             ("c", "handler:c"),
             ("d", None),
         ]
-        assert all(change.queue == queues[change.id] for change in told)
+        assert all(change.queue == queues[change.id] for change in changes)
         since = await contracts.version()
         await contracts.retire("e")
         await contracts.adopt("digest", [Registered(Contract("f", parse_address("handler:f"), source="config"))])
         assert {change.id for change in await contracts.changed(since)} == {"e", "f"}
 
-    async def test_the_configuration_is_the_truth_about_its_own_contracts(self, harness: Harness) -> None:
+    async def test_the_configuration_replaces_its_own_contracts(self, harness: Harness) -> None:
         await harness.contract("theirs")
         first = [Registered(Contract(id, parse_address("handler:h"), source="config"), "s") for id in ("a", "b")]
         assert await harness.store.contracts.digest() is None
@@ -166,7 +166,7 @@ class ContractsSuite(StoreSuite):
         assert [one.id for one in await harness.store.contracts.all()] == ["b", "theirs"]
         assert await harness.store.contracts.digest() == "d2"
 
-    async def test_a_new_configuration_leaves_alone_what_it_does_not_change(self, harness: Harness) -> None:
+    async def test_a_new_configuration_does_not_touch_unchanged_contracts(self, harness: Harness) -> None:
         one = Registered(Contract("a", parse_address("handler:h"), source="config"), "s", {"X": "y"})
         await harness.store.contracts.adopt("d1", [one])
         await harness.store.contracts.set_active("a", False)
@@ -176,7 +176,7 @@ class ContractsSuite(StoreSuite):
         assert [contract.active for contract in await harness.store.contracts.all(inactive=True)] == [True]
         assert (await harness.store.contracts.private("a")).secrets == ("other",)
 
-    async def test_a_contract_whose_time_is_over_still_gets_what_waits_for_it(self, harness: Harness) -> None:
+    async def test_an_expired_contract_still_delivers_its_pending_deliveries(self, harness: Harness) -> None:
         await harness.contract()
         await harness.send()
         assert await harness.store.contracts.retire("c")

@@ -1,4 +1,4 @@
-"""Counts: what status shows is what there is, whatever was rolled back, sent twice, routed again or pruned."""
+"""Counts: status numbers stay correct through rollbacks, duplicates, rerouting and pruning."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class CountsSuite(StoreSuite):
         await harness.emit(stream="c")
         assert await counted(harness) == {"events": 5, "unmatched": 0, "streams": 3, "unrouted": 1}
 
-    async def test_what_was_refused_or_sent_twice_is_not_counted(self, harness: Harness) -> None:
+    async def test_refused_and_duplicate_events_are_not_counted(self, harness: Harness) -> None:
         event = new_event("t", 1, stream="s", dedup_key="k")
         for _ in range(3):
             await harness.store.events.append([event])
@@ -40,7 +40,7 @@ class CountsSuite(StoreSuite):
         await harness.route()
         assert await counted(harness) == expected | {"unrouted": 0, "unmatched": 2}
 
-    async def test_what_was_pruned_is_not_counted(self, harness: Harness) -> None:
+    async def test_pruned_events_are_not_counted(self, harness: Harness) -> None:
         await harness.contract("c", type_criterion=None)
         for stream in ("s", "s", None):
             await harness.emit(stream=stream)
@@ -72,7 +72,7 @@ class CountsSuite(StoreSuite):
         await harness.route()
         assert await counted(harness) == expected | {"unmatched": 1}
 
-    async def test_the_dead_and_the_pending_are_counted(self, harness: Harness) -> None:
+    async def test_dead_and_pending_deliveries_are_counted(self, harness: Harness) -> None:
         await harness.contract(ordered=True)
         for stream in ("a", "a", "b"):
             await harness.emit(stream=stream)

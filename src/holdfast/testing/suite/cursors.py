@@ -9,7 +9,7 @@ from holdfast.testing.suite.harness import Harness, StoreSuite
 
 
 class CursorsSuite(StoreSuite):
-    async def test_a_fresh_cursor_stands_before_the_first_event(self, harness: Harness) -> None:
+    async def test_a_new_cursor_is_before_the_first_event(self, harness: Harness) -> None:
         assert await harness.store.cursors.get("publisher", "s") is None
         cursor = await harness.store.cursors.ensure("publisher", "s")
         assert (cursor.position, cursor.next_seq) == (0, 1)

@@ -1,4 +1,4 @@
-"""Events: what is accepted stays, once, in order."""
+"""Events: each accepted event is stored once and in order."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class EventsSuite(StoreSuite):
         assert [event.seq for event in await harness.store.events.read("s", 0, 10)] == [1]
         assert await harness.store.events.stream("other") is None
 
-    async def test_a_conflict_does_not_disturb_appends_beside_it(self, harness: Harness) -> None:
+    async def test_a_conflict_does_not_affect_concurrent_appends(self, harness: Harness) -> None:
         await harness.emit("t", {"a": 1}, dedup_key="k")
         answers = await asyncio.gather(
             harness.emit(stream="s"),
@@ -132,12 +132,12 @@ class EventsSuite(StoreSuite):
         assert (again.id, again.seq) == (first.id, first.seq)
         assert len(await harness.store.events.read("s", 0, 10)) == 1
 
-    async def test_an_event_that_is_not_there_is_none(self, harness: Harness) -> None:
+    async def test_an_unknown_event_is_none(self, harness: Harness) -> None:
         assert await harness.store.events.get("evt_none") is None
         assert await harness.store.events.read("none", 0, 10) == []
         assert await harness.store.events.stream("none") is None
 
-    async def test_read_goes_on_after_a_seq_and_is_bounded(self, harness: Harness) -> None:
+    async def test_read_starts_after_a_seq_and_is_bounded(self, harness: Harness) -> None:
         await harness.store.events.append([new_event("t", i, stream="s") for i in range(10)])
         assert [event.payload for event in await harness.store.events.read("s", 4, 3)] == [4, 5, 6]
 
@@ -155,8 +155,8 @@ class EventsSuite(StoreSuite):
         found = await self._find_all(harness, EventFilter(stream="x1", type="odd"), 10)
         assert [event.payload for event in found] == [21, 11, 1]
 
-    async def test_a_page_of_large_events_ends_where_it_is_heavy_enough(self, harness: Harness) -> None:
-        """However many are asked for: no answer holds more than its bound and one event, and none is left out."""
+    async def test_a_page_of_large_events_ends_at_its_size_limit(self, harness: Harness) -> None:
+        """Whatever the limit, a page holds at most its byte limit plus one event, and no event is left out."""
         text = "é" * 450_000
         for i in range(20):
             await harness.emit("large" if i % 2 else "t", {"i": i, "text": text}, stream="s")
@@ -169,16 +169,16 @@ class EventsSuite(StoreSuite):
             after: str | None = None
             while True:
                 page = await harness.store.events.find(wanted, after, 1000)
-                assert self._weighs(page.items[:-1]) < PAGE_BYTES_MAX
+                assert self._size_bytes(page.items[:-1]) < PAGE_BYTES_MAX
                 found += [event.payload["i"] for event in page.items]
                 if page.next is None:
                     break
-                assert self._weighs(page.items) >= PAGE_BYTES_MAX
+                assert self._size_bytes(page.items) >= PAGE_BYTES_MAX
                 after = page.next
             assert found == expected
         read: list[Event] = []
         while more := await harness.store.events.read("s", len(read), 1000):
-            assert self._weighs(more[:-1]) < PAGE_BYTES_MAX
+            assert self._size_bytes(more[:-1]) < PAGE_BYTES_MAX
             read += more
         assert [event.payload["i"] for event in read] == list(range(20))
 
@@ -198,19 +198,19 @@ class EventsSuite(StoreSuite):
             harness.clock.step_wall(-3600)
         assert [event.payload for event in await harness.store.events.read("s", 0, 10)] == [0, 1, 2, 3]
 
-    async def test_what_was_accepted_is_there_after_a_crash(self, harness: Harness) -> None:
-        one = await harness.emit(stream="s")
+    async def test_an_accepted_event_survives_a_crash(self, harness: Harness) -> None:
+        appended = await harness.emit(stream="s")
         await harness.crash()
-        assert await harness.store.events.get(one.id) is not None
+        assert await harness.store.events.get(appended.id) is not None
         assert (await harness.emit(stream="s")).seq == 2
 
-    async def test_a_listener_hears_of_an_append_after_it_is_committed(self, harness: Harness) -> None:
-        heard: list[str] = []
-        harness.store.on_change(heard.append)
+    async def test_a_listener_is_called_after_an_append_is_committed(self, harness: Harness) -> None:
+        topics: list[str] = []
+        harness.store.on_change(topics.append)
         await harness.emit()
-        assert "events" in heard
+        assert "events" in topics
 
-    def _weighs(self, events: list[Event]) -> int:
+    def _size_bytes(self, events: list[Event]) -> int:
         return sum(len(event.payload_json.encode()) for event in events)
 
     async def _find_all(self, harness: Harness, wanted: EventFilter, limit: int) -> list[Event]:

@@ -1,4 +1,4 @@
-"""Gates: rates and breakers of addresses, shared by every process on the store."""
+"""Gates: rate limits and circuit breakers of addresses, shared by all processes on the store."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ AHEAD_US = 2_000_000
 
 
 async def wait_us(store: Store, interval_us: int, address: str = URL) -> int:
-    """Reserve the next moment; the microseconds until it comes."""
+    """Reserve the next send time. Returns the microseconds until then."""
     moment = await store.gates.reserve(address, interval_us, AHEAD_US)
     assert moment.reserved
     return moment.wait_us
 
 
 class GatesSuite(StoreSuite):
-    async def test_moments_are_given_out_one_interval_apart(self, harness: Harness) -> None:
+    async def test_reserved_moments_are_one_interval_apart(self, harness: Harness) -> None:
         waits = [await wait_us(harness.store, 100_000) for _ in range(4)]
         assert waits == [0, 100_000, 200_000, 300_000]
 
-    async def test_what_was_not_used_is_not_saved_up(self, harness: Harness) -> None:
+    async def test_unused_moments_are_not_saved_up(self, harness: Harness) -> None:
         await wait_us(harness.store, 100_000)
         harness.clock.advance(60)
         assert [await wait_us(harness.store, 100_000) for _ in range(2)] == [0, 100_000]
@@ -48,7 +48,7 @@ class GatesSuite(StoreSuite):
         assert await harness.store.gates.open() == []
         assert await harness.store.gates.close(URL) is False
 
-    async def test_an_open_breaker_is_seen_by_all_and_remembers_since_when(self, harness: Harness) -> None:
+    async def test_an_open_breaker_is_visible_to_all_and_keeps_its_opening_time(self, harness: Harness) -> None:
         began = harness.clock.now_ms()
         await harness.store.gates.trip(URL, 10_000)
         harness.clock.advance(20)
@@ -56,14 +56,14 @@ class GatesSuite(StoreSuite):
         assert await (await harness.another()).gates.open() == [again]
         assert again == (URL, began, harness.clock.now_ms() + 30_000, 2)
 
-    async def test_open_breakers_are_listed_by_address_behind_one_that_is_named(self, harness: Harness) -> None:
+    async def test_open_breakers_are_listed_by_address_after_a_given_one(self, harness: Harness) -> None:
         addresses = [f"https://{name}.example/" for name in "bac"]
         for address in addresses:
             await harness.store.gates.trip(address, 10_000)
         assert [gate.address for gate in await harness.store.gates.open()] == sorted(addresses)
         assert [gate.address for gate in await harness.store.gates.open("https://a.example/")] == sorted(addresses)[1:]
 
-    async def test_what_waits_for_an_open_breaker_says_so(self, harness: Harness) -> None:
+    async def test_a_delivery_behind_an_open_breaker_shows_it(self, harness: Harness) -> None:
         await harness.contract("c", URL)
         id = await harness.send()
         assert (await harness.row(id)).waits_for is None
@@ -72,7 +72,7 @@ class GatesSuite(StoreSuite):
         await harness.store.gates.close(URL)
         assert (await harness.row(id)).waits_for is None
 
-    async def test_one_alone_may_probe_and_only_when_the_time_has_come(self, harness: Harness) -> None:
+    async def test_only_one_owner_may_probe_and_only_after_the_cooldown(self, harness: Harness) -> None:
         other = await harness.another()
         second = await other.owners.enlist()
         await harness.store.gates.trip(URL, 10_000)
@@ -95,7 +95,7 @@ class GatesSuite(StoreSuite):
         assert await harness.store.gates.probe(harness.owner, URL, 60_000) is True
         assert await harness.store.gates.probe(harness.owner, URL, 60_000) is False
 
-    async def test_a_probe_that_fails_closes_the_way_for_the_next(self, harness: Harness) -> None:
+    async def test_after_a_failed_probe_the_next_waits_for_the_new_cooldown(self, harness: Harness) -> None:
         await harness.store.gates.trip(URL, 10_000)
         harness.clock.advance(10)
         await harness.store.gates.probe(harness.owner, URL, 60_000)

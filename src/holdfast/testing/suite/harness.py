@@ -1,4 +1,4 @@
-"""The harness a store is tested on: a store, its owner, a clock that a test moves, and one word for each usual step."""
+"""The harness of the store suite: a store, its owner, a manual clock, and a method for each common step."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ POLICY = POLICIES["webhook"]
 
 
 class OpenStore(Protocol):
-    """What a store's author gives to the suite: open the data called `name`, as its keeper if `keep`."""
+    """Provided by the author of a store: open the data called `name`, as its keeper if `keep`."""
 
     async def __call__(self, name: str, clock: Clock, chance: Chance, keep: bool) -> Store: ...
 
 
 class Harness:
-    """One store under test. `crash` ends a process as kill -9 would: nothing is retired, released or settled."""
+    """One store under test. `crash` ends a process as SIGKILL would: nothing is retired, released or settled."""
 
     def __init__(self, open_store: OpenStore, name: str = "store") -> None:
         self._open, self._name, self._opened = open_store, name, list[Store]()
@@ -50,7 +50,7 @@ class Harness:
         return harness
 
     async def another(self, keep: bool = False) -> Store:
-        """The same data opened once more, as another process would."""
+        """Open the same data again, as another process would."""
         store = await self._open(self._name, self.clock, self.chance, keep)
         self._opened.append(store)
         return store
@@ -72,7 +72,7 @@ class Harness:
         if feature not in self.store.features:
             pytest.skip(f"this store does not declare {feature}")
 
-    # Facts and contracts
+    # Events and contracts
 
     async def contract(self, id: str = "c", to: str = "handler:h", secret: str | None = None, **more: Any) -> Contract:
         contract = Contract(id=id, address=parse_address(to), **more)
@@ -83,7 +83,7 @@ class Harness:
         return (await self.store.events.append([new_event(type, payload, **more)]))[0]
 
     async def route(self) -> int:
-        """Route everything there is, as the router would. The number of events."""
+        """Route all events, as the router would. Returns their number."""
         routed = 0
         while True:
             async with self.store.routing.batch(500) as batch:
@@ -111,12 +111,12 @@ class Harness:
         return Plan(event.n, tuple(targets), due_at_ms.get(event.n, 0))
 
     async def send(self, type: str = "t", payload: Any = None, **more: Any) -> int:
-        """Emit an event that one contract wants, and route it. The id of its delivery."""
+        """Emit an event that one contract matches, and route it. Returns the id of its delivery."""
         appended = await self.emit(type, payload, **more)
         await self.route()
         return (await self.rows(event=appended.id))[0].id
 
-    # Duties
+    # Deliveries
 
     async def claim(self, limit: int = 100, **more: Any) -> list[Claim]:
         return (await self.ask(limit, **more)).claims
@@ -147,17 +147,17 @@ class Harness:
         return await self.store.deliveries.claim(request)
 
     async def take(self, **more: Any) -> Claim:
-        """The one delivery that can be claimed."""
+        """Claim the only claimable delivery."""
         claims = await self.claim(**more)
         assert len(claims) == 1, f"one claimable delivery was expected, not {len(claims)}"
         return claims[0]
 
     async def settle(self, claim: Claim, outcome: Outcome, policy: Policy = POLICY) -> bool:
-        """Whether the lease still held."""
+        """Settle one claim. Returns whether the lease was still valid."""
         return not await self.settle_all([(claim, outcome)], policy)
 
     async def settle_all(self, ends: Sequence[tuple[Claim, Outcome]], policy: Policy = POLICY) -> set[int]:
-        """Several in one transaction; the ids whose lease was lost."""
+        """Settle several claims in one transaction. Returns the ids whose lease was lost."""
         settlements = [self.settlement(claim, outcome, policy) for claim, outcome in ends]
         return await self.store.deliveries.settle(self.owner, settlements)
 
@@ -173,12 +173,12 @@ class Harness:
         )
 
     async def end(self, outcome: Outcome, **more: Any) -> int:
-        """Claim the one delivery there is and settle it so. Its id."""
+        """Claim the only claimable delivery and settle it. Returns its id."""
         claim = await self.take(**more)
         assert await self.settle(claim, outcome)
         return claim.delivery.id
 
-    # What time does
+    # Maintenance
 
     async def prune(self, *, delivered_s: float = 1e9, inbound_s: float = 1e9, dead_s: float = 1e9,
                     dedup_s: float = 1e9, sessions_s: float = 1e9, streams_s: float = 1e9,
@@ -190,7 +190,7 @@ class Harness:
         self.clock.advance(1)
         await self.prune(dedup_s=0)
 
-    # What an operator sees
+    # Operator views
 
     async def row(self, id: int) -> DeliveryRow:
         row = await self.store.operator.delivery(id)
@@ -198,7 +198,7 @@ class Harness:
         return row
 
     async def rows(self, **wanted: Any) -> list[DeliveryRow]:
-        """Every delivery that fits, oldest first."""
+        """Every delivery that matches the filter, oldest first."""
         found: list[DeliveryRow] = []
         after: str | None = None
         while True:
@@ -216,7 +216,7 @@ class Harness:
 
 
 class StoreSuite:
-    """What the suites have in common: a fresh harness for each test."""
+    """Base of all suites: a new harness for each test."""
 
     @pytest.fixture
     async def harness(self, open_store: OpenStore) -> AsyncIterator[Harness]:

@@ -1,4 +1,4 @@
-"""Lanes: message n+1 is not attempted before n has its end."""
+"""Lanes: delivery n+1 is not attempted before delivery n has ended."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class LanesSuite(StoreSuite):
         await harness.route()
         assert len(await harness.claim()) == 2
 
-    async def test_an_event_without_a_stream_waits_for_nobody(self, harness: Harness) -> None:
+    async def test_an_event_without_a_stream_is_in_no_lane(self, harness: Harness) -> None:
         await harness.contract(ordered=True)
         await harness.send()
         await harness.send()
@@ -78,13 +78,13 @@ class LanesSuite(StoreSuite):
         harness.clock.advance(2)
         assert [await harness.end(Delivered()) for _ in ids] == ids
 
-    async def test_an_ordered_lane_goes_on_after_any_end(self, harness: Harness) -> None:
+    async def test_an_ordered_lane_continues_after_any_end(self, harness: Harness) -> None:
         ends: list[Outcome] = [Delivered(), Dead(Reason.REJECTED, "no"), Dropped(Reason.EXPIRED), Delivered()]
         ids = await self._line(harness, len(ends))
         assert [await harness.end(outcome) for outcome in ends] == ids
         assert [(await harness.row(id)).state for id in ids] == ["delivered", "dead", "dropped", "delivered"]
 
-    async def test_a_lane_goes_on_after_its_head_is_exhausted(self, harness: Harness) -> None:
+    async def test_a_lane_continues_after_its_head_is_exhausted(self, harness: Harness) -> None:
         ids = await self._line(harness, 2)
         for _ in range(10):
             harness.clock.advance(100)
@@ -112,8 +112,8 @@ class LanesSuite(StoreSuite):
         await harness.settle(claim, Delivered())
         assert (await harness.take()).delivery.id == ids[1]
 
-    async def test_handed_deliveries_that_nobody_claims_hide_no_others(self, harness: Harness) -> None:
-        """A full page of what is ready already must not end the search."""
+    async def test_unclaimed_handed_deliveries_do_not_hide_others(self, harness: Harness) -> None:
+        """A full page of deliveries that are already ready must not end the search."""
         await harness.contract("many", "handler:many")
         await harness.store.events.append([new_event("t") for _ in range(600)])
         await harness.route()
@@ -125,7 +125,7 @@ class LanesSuite(StoreSuite):
             total += await harness.store.deliveries.resume_handed()
         assert total == len(await harness.claim(1000)) == 600
 
-    async def test_cancelling_a_handed_head_lets_the_lane_go_on(self, harness: Harness) -> None:
+    async def test_cancelling_a_handed_head_continues_its_lane(self, harness: Harness) -> None:
         ids = await self._line(harness, 2)
         await harness.end(Handed(5))
         assert await harness.store.operator.cancel(harness.owner, [ids[0]], "me") == [ids[0]]
@@ -133,7 +133,7 @@ class LanesSuite(StoreSuite):
         harness.clock.advance(10)
         assert await harness.store.deliveries.resume_handed() == 0
 
-    async def test_cancelling_one_in_the_middle_does_not_let_anyone_overtake(self, harness: Harness) -> None:
+    async def test_cancelling_in_the_middle_of_a_lane_keeps_its_order(self, harness: Harness) -> None:
         ids = await self._line(harness, 4)
         claim = await harness.take()
         await harness.store.operator.cancel(harness.owner, [ids[1]], "me")
@@ -152,7 +152,7 @@ class LanesSuite(StoreSuite):
             done.append(await harness.end(Delivered()))
         assert done == ids
 
-    async def test_a_wall_clock_that_steps_back_lets_nobody_overtake(self, harness: Harness) -> None:
+    async def test_a_wall_clock_that_steps_back_keeps_lane_order(self, harness: Harness) -> None:
         ids = []
         for _ in range(4):
             ids += await self._line(harness, 1)

@@ -1,4 +1,4 @@
-"""Leases: one holder at a time, fenced by a token, and nothing that a dead holder could keep for ever."""
+"""Leases: one holder at a time, fenced by a token, reclaimed from dead holders."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ class LeasesSuite(StoreSuite):
             assert (await harness.row(id)).leased is False
         assert await harness.store.operator.attempts(id) == []
 
-    async def test_of_two_leases_on_one_delivery_in_one_batch_only_the_living_one_settles(
+    async def test_of_two_leases_on_one_delivery_in_one_batch_only_the_valid_one_settles(
         self, harness: Harness
     ) -> None:
-        """Somebody who stood still, or whose lease a crash undid, may hold what he claimed anew meanwhile."""
+        """A worker that was frozen, or lost its lease in a crash, may have claimed the delivery again since."""
         for first, second, state, attempts in (
             (Delivered(detail={"by": 1}), Delivered(detail={"by": 2}), "delivered", 1),
             (Retry("old"), Delivered(detail={"by": 2}), "delivered", 1),
@@ -83,7 +83,7 @@ class LeasesSuite(StoreSuite):
         assert (await harness.row(id)).state == "delivered"
 
     async def test_every_pending_delivery_of_a_dead_owner_is_claimable_again(self, harness: Harness) -> None:
-        """Fresh, failed once, handed over and back, head of a lane: no state that the sweep omits."""
+        """New, failed once, handed over and back, head of a lane: the sweep covers every state."""
         await harness.contract("plain", "handler:plain")
         await harness.contract("lane", "handler:lane", ordered=True)
         await harness.contract("talk", "session:x")
@@ -139,7 +139,7 @@ class LeasesSuite(StoreSuite):
         harness.clock.advance(31)
         assert await harness.store.deliveries.reclaim() == 1
 
-    async def test_renew_reports_what_is_lost_and_renews_the_rest(self, harness: Harness) -> None:
+    async def test_renew_reports_lost_leases_and_renews_the_others(self, harness: Harness) -> None:
         await harness.contract()
         await harness.send()
         await harness.send()
@@ -195,13 +195,13 @@ class LeasesSuite(StoreSuite):
         held = await harness.claim(limit=1)
         held += await harness.claim(owner=second)
         assert len(held) == 2
-        told = await harness.ask(100, owner=second)
-        assert (told.claims, told.held_back) == ([], True)
+        claimed = await harness.ask(100, owner=second)
+        assert (claimed.claims, claimed.held_back) == ([], True)
         assert await harness.settle(held[0], Delivered())
         assert len(await harness.claim(owner=second)) == 1
         assert await harness.claim() == []
 
-    async def test_who_is_alone_claims_ahead_of_a_contracts_concurrency(self, harness: Harness) -> None:
+    async def test_a_single_owner_claims_ahead_of_a_contracts_concurrency(self, harness: Harness) -> None:
         await harness.contract(concurrency=2)
         for _ in range(5):
             await harness.send()

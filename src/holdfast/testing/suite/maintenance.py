@@ -1,4 +1,4 @@
-"""Care: retention removes what is past its time and nothing that somebody still needs."""
+"""Maintenance: retention removes expired rows, and nothing that is still needed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DAY = 86_400.0
 
 
 class MaintenanceSuite(StoreSuite):
-    async def test_retention_removes_what_was_delivered_and_its_event(self, harness: Harness) -> None:
+    async def test_retention_removes_delivered_deliveries_and_their_events(self, harness: Harness) -> None:
         await harness.contract()
         await harness.send(stream="s")
         await harness.end(Delivered(detail={"status": 200}))
@@ -34,7 +34,7 @@ class MaintenanceSuite(StoreSuite):
         assert await harness.rows() == []
         assert await harness.store.events.read("s", 0, 10) == []
 
-    async def test_a_pruned_stream_goes_on_without_a_gap(self, harness: Harness) -> None:
+    async def test_a_pruned_stream_continues_without_a_gap(self, harness: Harness) -> None:
         for _ in range(3):
             await harness.emit(stream="s")
         await harness.route()
@@ -62,7 +62,7 @@ class MaintenanceSuite(StoreSuite):
         assert (counts["deliveries"], counts["events"], counts["lanes"]) == (0, 0, 0)
         assert len(await harness.rows(state="pending")) == 4
 
-    async def test_retention_never_removes_what_a_cursor_still_needs(self, harness: Harness) -> None:
+    async def test_retention_never_removes_events_ahead_of_a_cursor(self, harness: Harness) -> None:
         await harness.store.cursors.ensure("publisher", "s")
         await harness.store.events.append([new_event("t", stream=stream) for stream in ("s", "s", "s", "other")])
         await harness.route()
@@ -73,7 +73,7 @@ class MaintenanceSuite(StoreSuite):
         await harness.store.cursors.advance("publisher", "s", 3)
         assert (await harness.prune(delivered_s=0))["events"] == 1
 
-    async def test_the_dead_are_kept_longer(self, harness: Harness) -> None:
+    async def test_dead_deliveries_are_kept_longer(self, harness: Harness) -> None:
         await harness.contract()
         dead = await harness.send()
         await harness.end(Dead(Reason.REJECTED, "no"))
@@ -90,7 +90,7 @@ class MaintenanceSuite(StoreSuite):
         assert (counts["deliveries"], counts["events"]) == (1, 1)
         assert await harness.store.operator.attempts(dead) == []
 
-    async def test_messages_for_sessions_have_their_own_time(self, harness: Harness) -> None:
+    async def test_messages_for_sessions_have_their_own_retention(self, harness: Harness) -> None:
         await harness.contract("s", "session:x")
         await harness.contract("h", "handler:h")
         await harness.emit()
@@ -101,7 +101,7 @@ class MaintenanceSuite(StoreSuite):
         assert (await harness.prune(delivered_s=7 * DAY, inbound_s=3 * DAY))["deliveries"] == 1
         assert [row.contract_id for row in await harness.rows()] == ["h"]
 
-    async def test_a_forgotten_dedup_key_can_be_used_again(self, harness: Harness) -> None:
+    async def test_a_pruned_dedup_key_can_be_used_again(self, harness: Harness) -> None:
         await harness.emit("t", 1, dedup_key="k")
         harness.clock.advance(31 * DAY)
         assert (await harness.prune(dedup_s=30 * DAY))["dedup_keys"] == 1
@@ -125,7 +125,7 @@ class MaintenanceSuite(StoreSuite):
         assert len(await harness.links()) == 1
         assert await harness.faults() == []
 
-    async def test_unmatched_events_go_with_time_too(self, harness: Harness) -> None:
+    async def test_unmatched_events_are_pruned_too(self, harness: Harness) -> None:
         await harness.emit()
         await harness.route()
         harness.clock.advance(8 * DAY)
@@ -133,9 +133,9 @@ class MaintenanceSuite(StoreSuite):
         assert (await harness.store.events.find(EventFilter(unmatched=True), None, 10)).items == []
         assert (await harness.store.operator.figures())["unmatched"] == 0
 
-    async def test_a_session_goes_when_its_time_is_over_and_nothing_of_it_is_left(self, harness: Harness) -> None:
+    async def test_a_session_is_pruned_with_everything_that_belongs_to_it(self, harness: Harness) -> None:
         await self._session(harness, "gone", SessionState.CLOSED)
-        await self._session(harness, "silent", SessionState.WORKING)  # its CLI never said that it ended
+        await self._session(harness, "silent", SessionState.WORKING)  # its CLI never reported an end
         await harness.store.bookmarks.put("gone", "abc", Bookmark(0, 10))
         await harness.store.bookmarks.put("gone-not", "abc", Bookmark(0, 10))
         harness.clock.advance(89 * DAY)
@@ -147,11 +147,11 @@ class MaintenanceSuite(StoreSuite):
         assert await harness.store.bookmarks.get("gone", "abc") is None
         assert await harness.store.bookmarks.get("gone-not", "abc") == Bookmark(0, 10)
 
-    async def test_a_session_outlives_its_events_and_the_messages_that_wait_for_it(self, harness: Harness) -> None:
-        for id in ("told", "asked"):
+    async def test_a_session_outlives_its_events_and_pending_messages(self, harness: Harness) -> None:
+        for id in ("streamed", "addressed"):
             await self._session(harness, id, SessionState.ENDED)
-        await harness.emit(stream="session:told")
-        await harness.emit(to="session:asked")
+        await harness.emit(stream="session:streamed")
+        await harness.emit(to="session:addressed")
         await harness.route()
         harness.clock.advance(100 * DAY)
         assert (await harness.prune(sessions_s=90 * DAY))["sessions"] == 0
@@ -160,7 +160,7 @@ class MaintenanceSuite(StoreSuite):
         counts = await harness.prune(delivered_s=0, inbound_s=0, sessions_s=90 * DAY)
         assert (counts["events"], counts["sessions"]) == (2, 2)
 
-    async def test_a_stream_is_remembered_long_after_its_last_event(self, harness: Harness) -> None:
+    async def test_a_stream_is_kept_long_after_its_last_event(self, harness: Harness) -> None:
         for _ in range(2):
             await harness.emit(stream="s")
         await harness.route()
@@ -170,7 +170,7 @@ class MaintenanceSuite(StoreSuite):
         assert (await harness.prune(dedup_s=30 * DAY, streams_s=365 * DAY))["streams"] == 0
         assert (await harness.emit(stream="s")).seq == 3
 
-    async def test_a_stream_that_stayed_empty_is_forgotten(self, harness: Harness) -> None:
+    async def test_a_stream_that_stayed_empty_is_pruned(self, harness: Harness) -> None:
         await self._empty(harness, "old", "kept")
         harness.clock.advance(300 * DAY)
         await self._empty(harness, "kept")
@@ -180,7 +180,7 @@ class MaintenanceSuite(StoreSuite):
         assert (await harness.emit(stream="old")).seq == 1
         assert (await harness.emit(stream="kept")).seq == 3
 
-    async def test_a_stream_that_was_filled_again_is_not_forgotten(self, harness: Harness) -> None:
+    async def test_a_stream_with_new_events_is_not_pruned(self, harness: Harness) -> None:
         await self._empty(harness, "s")
         await harness.emit(stream="s")
         harness.clock.advance(1000 * DAY)
@@ -188,7 +188,7 @@ class MaintenanceSuite(StoreSuite):
             assert (await harness.prune(dedup_s=0, streams_s=365 * DAY))["streams"] == 0
         assert (await harness.emit(stream="s")).seq == 3
 
-    async def test_a_stream_that_a_reader_or_a_session_names_is_not_forgotten(self, harness: Harness) -> None:
+    async def test_a_stream_used_by_a_cursor_or_a_session_is_not_pruned(self, harness: Harness) -> None:
         await self._session(harness, "x", SessionState.IDLE)
         await harness.store.cursors.ensure("publisher", "read")
         await harness.store.events.append([new_event("t", stream=stream) for stream in ("read", "session:x")])
@@ -200,7 +200,7 @@ class MaintenanceSuite(StoreSuite):
         assert (await harness.prune(dedup_s=0, streams_s=365 * DAY))["streams"] == 0
         assert (await harness.emit(stream="read")).seq == (await harness.emit(stream="session:x")).seq == 2
 
-    async def test_a_stream_is_remembered_as_long_as_its_dedup_keys(self, harness: Harness) -> None:
+    async def test_a_stream_is_kept_as_long_as_its_dedup_keys(self, harness: Harness) -> None:
         await harness.emit(stream="s", dedup_key="k")
         await harness.route()
         harness.clock.advance(1)
@@ -213,7 +213,7 @@ class MaintenanceSuite(StoreSuite):
         assert (counts["dedup_keys"], counts["streams"]) == (1, 1)
 
     async def _empty(self, harness: Harness, *streams: str) -> None:
-        """Give each of these streams an event and let retention take it."""
+        """Append an event to each stream and prune it."""
         await harness.store.events.append([new_event("t", stream=stream) for stream in streams])
         await harness.route()
         harness.clock.advance(1)
@@ -222,7 +222,7 @@ class MaintenanceSuite(StoreSuite):
     async def _session(self, harness: Harness, id: str, state: SessionState) -> None:
         await harness.store.sessions.change(SessionChange(id, "claude", f"native-{id}", state=state))
 
-    async def test_pruning_removes_at_most_what_it_is_asked_to(self, harness: Harness) -> None:
+    async def test_pruning_respects_its_limit(self, harness: Harness) -> None:
         await harness.contract()
         await harness.store.events.append([new_event("t", dedup_key=f"k{i}") for i in range(7)])
         await harness.route()
@@ -233,7 +233,7 @@ class MaintenanceSuite(StoreSuite):
             assert max(counts.values()) <= 3
             assert len(await harness.rows()) == left
 
-    async def test_pruning_removes_at_most_so_many_streams_and_sessions(self, harness: Harness) -> None:
+    async def test_pruning_streams_and_sessions_respects_its_limit(self, harness: Harness) -> None:
         await self._empty(harness, *"abcde")
         for id in "abcde":
             await self._session(harness, id, SessionState.CLOSED)
@@ -269,7 +269,7 @@ class MaintenanceSuite(StoreSuite):
         assert harness.store.maintenance.changed_elsewhere() is True
         assert harness.store.maintenance.changed_elsewhere() is False
 
-    async def test_a_backup_is_whole_and_never_overwrites(self, harness: Harness, tmp_path: Path) -> None:
+    async def test_a_backup_is_one_file_and_never_overwrites(self, harness: Harness, tmp_path: Path) -> None:
         harness.needs(Feature.BACKUP)
         await harness.emit()
         await harness.store.maintenance.backup(tmp_path / "copy")

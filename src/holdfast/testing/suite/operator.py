@@ -1,4 +1,4 @@
-"""What an operator sees and repairs: nothing lost in silence, every verb with a receipt."""
+"""Operator verbs: lists, counts and repairs, each change with a receipt."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class OperatorSuite(StoreSuite):
         assert (row.address, row.contract_id, row.state, row.generation) == ("handler:h", "c", "pending", 1)
         assert row.created_at_ms == row.due_at_ms == harness.clock.now_ms()
 
-    async def test_a_delivery_that_is_not_there_is_none(self, harness: Harness) -> None:
+    async def test_an_unknown_delivery_is_none(self, harness: Harness) -> None:
         assert await harness.store.operator.delivery(404) is None
         assert await harness.store.operator.attempts(404) == []
 
@@ -83,7 +83,7 @@ class OperatorSuite(StoreSuite):
         assert len(await chosen(DeliveryFilter(stream="s1", address="handler:b"), 100)) == 2
         assert await chosen(DeliveryFilter(reason="exhausted"), 100) == []
 
-    async def test_what_waits_for_an_address_and_what_is_in_hand_are_counted(self, harness: Harness) -> None:
+    async def test_pending_and_leased_deliveries_of_an_address_are_counted(self, harness: Harness) -> None:
         count = harness.store.operator.count_ready
         assert await count("handler:a") == (0, 0)
         await harness.contract("a", "handler:a")
@@ -115,7 +115,7 @@ class OperatorSuite(StoreSuite):
         )
         assert await harness.store.operator.reprocess(harness.owner, [dead, pending, dead], DEAD, "me") == [dead]
 
-    async def test_every_end_can_be_begun_again(self, harness: Harness) -> None:
+    async def test_every_ended_delivery_can_be_reprocessed(self, harness: Harness) -> None:
         await harness.contract()
         for outcome in (Delivered(), Dead(Reason.REJECTED, "no"), Dropped(Reason.EXPIRED)):
             id = await harness.send()
@@ -141,7 +141,7 @@ class OperatorSuite(StoreSuite):
         assert {claim.delivery.id for claim in await harness.claim()} == {other, id}
         assert (await harness.row(after)).waits_for == "head of lane"
 
-    async def test_discard_takes_only_what_is_dead(self, harness: Harness) -> None:
+    async def test_discard_takes_only_dead_deliveries(self, harness: Harness) -> None:
         dead = await self._dead(harness)
         pending = await harness.send()
         assert await harness.store.operator.discard(harness.owner, [dead, dead, pending], "me") == [dead]
@@ -149,7 +149,7 @@ class OperatorSuite(StoreSuite):
         assert (row.state, row.reason, row.attempts) == ("dropped", "discarded", 1)
         assert (await harness.row(pending)).state == "pending"
 
-    async def test_cancel_ends_what_waits(self, harness: Harness) -> None:
+    async def test_cancel_ends_pending_deliveries(self, harness: Harness) -> None:
         await harness.contract()
         id = await harness.send()
         assert await harness.store.operator.cancel(harness.owner, [id, id, 404], "me") == [id]
@@ -165,7 +165,7 @@ class OperatorSuite(StoreSuite):
         third = await harness.send(stream="s")
         assert [await harness.end(Delivered()) for _ in range(2)] == [second, third]
 
-    async def test_cancel_of_what_somebody_holds_loses_the_holders_settlement(self, harness: Harness) -> None:
+    async def test_cancelling_a_leased_delivery_refuses_the_holders_settlement(self, harness: Harness) -> None:
         await harness.contract(ordered=True)
         first, second = await harness.send(stream="s"), await harness.send(stream="s")
         claim = await harness.take()
@@ -174,7 +174,7 @@ class OperatorSuite(StoreSuite):
         assert (await harness.row(first)).reason == "cancelled"
         assert (await harness.take()).delivery.id == second
 
-    async def test_hasten_makes_what_waits_due_now(self, harness: Harness) -> None:
+    async def test_hasten_makes_a_pending_delivery_due_now(self, harness: Harness) -> None:
         await harness.contract()
         id = await harness.send()
         await harness.end(Retry("503", after_s=600))
@@ -183,7 +183,7 @@ class OperatorSuite(StoreSuite):
         assert await harness.store.operator.hasten([id]) == []
         assert (await harness.take()).delivery.attempts == 1
 
-    async def test_hasten_cannot_take_a_delivery_out_of_somebodys_hands(self, harness: Harness) -> None:
+    async def test_hasten_does_not_affect_a_leased_delivery(self, harness: Harness) -> None:
         await harness.contract()
         id = await harness.send()
         claim = await harness.take()

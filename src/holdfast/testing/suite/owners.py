@@ -36,7 +36,7 @@ class OwnersSuite(StoreSuite):
         await harness.store.owners.retire(harness.owner)
         await harness.store.owners.retire(harness.owner)
 
-    async def test_an_owner_id_is_never_given_twice_even_after_long_times(self, harness: Harness) -> None:
+    async def test_an_owner_id_is_never_reused(self, harness: Harness) -> None:
         seen = [harness.owner.id]
         for _ in range(4):
             harness.clock.advance(86_400 * 2)

@@ -1,4 +1,4 @@
-"""Pauses: held without being touched, whatever happens meanwhile."""
+"""Pauses: paused deliveries stay pending, whatever else happens."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PausesSuite(StoreSuite):
         now = harness.clock.now_ms()
         assert await harness.store.operator.pauses() == [("address", "handler:h", now), ("lane", LANE, now)]
 
-    async def test_a_paused_address_holds_every_queue_that_leads_there(self, harness: Harness) -> None:
+    async def test_a_paused_address_pauses_every_queue_to_it(self, harness: Harness) -> None:
         await harness.contract("a", "handler:h")
         await harness.contract("b", "handler:h")
         await harness.emit(to="handler:h")
@@ -39,7 +39,7 @@ class PausesSuite(StoreSuite):
         await harness.store.operator.resume("address", "handler:h")
         assert len(await harness.claim()) == 3
 
-    async def test_a_pause_holds_queues_and_lanes_that_are_made_later(self, harness: Harness) -> None:
+    async def test_a_pause_applies_to_queues_and_lanes_created_later(self, harness: Harness) -> None:
         for scope, name in (("address", "handler:h"), ("address", "session:x"), ("contract", "d"), ("lane", "e s")):
             await harness.store.operator.pause(scope, name)
         await harness.contract("c", "handler:h")
@@ -53,7 +53,7 @@ class PausesSuite(StoreSuite):
             await harness.store.operator.resume(scope, name)
         assert len(await harness.claim()) == 4
 
-    async def test_two_pauses_hold_until_both_are_resumed(self, harness: Harness) -> None:
+    async def test_two_pauses_last_until_both_are_resumed(self, harness: Harness) -> None:
         await harness.contract("c", "handler:h")
         await harness.send()
         await harness.store.operator.pause("contract", "c")
@@ -70,7 +70,7 @@ class PausesSuite(StoreSuite):
         await harness.contract()
         assert await harness.claim() == []
 
-    async def test_a_paused_lane_is_held_and_the_others_go_on(self, harness: Harness) -> None:
+    async def test_a_paused_lane_does_not_pause_the_others(self, harness: Harness) -> None:
         ids = await self._line(harness)
         other = await harness.send(stream="other")
         await harness.store.operator.pause("lane", LANE)
@@ -91,7 +91,7 @@ class PausesSuite(StoreSuite):
         assert (await harness.take()).delivery.id == ids[1]
 
     async def test_a_paused_lane_stays_paused_when_its_head_comes_back(self, harness: Harness) -> None:
-        """Failed, given back, left by a dead owner or handed over: none of them is a way around a pause."""
+        """Failed, released, reclaimed or handed over: none of these bypasses a pause."""
         ids = await self._line(harness)
         for give_back in (self._retry, self._release, self._crash, self._hand):
             claim = await harness.take()
@@ -107,7 +107,7 @@ class PausesSuite(StoreSuite):
             assert claim.delivery.id == ids[0]
             await harness.store.deliveries.release([claim])
 
-    async def test_resuming_a_lane_whose_head_is_held_gives_it_to_nobody_else(self, harness: Harness) -> None:
+    async def test_resuming_a_lane_with_a_leased_head_does_not_offer_the_head_again(self, harness: Harness) -> None:
         await self._line(harness)
         claim = await harness.take()
         await harness.store.operator.pause("lane", LANE)
@@ -115,7 +115,7 @@ class PausesSuite(StoreSuite):
         assert await harness.claim() == []
         assert await harness.settle(claim, Delivered())
 
-    async def test_resuming_a_lane_whose_head_was_handed_over_does_not_take_it_back(self, harness: Harness) -> None:
+    async def test_resuming_a_lane_with_a_handed_head_does_not_offer_the_head_again(self, harness: Harness) -> None:
         await self._line(harness)
         await harness.end(Handed(60))
         await harness.store.operator.pause("lane", LANE)

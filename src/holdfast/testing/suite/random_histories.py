@@ -1,4 +1,4 @@
-"""Random lives: whatever happens in whatever order, nothing is lost, doubled, overtaken or out of reach."""
+"""Random sequences of steps: no delivery is lost, duplicated, out of order or impossible to claim."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ _steps = st.one_of(
 )
 
 
-class Life:
-    """A run of steps on one store, with everything that was seen of it."""
+class History:
+    """A sequence of steps on one store, with what was observed after each."""
 
     def __init__(self, harness: Harness) -> None:
         self.harness = harness
@@ -79,7 +79,7 @@ class Life:
 
     async def _claim(self, limit: int) -> None:
         for claim in await self.harness.claim(limit):
-            assert claim.delivery.id not in self.ended, "what has ended was claimed"
+            assert claim.delivery.id not in self.ended, "an ended delivery was claimed"
             self.order.setdefault(claim.delivery.id, len(self.order))
             self.held.append(claim)
 
@@ -113,7 +113,7 @@ class Life:
             id = ended[index % len(ended)].id
             assert await self.harness.store.operator.reprocess(self.harness.owner, [id], ENDED, "me") == [id]
             del self.ended[id]
-            self.order[id] = -1  # its second life has another place
+            self.order[id] = -1  # a reprocessed delivery goes to the tail of its lane
 
     async def _pause(self, lane: int) -> None:
         await self.harness.store.operator.pause("lane", LANES[lane])
@@ -122,7 +122,7 @@ class Life:
         await self.harness.store.operator.resume("lane", LANES[lane])
 
     async def _prune(self) -> None:
-        """Only lanes and keys: the checks below want to see every delivery."""
+        """Prune only lanes and keys: the checks below need every delivery."""
         await self.harness.prune(dedup_s=0)
 
     async def check(self) -> None:
@@ -135,7 +135,7 @@ class Life:
         assert figures["unrouted"] == self.emitted - self.routed
 
     def _check_conservation(self, rows: list[DeliveryRow]) -> None:
-        """Every routed event has one delivery for each contract that wants it."""
+        """Every routed event has one delivery for each contract that matches it."""
         assert len({(row.event_id, row.contract_id) for row in rows}) == len(rows)
         assert len(rows) == 3 * self.routed + self.routed // 2
 
@@ -147,7 +147,7 @@ class Life:
                 self.ended[row.id] = (row.state, row.generation)
 
     def _check_order(self, rows: list[DeliveryRow]) -> None:
-        """In a lane nobody is attempted for the first time before all ahead of him were, and one at most is held."""
+        """In a lane, first attempts are in order, and at most one delivery is leased."""
         lanes: dict[str, list[DeliveryRow]] = {}
         for row in rows:
             if row.address == "session:x":
@@ -157,10 +157,10 @@ class Life:
         for lane in lanes.values():
             assert sum(row.leased for row in lane) <= 1
             firsts = [self.order[row.id] for row in lane if self.order.get(row.id, -1) >= 0]
-            assert firsts == sorted(firsts), "somebody overtook"
+            assert firsts == sorted(firsts), "first attempts are out of order"
 
     async def drain(self) -> None:
-        """Resume everything, let every lease end: then all that waits must be within reach."""
+        """Resume everything and let every lease expire: then every pending delivery must be claimable."""
         harness = self.harness
         for lane in LANES:
             await harness.store.operator.resume("lane", lane)
@@ -189,18 +189,18 @@ class RandomHistoriesSuite:
         ],
     )
     @given(steps=st.lists(_steps, min_size=10, max_size=60))
-    def test_no_sequence_of_steps_loses_doubles_or_strands_a_delivery(
+    def test_no_sequence_of_steps_loses_duplicates_or_strands_a_delivery(
         self, open_store: OpenStore, steps: list[tuple[Any, ...]]
     ) -> None:
-        asyncio.run(self._live(open_store, steps))
+        asyncio.run(self._run(open_store, steps))
 
-    async def _live(self, open_store: OpenStore, steps: list[tuple[Any, ...]]) -> None:
-        harness = await Harness.start(open_store, f"life{next(_numbers)}")
+    async def _run(self, open_store: OpenStore, steps: list[tuple[Any, ...]]) -> None:
+        harness = await Harness.start(open_store, f"history{next(_numbers)}")
         try:
-            life = Life(harness)
-            await life.begin()
+            history = History(harness)
+            await history.begin()
             for step in steps:
-                await life.step(*step)
-            await life.drain()
+                await history.step(*step)
+            await history.drain()
         finally:
             await harness.close()

@@ -30,8 +30,8 @@ class ReceiptsSuite(StoreSuite):
         )
         (link,) = await harness.links()
         assert (link.chain, link.seq, link.at_ms, link.count) == (harness.owner.chain, 1, harness.clock.now_ms(), 3)
-        told = [(leaf["delivery"], leaf["state"], leaf["reason"], leaf["attempts"]) for leaf in leaves(link)]
-        assert told == [
+        transitions = [(leaf["delivery"], leaf["state"], leaf["reason"], leaf["attempts"]) for leaf in leaves(link)]
+        assert transitions == [
             (first.delivery.id, "delivered", None, 1),
             (second.delivery.id, "pending", None, 1),
             (third.delivery.id, "dead", "rejected", 1),
@@ -39,7 +39,7 @@ class ReceiptsSuite(StoreSuite):
         assert leaves(link)[0]["event"] == first.event.id
         assert b"secret words" not in link.leaves
 
-    async def test_links_are_found_by_the_moment_of_what_they_speak_of(self, harness: Harness) -> None:
+    async def test_links_are_found_by_the_time_of_their_transitions(self, harness: Harness) -> None:
         await harness.contract()
         moments = []
         for _ in range(3):
@@ -76,7 +76,7 @@ class ReceiptsSuite(StoreSuite):
         assert (await harness.store.receipts.heads())[harness.owner.chain] == Head(20, links[-1].hash)
         assert await harness.faults() == []
 
-    async def test_a_chain_goes_on_after_a_crash(self, harness: Harness) -> None:
+    async def test_a_chain_continues_after_a_crash(self, harness: Harness) -> None:
         await harness.contract()
         for _ in range(3):
             await harness.send()
@@ -87,7 +87,7 @@ class ReceiptsSuite(StoreSuite):
         ]
         assert await harness.faults() == []
 
-    async def test_what_an_operator_does_leaves_a_leaf_with_the_actor(self, harness: Harness) -> None:
+    async def test_an_operation_leaves_a_leaf_with_its_actor(self, harness: Harness) -> None:
         await harness.contract()
         id = await harness.send()
         await harness.end(Dead(Reason.REJECTED, "no"))
@@ -98,7 +98,7 @@ class ReceiptsSuite(StoreSuite):
         assert (cancelled["actor"], cancelled["state"], cancelled["reason"]) == ("bob", "dropped", "cancelled")
         assert await harness.faults() == []
 
-    async def test_an_operator_who_changed_nothing_leaves_no_link(self, harness: Harness) -> None:
+    async def test_an_operation_that_changed_nothing_leaves_no_link(self, harness: Harness) -> None:
         await harness.store.operator.cancel(harness.owner, [404], "me")
         await harness.store.operator.discard(harness.owner, [404], "me")
         await harness.store.operator.reprocess(harness.owner, [404], frozenset({"dead"}), "me")
@@ -113,8 +113,8 @@ class ReceiptsSuite(StoreSuite):
         await harness.store.deliveries.drop_removed(harness.owner)
         harness.clock.advance(3600)
         await harness.store.deliveries.bury_unserved(harness.owner, 3_600_000, since_ms=0)
-        told = [(leaf["state"], leaf["reason"]) for link in await harness.links() for leaf in leaves(link)]
-        assert told == [("dropped", "contract_removed"), ("dead", "no_handler")]
+        ends = [(leaf["state"], leaf["reason"]) for link in await harness.links() for leaf in leaves(link)]
+        assert ends == [("dropped", "contract_removed"), ("dead", "no_handler")]
         assert await harness.faults() == []
 
     async def test_handing_over_leaves_a_leaf(self, harness: Harness) -> None:
@@ -123,14 +123,14 @@ class ReceiptsSuite(StoreSuite):
         await harness.end(Handed(5))
         assert [leaf["state"] for link in await harness.links() for leaf in leaves(link)] == ["pending"]
 
-    async def test_an_event_id_that_somebody_chose_badly_breaks_no_chain(self, harness: Harness) -> None:
+    async def test_an_event_id_with_special_characters_breaks_no_chain(self, harness: Harness) -> None:
         await harness.contract()
-        ugly = 'evt"\n,\\'
-        await harness.store.events.append([NewEvent(type="t", payload=b"null", id=ugly)])
+        unusual = 'evt"\n,\\'
+        await harness.store.events.append([NewEvent(type="t", payload=b"null", id=unusual)])
         await harness.route()
         await harness.end(Delivered())
         assert await harness.faults() == []
-        assert leaves((await harness.links())[0])[0]["event"] == ugly
+        assert leaves((await harness.links())[0])[0]["event"] == unusual
 
     async def test_links_are_read_in_pages_for_one_chain_and_for_all(self, harness: Harness) -> None:
         await harness.contract()

@@ -1,4 +1,4 @@
-"""Routing: deliveries in and the router's place forward, both or neither."""
+"""Routing: inserting deliveries and advancing the router's position are one transaction."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class RoutingSuite(StoreSuite):
         harness.clock.advance(60)
         assert len(await harness.claim()) == 1
 
-    async def test_what_was_routed_is_routed_after_a_crash(self, harness: Harness) -> None:
+    async def test_a_routed_event_is_still_routed_after_a_crash(self, harness: Harness) -> None:
         await harness.contract()
         await harness.send()
         await harness.emit()

@@ -1,4 +1,4 @@
-"""Sessions: the read model that the hooks' deliveries change as they are settled."""
+"""Sessions: the read model that changes when deliveries of hook events are settled."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class SessionsSuite(StoreSuite):
         assert session.created_at_ms == session.updated_at_ms == harness.clock.now_ms()
         assert session.stream == "session:s1"
 
-    async def test_what_a_change_does_not_say_stays(self, harness: Harness) -> None:
+    async def test_a_change_keeps_the_fields_it_does_not_name(self, harness: Harness) -> None:
         await harness.store.sessions.change(change(title="one", pane="%1", facts={"a": 1, "b": "two"}))
         harness.clock.advance(5)
         await harness.store.sessions.change(change(state=SessionState.IDLE, title="two", facts={"b": None, "c": [3]}))
@@ -84,7 +84,7 @@ class SessionsSuite(StoreSuite):
         assert not await harness.settle(stale, Delivered(effects=[change()]))
         assert await harness.store.sessions.get("s1") is None
 
-    async def test_a_change_goes_back_with_the_event_that_cannot_be_appended(self, harness: Harness) -> None:
+    async def test_a_change_is_rolled_back_with_an_event_that_cannot_be_appended(self, harness: Harness) -> None:
         await harness.contract()
         await harness.emit("old", {"a": 1}, dedup_key="k", source="system")
         await harness.send("t", source="app")

@@ -1,4 +1,4 @@
-"""Settlements: what an outcome writes, and what goes into the same transaction."""
+"""Settlements: what each outcome writes, and what is in the same transaction."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class SettlementsSuite(StoreSuite):
         harness.clock.advance(5)
         assert not (await harness.take()).delivery.handed
 
-    async def test_attempts_are_kept_in_order_with_what_was_seen(self, harness: Harness) -> None:
+    async def test_attempts_are_kept_in_order_with_their_detail(self, harness: Harness) -> None:
         await harness.contract()
         id = await harness.send()
         await harness.end(Retry("503", detail={"status": 503}))
@@ -103,7 +103,7 @@ class SettlementsSuite(StoreSuite):
         assert not await harness.settle(stale, Delivered(effects=[new_event("done", stream="s")]))
         assert await harness.store.events.stream("s") is None
 
-    async def test_a_lost_lease_does_not_disturb_the_others_of_its_batch(self, harness: Harness) -> None:
+    async def test_a_lost_lease_does_not_affect_the_others_in_its_batch(self, harness: Harness) -> None:
         await harness.contract()
         for _ in range(3):
             await harness.send()
@@ -112,11 +112,11 @@ class SettlementsSuite(StoreSuite):
         assert await harness.settle_all([(claim, Delivered()) for claim in claims]) == {claims[1].delivery.id}
         assert [row.state for row in await harness.rows()] == ["delivered", "pending", "delivered"]
 
-    async def test_a_listener_hears_of_effects(self, harness: Harness) -> None:
-        heard: list[str] = []
-        harness.store.on_change(heard.append)
+    async def test_a_listener_is_called_for_effects(self, harness: Harness) -> None:
+        topics: list[str] = []
+        harness.store.on_change(topics.append)
         await self._settled(harness, Delivered(effects=[new_event("done")]))
-        assert "events" in heard
+        assert "events" in topics
 
     async def _settled(self, harness: Harness, outcome: Delivered | Handed | Retry | Dead | Dropped) -> int:
         await harness.contract()

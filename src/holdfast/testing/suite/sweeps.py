@@ -1,4 +1,4 @@
-"""Sweeps: what ends without being carried: contracts that went, handlers that nobody serves."""
+"""Sweeps: deliveries of removed contracts are dropped, those of unserved handlers die."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ HOUR_S, HOUR_MS = 3600.0, 3_600_000
 
 
 class SweepsSuite(StoreSuite):
-    async def test_what_waits_for_a_removed_contract_is_dropped(self, harness: Harness) -> None:
+    async def test_pending_deliveries_of_a_removed_contract_are_dropped(self, harness: Harness) -> None:
         await harness.contract("gone")
         await harness.contract("lanes", "handler:l", ordered=True)
         await harness.contract("kept", "handler:k")
@@ -27,13 +27,13 @@ class SweepsSuite(StoreSuite):
             ("kept", "pending", None),
         }
 
-    async def test_a_removed_contract_is_served_no_more_even_before_the_sweep(self, harness: Harness) -> None:
+    async def test_a_removed_contract_is_not_served_even_before_the_sweep(self, harness: Harness) -> None:
         await harness.contract()
         await harness.send()
         await harness.store.contracts.remove("c")
         assert await harness.claim() == []
 
-    async def test_what_is_in_somebodys_hands_when_its_contract_goes_may_still_end_well(self, harness: Harness) -> None:
+    async def test_a_leased_delivery_of_a_removed_contract_may_still_succeed(self, harness: Harness) -> None:
         await harness.contract()
         delivered, retried = await harness.send(), await harness.send()
         first, second = await harness.claim()
@@ -45,7 +45,9 @@ class SweepsSuite(StoreSuite):
         assert (await harness.row(delivered)).state == "delivered"
         assert (await harness.row(retried)).reason == "contract_removed"
 
-    async def test_what_was_handed_over_is_dropped_when_its_time_comes(self, harness: Harness) -> None:
+    async def test_a_handed_delivery_of_a_removed_contract_is_dropped_when_it_comes_back(
+        self, harness: Harness
+    ) -> None:
         await harness.contract("c", "session:x")
         ids = [await harness.send(), await harness.send()]
         await harness.end(Handed(5))
@@ -64,7 +66,7 @@ class SweepsSuite(StoreSuite):
         await self._drop(harness)
         assert (await harness.take()).delivery.contract_id == "kept"
 
-    async def test_a_disabled_contract_parks_what_waits_and_enabling_resumes_it(self, harness: Harness) -> None:
+    async def test_a_disabled_contract_parks_its_deliveries_and_enabling_resumes_them(self, harness: Harness) -> None:
         await harness.contract("c", ordered=True)
         ids = [await harness.send(stream="s") for _ in range(2)]
         await harness.contract("c", ordered=True, active=False)
@@ -75,7 +77,7 @@ class SweepsSuite(StoreSuite):
         await harness.contract("c", ordered=True)
         assert [await harness.end(Delivered()) for _ in ids] == ids
 
-    async def test_what_nobody_serves_is_dead_after_the_grace_time(self, harness: Harness) -> None:
+    async def test_a_delivery_without_a_handler_is_dead_after_the_grace_time(self, harness: Harness) -> None:
         await harness.contract("c", "handler:nobody")
         id = await harness.send()
         assert await self._bury(harness) == 0
@@ -86,7 +88,7 @@ class SweepsSuite(StoreSuite):
         row = await harness.row(id)
         assert (row.state, row.reason) == ("dead", "no_handler")
 
-    async def test_a_served_handler_buries_nothing_however_slow_it_is(self, harness: Harness) -> None:
+    async def test_deliveries_of_a_served_handler_never_die_of_no_handler(self, harness: Harness) -> None:
         await harness.contract("c", "handler:slow")
         await harness.send()
         for _ in range(5):
@@ -96,7 +98,7 @@ class SweepsSuite(StoreSuite):
         harness.clock.advance(HOUR_S)
         assert await self._bury(harness) == 1
 
-    async def test_nothing_is_buried_before_the_daemon_has_run_for_the_grace_time(self, harness: Harness) -> None:
+    async def test_no_delivery_dies_before_the_daemon_has_run_for_the_grace_time(self, harness: Harness) -> None:
         await harness.contract("c", "handler:nobody")
         await harness.send()
         harness.clock.advance(10 * HOUR_S)
@@ -104,7 +106,7 @@ class SweepsSuite(StoreSuite):
         assert await harness.store.deliveries.bury_unserved(harness.owner, HOUR_MS, since_ms=now - HOUR_MS + 1) == 0
         assert await harness.store.deliveries.bury_unserved(harness.owner, HOUR_MS, since_ms=now - HOUR_MS) == 1
 
-    async def test_a_whole_lane_that_nobody_serves_is_buried_together(self, harness: Harness) -> None:
+    async def test_all_deliveries_of_an_unserved_lane_die_together(self, harness: Harness) -> None:
         await harness.contract("c", "handler:nobody", ordered=True)
         ids = [await harness.send(stream="s") for _ in range(3)]
         harness.clock.advance(HOUR_S)
@@ -114,7 +116,9 @@ class SweepsSuite(StoreSuite):
         assert {(await harness.row(id)).reason for id in ids} == {"no_handler"}
         assert (await harness.row(late)).state == "pending"
 
-    async def test_webhooks_sessions_and_what_is_paused_or_parked_are_never_buried(self, harness: Harness) -> None:
+    async def test_webhooks_sessions_and_paused_or_parked_deliveries_never_die_of_no_handler(
+        self, harness: Harness
+    ) -> None:
         await harness.contract("w", "https://example.com")
         await harness.contract("s", "session:x")
         await harness.contract("p", "handler:paused")
@@ -126,7 +130,9 @@ class SweepsSuite(StoreSuite):
         harness.clock.advance(10 * HOUR_S)
         assert await self._bury(harness) == 0
 
-    async def test_a_buried_delivery_can_be_reprocessed_and_gets_its_grace_again(self, harness: Harness) -> None:
+    async def test_a_delivery_dead_of_no_handler_can_be_reprocessed_with_a_new_grace_time(
+        self, harness: Harness
+    ) -> None:
         await harness.contract("c", "handler:nobody")
         id = await harness.send()
         harness.clock.advance(HOUR_S)

@@ -29,5 +29,5 @@ class TokensSuite(StoreSuite):
         assert [row.id for row in await tokens.find("", 1)] == ["tok_1"]
         assert [row.id for row in await tokens.find("tok_1", 1)] == ["tok_2"]
 
-    async def test_revoking_what_is_not_there_is_false(self, harness: Harness) -> None:
+    async def test_revoking_an_unknown_token_is_false(self, harness: Harness) -> None:
         assert await harness.store.tokens.revoke("none") is False
