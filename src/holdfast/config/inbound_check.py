@@ -17,6 +17,7 @@ from holdfast.config.inbound_values import (
 from holdfast.domain.errors import BadConfig, BadInput
 from holdfast.domain.signature import TOLERANCE_S
 from holdfast.domain.text import short_repr
+from holdfast.ingress.webhook.platforms import NAMED_VERIFIERS
 from holdfast.ingress.webhook.platforms.platform import Platform
 from holdfast.ingress.webhook.verifiers import EVERYTHING, VERIFIERS, prepare
 from holdfast.ingress.webhook.verifiers.check import Check, Verifier
@@ -85,7 +86,7 @@ def read_check(value: Mapping[str, Any], where: str, platform: Platform, path: s
 def _verifier(value: Mapping[str, Any], where: str, platform: Platform) -> Verifier:
     """The named one, else the platform's. Where `verify` describes a scheme that it cannot follow, the plain one."""
     if "verifier" in value:
-        return VERIFIERS[read_choice(value, "verifier", where, VERIFIERS, "hook")]
+        return NAMED_VERIFIERS[read_choice(value, "verifier", where, NAMED_VERIFIERS, "hook")]
     if "verify" in value and platform.verifier.settings < EVERYTHING:
         return VERIFIERS["hmac"]
     return platform.verifier

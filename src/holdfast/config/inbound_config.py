@@ -93,7 +93,7 @@ def _check_names(source: InboundSource, where: str) -> None:
 
 def _path(value: object, where: str) -> str:
     if not isinstance(value, str) or not _PATH.fullmatch(value) or len(value) > 200:
-        raise BadConfig(f"{where}.path must be a plain path such as /hooks/github, not {short_repr(value)}")
+        raise BadConfig(f"{where}.path must be a plain path such as /hooks/shop, not {short_repr(value)}")
     for taken in RESERVED:
         if value == taken or value.startswith(taken + "/"):
             raise BadConfig(f"{where}.path {value} would hide {taken}, which is Holdfast's own; choose another")

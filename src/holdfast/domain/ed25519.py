@@ -1,4 +1,4 @@
-"""Signatures by public key: Discord, and `v1a` of Standard Webhooks. The mathematics come from `cryptography`."""
+"""Ed25519 signatures: `v1a` of Standard Webhooks, and platforms that sign with a key pair. Uses `cryptography`."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def read_public_key(text: str) -> bytes:
 
 
 def read_hex_key(text: str) -> bytes:
-    """A public key in hex, as Discord shows an application's."""
+    """A public key in hex."""
     try:
         key = binascii.unhexlify(text.encode("latin-1", "replace"))
     except ValueError:

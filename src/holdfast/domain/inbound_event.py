@@ -14,8 +14,8 @@ class HookEvent:
     `timestamp`: RFC 3339, or None for when the request was accepted. `stream`: what it is ordered within, or None for
     the source as a whole. `dedup_key`: the platform's own name for the fact, where one request may repeat another's.
 
-    >>> HookEvent("github", "github.push", properties={"repo": "octo/hello"}, payload={"ref": "refs/heads/main"}).type
-    'github.push'
+    >>> HookEvent("shop", "shop.order.paid", properties={"order": 42}, payload={"id": 42}).type
+    'shop.order.paid'
     """
 
     source: str

@@ -27,7 +27,7 @@ LANE_MAX = 1000
 def is_ordered_directly(address: str) -> bool:
     """Whether an address is ordered although no contract says so.
 
-    >>> is_ordered_directly("handler:inbound.github"), is_ordered_directly("handler:ship")
+    >>> is_ordered_directly("handler:inbound.shop"), is_ordered_directly("handler:ship")
     (True, False)
     """
     return address == SESSIONS or address.startswith(INBOUND)

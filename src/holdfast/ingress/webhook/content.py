@@ -9,11 +9,11 @@ import json
 import zlib
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import Any
 from urllib.parse import parse_qsl
 
 from holdfast.domain.canonical import BYTES_MAX, dump_json
 from holdfast.domain.errors import BadInput, BadJson, TooLarge
+from holdfast.domain.json_value import Json
 from holdfast.domain.text import short_repr
 from holdfast.ingress.webhook.lenient_json import clean_text, read_json
 
@@ -26,7 +26,7 @@ GROWTH_MAX = 6
 _CHARSETS = ("utf-8", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "iso8859-1", "cp1252", "ascii")
 
 
-def read_content(body: bytes, content_type: str) -> Any:
+def read_content(body: bytes, content_type: str) -> Json:
     """The value of a body: JSON, the fields of a form, or a text that says it is one. `BadJson` for anything else.
 
     An empty body is an empty object: some senders only want to say that something happened.
@@ -35,7 +35,7 @@ def read_content(body: bytes, content_type: str) -> Any:
     if not body.strip():
         return {}
     if kind == FORM and body.lstrip()[:1] not in (b"{", b"["):  # curl calls JSON a form unless told otherwise
-        value: Any = _form(_decoded(body, charset), charset)
+        value: Json = _form(_decoded(body, charset), charset)
     else:
         value = _json(body, kind, charset)
     if len(body) > BYTES_MAX // GROWTH_MAX:  # smaller ones always fit
@@ -43,7 +43,7 @@ def read_content(body: bytes, content_type: str) -> Any:
     return value
 
 
-def _json(body: bytes, kind: str, charset: str) -> Any:
+def _json(body: bytes, kind: str, charset: str) -> Json:
     """The JSON in a body, in whichever encoding it makes sense; else its text, where that is what it should be."""
     first: BadJson | None = None
     for text in _texts(body, charset):
@@ -92,13 +92,13 @@ def _is_text(kind: str) -> bool:
     return kind.startswith("text/") or kind == "application/xml" or kind.endswith("+xml")
 
 
-def _form(text: str, charset: str) -> dict[str, Any]:
+def _form(text: str, charset: str) -> dict[str, Json]:
     """A form's fields. One that comes several times is a list."""
     try:
         pairs = parse_qsl(text, keep_blank_values=True, encoding=charset, max_num_fields=FORM_FIELDS_MAX)
     except ValueError:
         raise BadJson(f"the body is a form of more than {FORM_FIELDS_MAX:,} fields") from None
-    fields: dict[str, Any] = {}
+    fields: dict[str, Json] = {}
     for name, value in ((clean_text(name), clean_text(value)) for name, value in pairs):
         known = fields.get(name)
         fields[name] = value if known is None else [*(known if isinstance(known, list) else [known]), value]
@@ -118,7 +118,7 @@ def stored(body: bytes) -> dict[str, str]:
     return {"body": base64.b64encode(zlib.compress(body)).decode(), "body_encoding": "zlib+base64"}
 
 
-def restored(payload: Any) -> tuple[dict[str, str], bytes]:
+def restored(payload: Json) -> tuple[dict[str, str], bytes]:
     """The headers and the bytes of a request that was stored."""
     if not isinstance(payload, Mapping) or not isinstance(payload.get("body"), str):
         raise BadInput("this is no stored request: it has no body")

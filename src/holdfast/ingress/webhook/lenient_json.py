@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
 
 from holdfast.domain.canonical import DEPTH_MAX
 from holdfast.domain.errors import BadJson
+from holdfast.domain.json_value import Json
 
 DIGITS_MAX = 4300  # more of them Python does not convert
 _CONTAINERS = frozenset({dict, list})
@@ -29,7 +29,7 @@ _SUSPECT = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")  # the escape of NUL, or of
 _WHOLE = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 
 
-def read_json(text: str, what: str = "the body") -> Any:
+def read_json(text: str, what: str = "the body") -> Json:
     """The value of a JSON text; `BadJson` where it is none.
 
     >>> read_json('{"a": "cut \\\\ud83d", "b": [NaN, 1e999]}')
@@ -62,7 +62,7 @@ _decode = json.JSONDecoder(strict=False, parse_constant=str, parse_float=_finite
 _decode_long = json.JSONDecoder(strict=False, parse_constant=str, parse_float=_finite, parse_int=_short).decode
 
 
-def _load(text: str) -> Any:
+def _load(text: str) -> Json:
     try:
         return _decode(text)
     except json.JSONDecodeError:
@@ -71,7 +71,7 @@ def _load(text: str) -> Any:
         return _decode_long(text)
 
 
-def _is_unstorable(text: str, value: Any) -> bool:
+def _is_unstorable(text: str, value: Json) -> bool:
     """Whether the value needs repair. For nearly all the text decides, since a walk costs more than parsing did."""
     if "\x00" in text or ("\\u" in text and _has_suspects(text)):
         return True
@@ -85,7 +85,7 @@ def _has_suspects(text: str) -> bool:
     return _SUSPECT.search(text) is not None and _SUSPECT.search(_WHOLE.sub("", text)) is not None
 
 
-def _is_deep(value: Any) -> bool:
+def _is_deep(value: Json) -> bool:
     level = [value] if type(value) in _CONTAINERS else []
     for _ in range(DEPTH_MAX):
         children = (item.values() if isinstance(item, dict) else item for item in level)
@@ -95,7 +95,7 @@ def _is_deep(value: Any) -> bool:
     return True
 
 
-def _storable(value: Any, depth: int) -> Any:
+def _storable(value: Json, depth: int) -> Json:
     """The value without anything that could not be stored. `depth`: of this value, if it is a container."""
     if isinstance(value, str):
         return clean_text(value)
@@ -108,7 +108,7 @@ def _storable(value: Any, depth: int) -> Any:
     return {clean_text(key): _storable(item, depth + 1) for key, item in value.items()}
 
 
-def _as_text(value: Any) -> str:
+def _as_text(value: Json) -> str:
     try:
         return clean_text(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
     except RecursionError:

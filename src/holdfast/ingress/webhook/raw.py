@@ -5,17 +5,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
 
 from holdfast.domain.canonical import dump_json
 from holdfast.domain.event import NAME_MAX, NewEvent, check_properties, new_event
+from holdfast.domain.json_value import Json
 from holdfast.ingress.webhook.content import read_content, stored
 from holdfast.ingress.webhook.headers import Headers
 from holdfast.ingress.webhook.platforms.reading import at_path
 from holdfast.ingress.webhook.source import SOURCE, InboundSource
 
 
-def raw_event(source: InboundSource, headers: Headers, body: bytes) -> tuple[NewEvent, Any]:
+def raw_event(source: InboundSource, headers: Headers, body: bytes) -> tuple[NewEvent, Json]:
     """The event that keeps a request, and the value its body holds; `BadJson` where it holds none."""
     kept = headers.keep(source.kept_headers)
     value = read_content(body, kept.get("content-type", ""))
@@ -38,7 +38,7 @@ def _event_of(name: str, address: str) -> NewEvent:
     return new_event(f"{SOURCE}.{name}", source=SOURCE, stream=stream, properties={"name": name}, to=address)
 
 
-def _delivery_id(source: InboundSource, value: Any, kept: Mapping[str, str]) -> str | None:
+def _delivery_id(source: InboundSource, value: Json, kept: Mapping[str, str]) -> str | None:
     if source.id_header:
         return kept.get(source.id_header)
     if source.id_field:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from holdfast.domain.canonical import BYTES_MAX
+from holdfast.ingress.webhook.headers import may_be_secret
 from holdfast.ingress.webhook.platforms import KEPT_HEADERS, platform_of
 from holdfast.ingress.webhook.platforms.platform import Platform
 from holdfast.ingress.webhook.verifiers.check import Check
@@ -50,4 +51,6 @@ class InboundSource:
 
 @lru_cache(maxsize=256)
 def _kept(keep: tuple[str, ...], *named: str | None) -> frozenset[str]:
-    return frozenset({*KEPT_HEADERS, *keep, *(name for name in named if name)})
+    """Headers of the user's choice are never stored if they may hold a secret; a platform vouches for its own."""
+    chosen = (name for name in (*keep, *named) if name and not may_be_secret(name))
+    return frozenset({*KEPT_HEADERS, *chosen})

@@ -94,7 +94,7 @@ async def _receive(source: InboundSource, request: Request, refusals: LogThrottl
             503, "Not stored", "it could not be stored; send it again later", {"Retry-After": str(RETRY_AFTER_S)}
         )
     answer = source.platform.reply(value, secret)
-    return EmptyAnswer(source.platform.empty) if answer is None else JsonAnswer(answer)
+    return EmptyAnswer(source.platform.empty_status) if answer is None else JsonAnswer(answer)
 
 
 def _as_signed(request: Request, headers: Headers, body: bytes) -> InboundRequest:
@@ -128,7 +128,7 @@ def describe_inbound(sources: Iterable[InboundSource]) -> dict[str, Any]:
 
 def _describe(source: InboundSource) -> dict[str, Any]:
     anything: dict[str, Any] = {"application/json": {"schema": {}}, "application/x-www-form-urlencoded": {"schema": {}}}
-    silent = source.platform.empty == 204
+    silent = source.platform.empty_status == 204
     answered = {"description": "stored", "content": {"application/json": {"schema": {}}}}
     accepted = answered if silent else {"description": "stored; empty, or what the platform wants to be told as JSON"}
     refused = {str(status): text for status, text in problems(400, 401, 405, 408, 413, 503).items()}

@@ -6,18 +6,19 @@ An interaction's `token` stays in the payload: whoever handles it needs it to an
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from holdfast.domain.inbound_event import HookEvent
+from holdfast.domain.json_value import Json
 from holdfast.ingress.webhook.platforms.platform import Platform
 from holdfast.ingress.webhook.platforms.reading import dig, event_type, object_of, properties, rfc3339, stream, text
-from holdfast.ingress.webhook.verifiers import VERIFIERS
+from holdfast.ingress.webhook.verifiers import signature
+from holdfast.ingress.webhook.verifiers.scheme import ED25519, Scheme
 
 INTERACTIONS = {1: "ping", 2: "command", 3: "component", 4: "autocomplete", 5: "modal"}
 PONG, LATER, LATER_IN_PLACE, NO_CHOICES = 1, 5, 6, 8
 
 
-def normalize(payload: Any, headers: Mapping[str, str]) -> HookEvent:
+def normalize(payload: Json, headers: Mapping[str, str]) -> HookEvent:
     """`discord.interaction.command`, `discord.event.application_authorized`, `discord.ping`, …"""
     body = object_of(payload, "Discord")
     if isinstance(body.get("event"), Mapping):
@@ -29,11 +30,11 @@ def normalize(payload: Any, headers: Mapping[str, str]) -> HookEvent:
     return _interaction(body, name)
 
 
-def delivery_id(payload: Any, headers: Mapping[str, str]) -> str | None:
+def delivery_id(payload: Json, headers: Mapping[str, str]) -> str | None:
     return text(payload, "id")
 
 
-def answer(payload: Any) -> Any:
+def answer(payload: Json) -> Json:
     """What Discord shows while nobody has answered yet; a PING wants a PONG, a webhook event nothing."""
     if isinstance(dig(payload, "event"), Mapping) or _is_event_ping(payload):
         return None
@@ -47,7 +48,7 @@ def answer(payload: Any) -> Any:
     return {"type": LATER}
 
 
-def _interaction(body: Mapping[str, Any], name: str) -> HookEvent:
+def _interaction(body: Mapping[str, Json], name: str) -> HookEvent:
     guild = text(body, "guild_id")
     channel = text(body, "channel_id") or text(body, "channel", "id")
     user = text(body, "member", "user", "id") or text(body, "user", "id")
@@ -69,7 +70,7 @@ def _interaction(body: Mapping[str, Any], name: str) -> HookEvent:
     )
 
 
-def _event(body: Mapping[str, Any]) -> HookEvent:
+def _event(body: Mapping[str, Json]) -> HookEvent:
     name = (text(body, "event", "type") or "unknown").lower()
     user = text(body, "event", "data", "user", "id")
     return HookEvent(
@@ -82,8 +83,13 @@ def _event(body: Mapping[str, Any]) -> HookEvent:
     )
 
 
-def _is_event_ping(payload: Any) -> bool:
+def _is_event_ping(payload: Json) -> bool:
     return dig(payload, "type") == 0 and dig(payload, "data") is None
 
 
-PLATFORM = Platform("discord", normalize, VERIFIERS["discord"], delivery_id=delivery_id, answer=answer, empty=204)
+_SCHEME = Scheme(
+    "x-signature-ed25519", "{timestamp}{body}", algorithm=ED25519, timestamp_header="x-signature-timestamp"
+)
+PLATFORM = Platform(
+    "discord", normalize, signature("discord", _SCHEME), delivery_id=delivery_id, answer=answer, empty_status=204
+)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from holdfast.domain.inbound_event import HookEvent
+from holdfast.domain.json_value import Json
 from holdfast.ingress.webhook.platforms.platform import Platform
 from holdfast.ingress.webhook.platforms.reading import dig, event_type, object_of, properties, stream, text, unwrap_form
 from holdfast.ingress.webhook.verifiers import VERIFIERS
 
 
-def normalize(payload: Any, headers: Mapping[str, str]) -> HookEvent:
+def normalize(payload: Json, headers: Mapping[str, str]) -> HookEvent:
     """`github.push`, `github.pull_request.opened`, …, in the line of its repository."""
     body = object_of(unwrap_form(payload), "GitHub")
     name = headers.get("x-github-event", "").lower() or "unknown"
@@ -39,18 +39,18 @@ def normalize(payload: Any, headers: Mapping[str, str]) -> HookEvent:
     )
 
 
-def delivery_id(payload: Any, headers: Mapping[str, str]) -> str | None:
+def delivery_id(payload: Json, headers: Mapping[str, str]) -> str | None:
     return headers.get("x-github-delivery")
 
 
-def _branch(body: Mapping[str, Any], ref: str | None) -> str | None:
+def _branch(body: Mapping[str, Json], ref: str | None) -> str | None:
     if ref is not None and ref.startswith("refs/heads/"):
         return ref.removeprefix("refs/heads/")
     named = (("pull_request", "head", "ref"), ("workflow_run", "head_branch"), ("check_suite", "head_branch"))
     return next((found for path in named if (found := text(body, *path))), None)
 
 
-def _number(body: Mapping[str, Any]) -> int | None:
+def _number(body: Mapping[str, Json]) -> int | None:
     found = dig(body, "number") or dig(body, "pull_request", "number") or dig(body, "issue", "number")
     return found if isinstance(found, int) and not isinstance(found, bool) else None
 

@@ -7,10 +7,10 @@ events that one webhook set off share it. GitLab waits ten seconds and disables 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from holdfast.domain.errors import Unverified
 from holdfast.domain.inbound_event import HookEvent
+from holdfast.domain.json_value import Json
 from holdfast.ingress.webhook.platforms.platform import Platform
 from holdfast.ingress.webhook.platforms.reading import dig, event_type, object_of, properties, stream, text, type_words
 from holdfast.ingress.webhook.verifiers import VERIFIERS
@@ -21,7 +21,7 @@ from holdfast.ingress.webhook.verifiers.scheme import Scheme
 SIGNING_PREFIX = "whsec_"
 
 
-def normalize(payload: Any, headers: Mapping[str, str]) -> HookEvent:
+def normalize(payload: Json, headers: Mapping[str, str]) -> HookEvent:
     """`gitlab.push`, `gitlab.merge_request.open`, …, one stream per project."""
     body = object_of(payload, "GitLab")
     name = headers.get("x-gitlab-event", "")
@@ -49,7 +49,7 @@ def normalize(payload: Any, headers: Mapping[str, str]) -> HookEvent:
     )
 
 
-def delivery_id(payload: Any, headers: Mapping[str, str]) -> str | None:
+def delivery_id(payload: Json, headers: Mapping[str, str]) -> str | None:
     return headers.get("idempotency-key") or headers.get("webhook-id")
 
 
@@ -74,7 +74,7 @@ def _with(check: Check, secrets: tuple[str, ...]) -> Check:
     return Check(check.verifier, secrets, check.scheme, check.public_url)
 
 
-def _branch(body: Mapping[str, Any], ref: str | None) -> str | None:
+def _branch(body: Mapping[str, Json], ref: str | None) -> str | None:
     if ref is not None and ref.startswith("refs/heads/"):
         return ref.removeprefix("refs/heads/")
     return text(body, "object_attributes", "source_branch")

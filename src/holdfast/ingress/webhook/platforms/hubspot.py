@@ -8,9 +8,9 @@ HubSpot decodes some escapes in the URL before it signs it (`{decoded_url}`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from holdfast.domain.inbound_event import HookEvent
+from holdfast.domain.json_value import Json
 from holdfast.ingress.webhook.platforms.platform import Platform
 from holdfast.ingress.webhook.platforms.reading import (
     dig,
@@ -29,19 +29,19 @@ from holdfast.ingress.webhook.verifiers.scheme import Scheme
 IDENTITY = ("portalId", "subscriptionId", "eventId", "objectId", "occurredAt")
 
 
-def normalize(payload: Any, headers: Mapping[str, str]) -> HookEvent | list[HookEvent]:
+def normalize(payload: Json, headers: Mapping[str, str]) -> HookEvent | list[HookEvent]:
     """`hubspot.contact.creation`, `hubspot.deal.propertychange`, …, one stream per object."""
     if isinstance(payload, list):
         return [_event(object_of(item, "HubSpot")) for item in payload]
     return _event(object_of(payload, "HubSpot"))
 
 
-def delivery_id(payload: Any, headers: Mapping[str, str]) -> str | None:
+def delivery_id(payload: Json, headers: Mapping[str, str]) -> str | None:
     keys = [_identity(item) for item in payload] if isinstance(payload, list) else [_identity(payload)]
     return fingerprint(*keys) if keys and None not in keys else None
 
 
-def _event(body: Mapping[str, Any]) -> HookEvent:
+def _event(body: Mapping[str, Json]) -> HookEvent:
     kind, portal, object_id = text(body, "subscriptionType"), text(body, "portalId"), text(body, "objectId")
     return HookEvent(
         source="hubspot",
@@ -64,7 +64,7 @@ def _event(body: Mapping[str, Any]) -> HookEvent:
     )
 
 
-def _identity(body: Any) -> str | None:
+def _identity(body: Json) -> str | None:
     found = [text(body, name) for name in IDENTITY]
     return "/".join(each or "" for each in found) if found[2] and found[4] else None
 

@@ -7,9 +7,9 @@ waits five seconds for a 200.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from holdfast.domain.inbound_event import HookEvent
+from holdfast.domain.json_value import Json
 from holdfast.ingress.webhook.platforms.platform import Platform
 from holdfast.ingress.webhook.platforms.reading import (
     dig,
@@ -25,7 +25,7 @@ from holdfast.ingress.webhook.verifiers import signature
 from holdfast.ingress.webhook.verifiers.scheme import Scheme
 
 
-def normalize(payload: Any, headers: Mapping[str, str]) -> HookEvent:
+def normalize(payload: Json, headers: Mapping[str, str]) -> HookEvent:
     """`linear.issue.create`, `linear.comment.update`, …, one stream per issue, project, …"""
     body = object_of(payload, "Linear")
     kind = text(body, "type") or headers.get("linear-event") or "unknown"
@@ -53,7 +53,7 @@ def normalize(payload: Any, headers: Mapping[str, str]) -> HookEvent:
     )
 
 
-def delivery_id(payload: Any, headers: Mapping[str, str]) -> str | None:
+def delivery_id(payload: Json, headers: Mapping[str, str]) -> str | None:
     return headers.get("linear-delivery")
 
 

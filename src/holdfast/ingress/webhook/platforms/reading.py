@@ -6,11 +6,11 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from holdfast.domain.canonical import dump_json
 from holdfast.domain.errors import BadInput, BadJson
 from holdfast.domain.event import NAME_MAX, PROPERTIES_BYTES_MAX, check_timestamp, iso_time
+from holdfast.domain.json_value import Json
 from holdfast.domain.text import short_repr
 from holdfast.ingress.webhook.lenient_json import read_json
 
@@ -22,7 +22,7 @@ _NOT_TYPE = re.compile(r"[^A-Za-z0-9_.:/@+-]+")
 _TIME_MAX_S = 32503680000  # the year 3000
 
 
-def dig(value: Any, *path: str | int) -> Any:
+def dig(value: Json, *path: str | int) -> Json:
     """What stands at the path, or None.
 
     >>> dig({"a": [{"b": 1}]}, "a", 0, "b"), dig({"a": "text"}, "a", "b")
@@ -38,13 +38,13 @@ def dig(value: Any, *path: str | int) -> Any:
     return value
 
 
-def items(value: Any, *path: str | int) -> Iterator[Any]:
+def items(value: Json, *path: str | int) -> Iterator[Json]:
     """The members of a list that should stand at the path."""
     found = dig(value, *path)
     yield from found if isinstance(found, list) else ()
 
 
-def text(value: Any, *path: str | int) -> str | None:
+def text(value: Json, *path: str | int) -> str | None:
     """A text or a number at the path as text; None for anything else."""
     found = dig(value, *path)
     if isinstance(found, bool) or not isinstance(found, str | int) or found == "":
@@ -52,7 +52,7 @@ def text(value: Any, *path: str | int) -> str | None:
     return str(found)
 
 
-def at_path(value: Any, path: str) -> str | None:
+def at_path(value: Json, path: str) -> str | None:
     """The text or number at a path such as `data.object.id`; None for anything else.
 
     >>> at_path({"action": {"type": "updateCard"}}, "action.type")
@@ -61,9 +61,9 @@ def at_path(value: Any, path: str) -> str | None:
     return text(value, *path.split("."))
 
 
-def properties(**values: Any) -> dict[str, Any]:
+def properties(**values: Json) -> dict[str, Json]:
     """Properties from what was found. Missing values are left out, long texts are cut: the payload has all of it."""
-    found: dict[str, Any] = {}
+    found: dict[str, Json] = {}
     for name, value in values.items():
         if isinstance(value, str):
             found[name] = value[:TEXT_MAX]
@@ -74,7 +74,7 @@ def properties(**values: Any) -> dict[str, Any]:
     return fitted(found)
 
 
-def fitted(values: Mapping[str, Any]) -> dict[str, Any]:
+def fitted(values: Mapping[str, Json]) -> dict[str, Json]:
     """The properties within what an event may carry: its longest texts are halved until they fit.
 
     A character may take six bytes, so that even short texts can be too much together.
@@ -90,17 +90,17 @@ def fitted(values: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _is_huge(value: Any) -> bool:
+def _is_huge(value: Json) -> bool:
     return isinstance(value, int) and not -NUMBER_MAX < value < NUMBER_MAX
 
 
 def event_type(platform: str, *parts: str | None) -> str:
     """An event type from words of the platform's own.
 
-    >>> event_type("github", "pull_request", "opened"), event_type("slack", "event", None, "weird name!")
-    ('github.pull_request.opened', 'slack.event.weird_name')
-    >>> event_type("stripe", ";")
-    'stripe.unknown'
+    >>> event_type("shop", "order", "paid"), event_type("shop", "event", None, "weird name!")
+    ('shop.order.paid', 'shop.event.weird_name')
+    >>> event_type("shop", ";")
+    'shop.unknown'
     """
     clean = [_NOT_TYPE.sub("_", part[:TYPE_PART_MAX]).strip("_.") for part in parts if part]
     words = ".".join(part for part in clean if part) or "unknown"
@@ -124,7 +124,7 @@ def stream(platform: str, *parts: str | None) -> str:
     return clean if len(clean) <= NAME_MAX else clean[:NAME_MAX].strip()
 
 
-def unix_time(value: Any) -> str | None:
+def unix_time(value: Json) -> str | None:
     """RFC 3339 from Unix seconds, as a number or as text; None where it is no such time."""
     if isinstance(value, str):
         try:
@@ -136,12 +136,12 @@ def unix_time(value: Any) -> str | None:
     return iso_time(round(value * 1000))
 
 
-def unix_ms(value: Any) -> str | None:
+def unix_ms(value: Json) -> str | None:
     """RFC 3339 from Unix milliseconds; None where it is no such time."""
     return unix_time(value / 1000) if isinstance(value, int) and not _is_huge(value) else None
 
 
-def rfc3339(value: Any) -> str | None:
+def rfc3339(value: Json) -> str | None:
     """The time if it is one, else None."""
     try:
         return check_timestamp(value)
@@ -149,14 +149,14 @@ def rfc3339(value: Any) -> str | None:
         return None
 
 
-def object_of(value: Any, platform: str) -> Mapping[str, Any]:
+def object_of(value: Json, platform: str) -> Mapping[str, Json]:
     """A platform's payload is an object; anything else was never sent by it."""
     if not isinstance(value, Mapping):
         raise BadInput(f"a {platform} payload is a JSON object, not {short_repr(value)}")
     return value
 
 
-def unwrap_form(value: Any) -> Any:
+def unwrap_form(value: Json) -> Json:
     """The JSON in a form's `payload` field, where the platform sends JSON that way; else the value as it is."""
     inner = dig(value, "payload")
     if not isinstance(inner, str) or len(value) != 1:
@@ -168,6 +168,6 @@ def unwrap_form(value: Any) -> Any:
     return found if isinstance(found, Mapping) else value
 
 
-def fingerprint(*values: Any) -> str:
+def fingerprint(*values: Json) -> str:
     """A delivery id for a sender that gives none: the same content is the same delivery."""
     return "sha256:" + hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()

@@ -7,9 +7,9 @@ answer. Its time, `Sentry-Hook-Timestamp`, is not signed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from holdfast.domain.inbound_event import HookEvent
+from holdfast.domain.json_value import Json
 from holdfast.ingress.webhook.platforms.platform import Platform
 from holdfast.ingress.webhook.platforms.reading import (
     dig,
@@ -25,7 +25,7 @@ from holdfast.ingress.webhook.verifiers import signature
 from holdfast.ingress.webhook.verifiers.scheme import Scheme
 
 
-def normalize(payload: Any, headers: Mapping[str, str]) -> HookEvent:
+def normalize(payload: Json, headers: Mapping[str, str]) -> HookEvent:
     """`sentry.issue.created`, `sentry.event_alert.triggered`, …, one stream per issue or installation."""
     body = object_of(payload, "Sentry")
     resource = headers.get("sentry-hook-resource")
@@ -54,7 +54,7 @@ def normalize(payload: Any, headers: Mapping[str, str]) -> HookEvent:
     )
 
 
-def delivery_id(payload: Any, headers: Mapping[str, str]) -> str | None:
+def delivery_id(payload: Json, headers: Mapping[str, str]) -> str | None:
     return headers.get("request-id")
 
 

@@ -7,9 +7,9 @@ same over its retries (eight in four hours). Shopify waits five seconds for the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from holdfast.domain.inbound_event import HookEvent
+from holdfast.domain.json_value import Json
 from holdfast.ingress.webhook.platforms.platform import Platform
 from holdfast.ingress.webhook.platforms.reading import (
     event_type,
@@ -24,7 +24,7 @@ from holdfast.ingress.webhook.verifiers import signature
 from holdfast.ingress.webhook.verifiers.scheme import Scheme
 
 
-def normalize(payload: Any, headers: Mapping[str, str]) -> HookEvent:
+def normalize(payload: Json, headers: Mapping[str, str]) -> HookEvent:
     """`shopify.orders.create`, …, one stream per shop."""
     body = object_of(payload, "Shopify")
     topic, shop = headers.get("x-shopify-topic"), headers.get("x-shopify-shop-domain")
@@ -46,7 +46,7 @@ def normalize(payload: Any, headers: Mapping[str, str]) -> HookEvent:
     )
 
 
-def delivery_id(payload: Any, headers: Mapping[str, str]) -> str | None:
+def delivery_id(payload: Json, headers: Mapping[str, str]) -> str | None:
     return headers.get("x-shopify-webhook-id")
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from holdfast.domain.inbound_event import HookEvent
+from holdfast.domain.json_value import Json
 from holdfast.ingress.webhook.platforms.platform import Platform
 from holdfast.ingress.webhook.platforms.reading import (
     dig,
@@ -17,10 +17,11 @@ from holdfast.ingress.webhook.platforms.reading import (
     unix_time,
     unwrap_form,
 )
-from holdfast.ingress.webhook.verifiers import VERIFIERS
+from holdfast.ingress.webhook.verifiers import signature
+from holdfast.ingress.webhook.verifiers.scheme import Scheme
 
 
-def normalize(payload: Any, headers: Mapping[str, str]) -> HookEvent:
+def normalize(payload: Json, headers: Mapping[str, str]) -> HookEvent:
     """`slack.event.message`, `slack.interactive.block_actions`, `slack.command.deploy`, in the line of its channel."""
     body = object_of(unwrap_form(payload), "Slack")
     if "command" in body:
@@ -32,12 +33,12 @@ def normalize(payload: Any, headers: Mapping[str, str]) -> HookEvent:
     return _interactive(body)
 
 
-def delivery_id(payload: Any, headers: Mapping[str, str]) -> str | None:
+def delivery_id(payload: Json, headers: Mapping[str, str]) -> str | None:
     body = unwrap_form(payload)
     return text(body, "event_id") or text(body, "trigger_id")
 
 
-def answer(payload: Any) -> Any:
+def answer(payload: Json) -> Json:
     """The challenge back; nothing to a form, since Slack would show it to the person."""
     if dig(payload, "type") == "url_verification":
         return {"challenge": text(payload, "challenge") or ""}
@@ -45,7 +46,7 @@ def answer(payload: Any) -> Any:
     return None if is_form else {"status": "accepted"}
 
 
-def _event(body: Mapping[str, Any]) -> HookEvent:
+def _event(body: Mapping[str, Json]) -> HookEvent:
     event = body["event"]
     channel = text(event, "channel") or text(event, "channel", "id") or text(event, "item", "channel")
     team = text(body, "team_id")
@@ -71,7 +72,7 @@ def _event(body: Mapping[str, Any]) -> HookEvent:
     )
 
 
-def _interactive(body: Mapping[str, Any]) -> HookEvent:
+def _interactive(body: Mapping[str, Json]) -> HookEvent:
     team, channel, user = (text(body, name, "id") for name in ("team", "channel", "user"))
     return HookEvent(
         source="slack",
@@ -89,7 +90,7 @@ def _interactive(body: Mapping[str, Any]) -> HookEvent:
     )
 
 
-def _command(body: Mapping[str, Any]) -> HookEvent:
+def _command(body: Mapping[str, Json]) -> HookEvent:
     command, team, channel = text(body, "command"), text(body, "team_id"), text(body, "channel_id")
     return HookEvent(
         source="slack",
@@ -106,9 +107,12 @@ def _command(body: Mapping[str, Any]) -> HookEvent:
     )
 
 
-def _without_token(body: Mapping[str, Any]) -> dict[str, Any]:
+def _without_token(body: Mapping[str, Json]) -> dict[str, Json]:
     """The old verification token is a shared secret; it proves nothing here and must not travel on."""
     return {name: value for name, value in body.items() if name != "token"}
 
 
-PLATFORM = Platform("slack", normalize, VERIFIERS["slack"], delivery_id=delivery_id, answer=answer)
+_SCHEME = Scheme(
+    "x-slack-signature", "v0:{timestamp}:{body}", prefix="v0=", timestamp_header="x-slack-request-timestamp"
+)
+PLATFORM = Platform("slack", normalize, signature("slack", _SCHEME), delivery_id=delivery_id, answer=answer)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from holdfast.domain.inbound_event import HookEvent
+from holdfast.domain.json_value import Json
 from holdfast.ingress.webhook.platforms.platform import Platform
 from holdfast.ingress.webhook.platforms.reading import dig, event_type, object_of, properties, stream, text, unix_time
-from holdfast.ingress.webhook.verifiers import VERIFIERS
+from holdfast.ingress.webhook.verifiers import signature
+from holdfast.ingress.webhook.verifiers.scheme import Scheme
 
 
-def normalize(payload: Any, headers: Mapping[str, str]) -> HookEvent:
+def normalize(payload: Json, headers: Mapping[str, str]) -> HookEvent:
     """`stripe.invoice.paid`, …, in the line of its customer, or of its object where there is none."""
     body = object_of(payload, "Stripe")
     kind = text(body, "type") or "unknown"
@@ -40,8 +41,9 @@ def normalize(payload: Any, headers: Mapping[str, str]) -> HookEvent:
     )
 
 
-def delivery_id(payload: Any, headers: Mapping[str, str]) -> str | None:
+def delivery_id(payload: Json, headers: Mapping[str, str]) -> str | None:
     return text(payload, "id")
 
 
-PLATFORM = Platform("stripe", normalize, VERIFIERS["stripe"], delivery_id=delivery_id)
+_SCHEME = Scheme("stripe-signature", "{timestamp}.{body}", signature_key="v1", timestamp_key="t")
+PLATFORM = Platform("stripe", normalize, signature("stripe", _SCHEME), delivery_id=delivery_id)

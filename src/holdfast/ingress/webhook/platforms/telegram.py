@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from holdfast.domain.inbound_event import HookEvent
+from holdfast.domain.json_value import Json
 from holdfast.ingress.webhook.platforms.platform import Platform
 from holdfast.ingress.webhook.platforms.reading import dig, event_type, object_of, properties, stream, text, unix_time
-from holdfast.ingress.webhook.verifiers import VERIFIERS
+from holdfast.ingress.webhook.verifiers.check import Verifier
+from holdfast.ingress.webhook.verifiers.scheme import Scheme
+from holdfast.ingress.webhook.verifiers.token import token
 
 CONTENT = (
     "text", "photo", "voice", "audio", "video", "video_note", "document", "animation", "sticker", "location",
@@ -16,7 +18,7 @@ CONTENT = (
 )  # fmt: skip
 
 
-def normalize(payload: Any, headers: Mapping[str, str]) -> HookEvent:
+def normalize(payload: Json, headers: Mapping[str, str]) -> HookEvent:
     """`telegram.message.text`, `telegram.callback_query`, …, in the line of its chat."""
     body = object_of(payload, "Telegram")
     kind = next((name for name in body if name != "update_id"), "unknown")
@@ -46,7 +48,7 @@ def normalize(payload: Any, headers: Mapping[str, str]) -> HookEvent:
     )
 
 
-def delivery_id(payload: Any, headers: Mapping[str, str]) -> str | None:
+def delivery_id(payload: Json, headers: Mapping[str, str]) -> str | None:
     return text(payload, "update_id")
 
 
@@ -57,4 +59,5 @@ def _command(written: str | None) -> str | None:
     return written.split()[0].partition("@")[0]
 
 
-PLATFORM = Platform("telegram", normalize, VERIFIERS["telegram"], delivery_id=delivery_id)
+_VERIFIER = Verifier("telegram", token, Scheme("x-telegram-bot-api-secret-token"))
+PLATFORM = Platform("telegram", normalize, _VERIFIER, delivery_id=delivery_id)

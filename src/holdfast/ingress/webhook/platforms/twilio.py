@@ -10,11 +10,11 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Mapping
-from typing import Any
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 from holdfast.domain.errors import Unverified
 from holdfast.domain.inbound_event import HookEvent
+from holdfast.domain.json_value import Json
 from holdfast.ingress.webhook.platforms.platform import Platform
 from holdfast.ingress.webhook.platforms.reading import event_type, object_of, properties, rfc3339, stream, text
 from holdfast.ingress.webhook.verifiers import EVERYTHING, check_scheme, template
@@ -28,7 +28,7 @@ STREAMED = "com.twilio."
 QUERY_MAX = 100
 
 
-def normalize(payload: Any, headers: Mapping[str, str]) -> HookEvent | list[HookEvent]:
+def normalize(payload: Json, headers: Mapping[str, str]) -> HookEvent | list[HookEvent]:
     """`twilio.message.received`, `twilio.call.completed`, …, one stream per phone number at the other end."""
     if isinstance(payload, list):
         return [_streamed(item) for item in payload]
@@ -58,11 +58,11 @@ def normalize(payload: Any, headers: Mapping[str, str]) -> HookEvent | list[Hook
     )
 
 
-def delivery_id(payload: Any, headers: Mapping[str, str]) -> str | None:
+def delivery_id(payload: Json, headers: Mapping[str, str]) -> str | None:
     return headers.get("i-twilio-idempotency-token")
 
 
-def answer(payload: Any) -> Any:
+def answer(payload: Json) -> Json:
     return None
 
 
@@ -103,7 +103,7 @@ def _with_and_without_port(url: str) -> list[str]:
     return [url, *(urlunsplit(parts._replace(netloc=each)) for each in hosts)]
 
 
-def _streamed(item: Any) -> HookEvent:
+def _streamed(item: Json) -> HookEvent:
     """One event of Event Streams, which come as CloudEvents."""
     kind = text(item, "type") or "unknown"
     return HookEvent(
@@ -131,5 +131,5 @@ PLATFORM = Platform(
     ("i-twilio-idempotency-token",),
     delivery_id,
     answer,
-    empty=204,
+    empty_status=204,
 )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from holdfast.domain.inbound_event import HookEvent
+from holdfast.domain.json_value import Json
 from holdfast.ingress.webhook.platforms.platform import Platform
 from holdfast.ingress.webhook.platforms.reading import (
     dig,
@@ -23,7 +23,7 @@ from holdfast.ingress.webhook.verifiers import VERIFIERS
 MEDIA = ("image", "document", "video", "audio", "voice", "sticker")
 
 
-def normalize(payload: Any, headers: Mapping[str, str]) -> list[HookEvent]:
+def normalize(payload: Json, headers: Mapping[str, str]) -> list[HookEvent]:
     """`whatsapp.message.text`, `whatsapp.status.delivered`, …; whatever else comes is `whatsapp.<field>`."""
     body = object_of(payload, "WhatsApp")
     found: list[HookEvent] = []
@@ -35,7 +35,7 @@ def normalize(payload: Any, headers: Mapping[str, str]) -> list[HookEvent]:
     return found or [HookEvent("whatsapp", "whatsapp.unknown", payload=body)]
 
 
-def delivery_id(payload: Any, headers: Mapping[str, str]) -> str | None:
+def delivery_id(payload: Json, headers: Mapping[str, str]) -> str | None:
     """The ids of everything in the request. A batch that is sent again has the same ones."""
     ids = []
     for change in _changes(payload):
@@ -46,12 +46,12 @@ def delivery_id(payload: Any, headers: Mapping[str, str]) -> str | None:
     return ids[0] if len(ids) == 1 else "batch:" + hashlib.sha256("\n".join(ids).encode("utf-8", "replace")).hexdigest()
 
 
-def _changes(body: Any) -> Iterator[Any]:
+def _changes(body: Json) -> Iterator[Json]:
     for entry in items(body, "entry"):
         yield from items(entry, "changes")
 
 
-def _message(message: Any, value: Any) -> HookEvent:
+def _message(message: Json, value: Json) -> HookEvent:
     kind = _kind(message)
     raw_kind = text(message, "type") or "unknown"
     sender = _digits(text(message, "from"))
@@ -75,7 +75,7 @@ def _message(message: Any, value: Any) -> HookEvent:
     )
 
 
-def _status(status: Any, value: Any) -> HookEvent:
+def _status(status: Json, value: Json) -> HookEvent:
     state = text(status, "status") or "unknown"
     recipient = _digits(text(status, "recipient_id"))
     return HookEvent(
@@ -95,7 +95,7 @@ def _status(status: Any, value: Any) -> HookEvent:
     )
 
 
-def _other(change: Any) -> HookEvent:
+def _other(change: Json) -> HookEvent:
     field = text(change, "field") or "unknown"
     return HookEvent(
         "whatsapp",
@@ -107,7 +107,7 @@ def _other(change: Any) -> HookEvent:
     )  # fmt: skip
 
 
-def _kind(message: Any) -> str:
+def _kind(message: Json) -> str:
     """The message's type; a spoken message counts as `voice`, whichever way it is said."""
     kind = text(message, "type") or "unknown"
     if kind == "audio" and (dig(message, "audio", "voice") is True or "ogg" in (_mime(message) or "")):
@@ -115,11 +115,11 @@ def _kind(message: Any) -> str:
     return kind
 
 
-def _mime(message: Any) -> str | None:
+def _mime(message: Json) -> str | None:
     return text(message, "audio", "mime_type")
 
 
-def _text_of(message: Any, kind: str) -> str | None:
+def _text_of(message: Json, kind: str) -> str | None:
     """What the person wrote, pressed or put under a picture."""
     paths: tuple[tuple[str, ...], ...] = (
         ("text", "body"),

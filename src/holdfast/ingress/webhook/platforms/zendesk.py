@@ -7,9 +7,9 @@ A webhook that subscribes to events has a body of a fixed shape; one that a trig
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from holdfast.domain.inbound_event import HookEvent
+from holdfast.domain.json_value import Json
 from holdfast.ingress.webhook.platforms.platform import Platform
 from holdfast.ingress.webhook.platforms.reading import dig, event_type, properties, rfc3339, stream, text
 from holdfast.ingress.webhook.verifiers import signature
@@ -19,7 +19,7 @@ TYPE_PREFIX = "zen:event-type:"
 SUBJECT_PREFIX = "zen:"
 
 
-def normalize(payload: Any, headers: Mapping[str, str]) -> HookEvent:
+def normalize(payload: Json, headers: Mapping[str, str]) -> HookEvent:
     """`zendesk.ticket.created`, …, one stream per ticket, user, …; `zendesk.received` for what a trigger sent."""
     kind, subject = text(payload, "type") or "", text(payload, "subject") or ""
     known = kind.startswith(TYPE_PREFIX)
@@ -41,7 +41,7 @@ def normalize(payload: Any, headers: Mapping[str, str]) -> HookEvent:
     )
 
 
-def delivery_id(payload: Any, headers: Mapping[str, str]) -> str | None:
+def delivery_id(payload: Json, headers: Mapping[str, str]) -> str | None:
     return headers.get("x-zendesk-webhook-invocation-id")
 
 

@@ -1,4 +1,4 @@
-"""Zoom: `X-Zm-Signature: v0=<hex>` over `v0:time:body`, Slack's scheme under other names.
+"""Zoom: `X-Zm-Signature: v0=<hex>` over `v0:time:body`.
 
 Before it sends anything, and every 72 hours after, Zoom asks for proof of the secret (`endpoint.url_validation`), in a
 request that is signed like all others and must be answered within three seconds. Zoom sends no delivery id; a retry
@@ -10,9 +10,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Mapping
-from typing import Any
 
 from holdfast.domain.inbound_event import HookEvent
+from holdfast.domain.json_value import Json
 from holdfast.ingress.webhook.platforms.platform import Platform
 from holdfast.ingress.webhook.platforms.reading import (
     dig,
@@ -30,7 +30,7 @@ from holdfast.ingress.webhook.verifiers.scheme import Scheme
 VALIDATION = "endpoint.url_validation"
 
 
-def normalize(payload: Any, headers: Mapping[str, str]) -> HookEvent:
+def normalize(payload: Json, headers: Mapping[str, str]) -> HookEvent:
     """`zoom.meeting.started`, …, one stream per meeting, webinar, …, or per account where there is none."""
     body = object_of(payload, "Zoom")
     kind, account = text(body, "event") or "unknown", text(body, "payload", "account_id")
@@ -53,11 +53,11 @@ def normalize(payload: Any, headers: Mapping[str, str]) -> HookEvent:
     )
 
 
-def delivery_id(payload: Any, headers: Mapping[str, str]) -> str | None:
+def delivery_id(payload: Json, headers: Mapping[str, str]) -> str | None:
     return fingerprint(payload) if text(payload, "event") and text(payload, "event_ts") else None
 
 
-def challenge(payload: Any, secret: str) -> Any:
+def challenge(payload: Json, secret: str) -> Json:
     """Zoom's token and its HMAC by the secret that signed the request."""
     plain = text(payload, "payload", "plainToken")
     if text(payload, "event") != VALIDATION or plain is None or len(plain) > 1000:

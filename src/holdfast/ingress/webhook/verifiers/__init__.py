@@ -13,7 +13,7 @@ from holdfast.domain.errors import BadInput
 from holdfast.ingress.webhook.verifiers import template
 from holdfast.ingress.webhook.verifiers.check import Check, Verifier
 from holdfast.ingress.webhook.verifiers.request import InboundRequest
-from holdfast.ingress.webhook.verifiers.scheme import DISCORD, ED25519, SLACK, STRIPE, Scheme
+from holdfast.ingress.webhook.verifiers.scheme import ED25519, Scheme
 from holdfast.ingress.webhook.verifiers.signature import HOOK, HUB, hook, hub, read_key, signed
 from holdfast.ingress.webhook.verifiers.standard import prepare as prepare_standard
 from holdfast.ingress.webhook.verifiers.standard import standard
@@ -38,7 +38,7 @@ def check_scheme(check: Check) -> None:
     if names.intersection(template.OVER_URL) and not check.public_url:
         raise BadInput(
             "the sender signs the URL it sends to, and behind a tunnel or a proxy Holdfast cannot know it; "
-            "set public_url: to that URL, such as https://hooks.example.com/hooks/square"
+            "set public_url: to that URL, such as https://hooks.example.com/hooks/shop"
         )
     if scheme.prefix and scheme.signature_key:
         raise BadInput("prefix and signature_key exclude each other: a signature is in a list, or it is not")
@@ -74,11 +74,7 @@ VERIFIERS: Mapping[str, Verifier] = {
         Verifier("hook", hook, replace(_SHA256, header=HOOK)),
         signature("hmac", Scheme()),
         Verifier("token", token, Scheme(), frozenset({"header", "prefix", "tolerance_seconds"}), _check_header),
-        Verifier("telegram", token, Scheme("x-telegram-bot-api-secret-token")),
         Verifier("standard", standard, prepare=prepare_standard),
-        signature("stripe", STRIPE),
-        signature("slack", SLACK),
-        signature("discord", DISCORD),
     )
 }
 

@@ -39,8 +39,3 @@ class Scheme:
 
 
 PLAIN = Scheme()
-STRIPE = Scheme("stripe-signature", "{timestamp}.{body}", signature_key="v1", timestamp_key="t")
-SLACK = Scheme("x-slack-signature", "v0:{timestamp}:{body}", prefix="v0=", timestamp_header="x-slack-request-timestamp")
-DISCORD = Scheme(
-    "x-signature-ed25519", "{timestamp}{body}", algorithm=ED25519, timestamp_header="x-signature-timestamp"
-)

@@ -27,7 +27,7 @@ def signed(check: Check, request: InboundRequest, now_s: int) -> str:
 
 
 def hub(check: Check, request: InboundRequest, now_s: int) -> str:
-    """GitHub, WhatsApp and other Meta products: `X-Hub-Signature-256: sha256=<hex>`."""
+    """`X-Hub-Signature-256: sha256=<hex>`, as in WebSub."""
     return _signed(check, request, now_s, request.headers.first_of(HUB, HOOK))
 
 

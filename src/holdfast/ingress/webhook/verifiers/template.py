@@ -1,8 +1,8 @@
 """The text that is signed, put together from the parts of a request as a template says.
 
-"{timestamp}.{body}"                  Stripe, Calendly
-"{method}{url}{body}{timestamp}"      HubSpot
-"{url}{sorted_form}"                  Twilio
+"{timestamp}.{body}"
+"{method}{url}{body}{timestamp}"
+"{url}{sorted_form}"
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from holdfast.ingress.webhook.verifiers.request import InboundRequest
 LENGTH_MAX = 500
 PARTS_MAX = 20
 _HEADER = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,99}")
-# What HubSpot decodes in a URL before it signs it; every other escape stays as it is.
-_HUBSPOT_DECODED = re.compile(r"%(3A|2F|3F|40|21|24|27|28|29|2A|2C|3B)", re.IGNORECASE)
+# The escapes that {decoded_url} decodes; every other escape stays as it is.
+_DECODED = re.compile(r"%(3A|2F|3F|40|21|24|27|28|29|2A|2C|3B)", re.IGNORECASE)
 
 
 class Part(NamedTuple):
@@ -50,7 +50,7 @@ PLACEHOLDERS: Mapping[str, Callable[[Signing], bytes]] = {
     "timestamp": lambda given: given.timestamp.encode("latin-1"),
     "method": lambda given: given.request.method.encode("latin-1"),
     "url": lambda given: given.url.encode("utf-8"),
-    "decoded_url": lambda given: _HUBSPOT_DECODED.sub(_decode, given.url).encode("utf-8"),
+    "decoded_url": lambda given: _DECODED.sub(_decode, given.url).encode("utf-8"),
     "path": lambda given: given.request.path.encode("utf-8"),
     "query": lambda given: given.request.query.encode("utf-8"),
 }
@@ -113,7 +113,7 @@ def _rendered(part: Part, given: Signing) -> bytes:
 
 
 def sorted_form(request: InboundRequest) -> bytes:
-    """A form's names and values, decoded and sorted, each pair once, without separators, as Twilio signs them."""
+    """A form's names and values, decoded and sorted, each pair once, without separators."""
     if not request.body:
         return b""
     if not is_form(request.headers.get("content-type")):

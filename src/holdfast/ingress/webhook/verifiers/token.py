@@ -10,7 +10,7 @@ from holdfast.ingress.webhook.verifiers.request import InboundRequest
 
 
 def token(check: Check, request: InboundRequest, now_s: int) -> str:
-    """A token in a header, such as Telegram's `X-Telegram-Bot-Api-Secret-Token`."""
+    """A token in a header, compared with each secret in constant time."""
     scheme = check.scheme
     given = request.headers.one(scheme.header)
     if not given.startswith(scheme.prefix):
