@@ -65,7 +65,7 @@ async def test_a_commit_that_changes_nothing_writes_nothing_and_takes_no_loose_c
         await store.contracts.put(Contract("plain", parse_address("handler:a")), None)
         disk.ops.clear()
         clock.advance(1)  # or what is written may be what is there, and SQLite writes nothing
-        await store.deliveries.serve(["handler:a"])
+        await store.deliveries.record_served(["handler:a"])
         assert {(op.kind, op.file) for op in disk.ops} == {("write", "-wal")}  # committed, not synced
         disk.ops.clear()
         await store.maintenance.prune(Retention(1, 1, 1, 1), 50)

@@ -16,7 +16,7 @@ from holdfast.domain.event import new_event
 from holdfast.domain.states import Reason
 from holdfast.egress.gatekeeper import BreakerChange, Gatekeeper
 from holdfast.operations.system_events import SystemEvents
-from holdfast.store.roles.gates import Moment
+from holdfast.store.roles.gates import Reservation
 
 BAD, GOOD = "https://bad.example/hook", "https://good.example/hook"
 
@@ -242,7 +242,7 @@ async def test_who_was_told_his_moment_too_late_to_be_sure_of_it_takes_another(
     took_s, asked = [0.3, 0.002, 0.002], 0
     reserve = harness.store.gates.reserve
 
-    async def slowly(address: str, interval_us: int, ahead_us: int) -> Moment:
+    async def slowly(address: str, interval_us: int, ahead_us: int) -> Reservation:
         nonlocal asked
         harness.clock.advance(took_s[min(asked, len(took_s) - 1)])
         asked += 1

@@ -7,7 +7,7 @@ from pathlib import Path
 from engine_harness import EngineHarness
 from holdfast.domain.event import new_event
 from holdfast.operations.duties.contract_sweep import ContractSweep
-from holdfast.store.roles.contracts import Registered
+from holdfast.store.roles.contracts import ContractInput
 
 
 async def test_an_expired_contract_is_retired_once_nothing_waits_to_be_routed(tmp_path: Path) -> None:
@@ -29,7 +29,7 @@ async def test_an_expired_contract_is_retired_once_nothing_waits_to_be_routed(tm
 
 async def test_a_foreign_configuration_is_noticed_and_forgotten(tmp_path: Path) -> None:
     harness = await EngineHarness(tmp_path).start()
-    none: list[Registered] = []
+    none: list[ContractInput] = []
     await harness.store.contracts.adopt("ours", none)
     sweep = ContractSweep(harness.store.contracts, harness.store.routing, harness.clock, "ours")
     await sweep.tick()

@@ -17,7 +17,7 @@ from holdfast.domain.event import Event
 from holdfast.domain.retry import POLICIES
 from holdfast.routing.index import ContractIndex
 from holdfast.routing.registry import Registry
-from holdfast.store.roles.contracts import ContractChange, Registered
+from holdfast.store.roles.contracts import ContractChange, ContractInput
 
 MANY = 40
 
@@ -185,7 +185,7 @@ async def change(harness: EngineHarness, chance: Random) -> None:
             await contracts.rotate(id, f"whsec_{chance.choice(('b25l', 'dHdv'))}", chance.choice((0, 1000)))
         case "adopt":
             ids = chance.sample(range(5), chance.randrange(3))
-            wanted = [Registered(replace(any_contract(f"f{i}", harness, chance), source="config")) for i in ids]
+            wanted = [ContractInput(replace(any_contract(f"f{i}", harness, chance), source="config")) for i in ids]
             await contracts.adopt(str(chance.random()), wanted)
 
 

@@ -21,7 +21,7 @@ from holdfast.store.postgres.store import PostgresStore
 from holdfast.store.roles.deliveries import Claimed, ClaimRequest, Served
 from holdfast.store.roles.maintenance import Retention
 from holdfast.store.roles.owners import Owner
-from holdfast.store.roles.routing import Plan, Target
+from holdfast.store.roles.routing import Plan, RouteTarget
 from holdfast.testing.clock import ManualClock
 from postgres import Server, opened
 
@@ -56,7 +56,7 @@ async def route(store: PostgresStore) -> None:
     await store.contracts.put(Contract("c", parse_address("handler:h")), None)
     (queue,) = await store.contracts.queues()
     async with store.routing.batch(500) as batch:
-        target = Target(queue.id, "handler:h", "handler", None)
+        target = RouteTarget(queue.id, "handler:h", "handler", None)
         due = batch.due_at_ms
         assert await batch.commit([Plan(event.n, (target,), due.get(event.n, 0)) for event in batch.events])
 
@@ -131,9 +131,9 @@ async def test_a_handler_served_by_a_clock_far_behind_is_not_buried_by_others(se
     async with opened_by(WrongClock(-3 * DAY_S), server, schema) as behind, opened(server, schema) as right:
         await behind.events.append([new_event("t")])
         await route(behind)
-        await behind.deliveries.serve(["handler:h"])
+        await behind.deliveries.record_served(["handler:h"])
         owner = await right.owners.enlist()
-        assert await right.deliveries.bury_unserved(owner, 3_600_000, 0) == 0
+        assert await right.deliveries.dead_letter_unserved(owner, 3_600_000, 0) == 0
 
 
 async def test_status_counts_by_its_own_clock(server: Server, schema: str) -> None:

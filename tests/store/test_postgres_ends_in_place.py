@@ -12,7 +12,7 @@ from holdfast.store.postgres.migrate import scripts
 from holdfast.store.postgres.operator import _where
 from holdfast.store.postgres.statements import sql
 from holdfast.store.roles.operator import DeliveryFilter
-from holdfast.store.roles.routing import Plan, Target
+from holdfast.store.roles.routing import Plan, RouteTarget
 from postgres import Server, opened
 
 pytest_plugins = ("postgres",)
@@ -96,7 +96,7 @@ async def test_a_requeued_delivery_goes_to_the_end_of_its_lane(server: Server, s
         assert await store.operator.reprocess(owner, [1], states, "me") == [1]
         await store.events.append([new_event("t", stream="s")])
         async with store.routing.batch(10) as batch:
-            target = Target(1, "handler:h", "handler", "c s")
+            target = RouteTarget(1, "handler:h", "handler", "c s")
             assert await batch.commit([Plan(event.n, (target,), 0) for event in batch.events])
         rows = await store._pool.rows("SELECT id, pos FROM holdfast.deliveries ORDER BY pos")
         assert [tuple(row) for row in rows] == [(2, 2), (3, 3), (1, 4), (4, 5)]

@@ -18,7 +18,7 @@ from holdfast.store.postgres.statements import sql
 from holdfast.store.postgres.store import PostgresStore
 from holdfast.store.roles.events import EventFilter
 from holdfast.store.roles.operator import DeliveryFilter
-from holdfast.store.roles.routing import Plan, RoutingBatch, Target
+from holdfast.store.roles.routing import Plan, RouteTarget, RoutingBatch
 from pg_work import claim, end, send
 from postgres import Server, opened
 
@@ -45,7 +45,7 @@ async def trips(store: PostgresStore) -> AsyncIterator[list[str]]:
 
 
 async def route(batch: RoutingBatch, queue: int) -> None:
-    target = Target(queue, "handler:h", "handler", None)
+    target = RouteTarget(queue, "handler:h", "handler", None)
     assert await batch.commit([Plan(event.n, (target,), 0) for event in batch.events])
 
 
@@ -109,7 +109,7 @@ async def test_a_plan_that_names_a_queue_twice_makes_one_delivery(server: Server
         await store.contracts.put(Contract("c", parse_address("handler:h")), None)
         (queue,) = await store.contracts.queues()
         await store.events.append([new_event("t"), new_event("t")])
-        target = Target(queue.id, "handler:h", "handler", None)
+        target = RouteTarget(queue.id, "handler:h", "handler", None)
         async with store.routing.batch(10) as batch:
             matched, unmatched = batch.events
             assert await batch.commit([Plan(matched.n, (target, target), 0), Plan(unmatched.n, (), 0)])
@@ -150,7 +150,7 @@ async def test_the_next_in_a_lane_comes_after_each_short_settle(server: Server, 
         await store.contracts.put(Contract("c", parse_address("handler:h")), None)
         (queue,) = await store.contracts.queues()
         await store.events.append([new_event("t", i, stream="s") for i in range(4)])
-        target = Target(queue.id, "handler:h", "handler", "c s")
+        target = RouteTarget(queue.id, "handler:h", "handler", "c s")
         async with store.routing.batch(10) as batch:
             assert await batch.commit([Plan(event.n, (target,), 0) for event in batch.events])
         told: list[str] = []

@@ -9,7 +9,7 @@ from holdfast.domain.event import new_event
 from holdfast.domain.retry import POLICIES
 from holdfast.store.roles.deliveries import ClaimRequest, Served
 from holdfast.store.roles.owners import Owner
-from holdfast.store.roles.routing import Plan, Target
+from holdfast.store.roles.routing import Plan, RouteTarget
 from holdfast.store.roles.store import Store
 
 
@@ -18,7 +18,7 @@ async def send(store: Store, count: int = 1) -> None:
     (queue,) = await store.contracts.queues()
     await store.events.append([new_event("t") for _ in range(count)])
     async with store.routing.batch(500) as batch:
-        target = Target(queue.id, "handler:h", "handler", None)
+        target = RouteTarget(queue.id, "handler:h", "handler", None)
         assert await batch.commit([Plan(event.n, (target,), 0) for event in batch.events])
 
 

@@ -25,7 +25,7 @@ from holdfast.domain.signature import check_signing
 from holdfast.domain.text import short_repr
 from holdfast.egress.webhook.formats import telegram_chat
 from holdfast.ingress.accept import reject_unknown_keys
-from holdfast.store.roles.contracts import Registered
+from holdfast.store.roles.contracts import ContractInput
 
 OPTIONS = (
     "ttl_seconds", "expires_at", "policy", "attempts", "ordered", "timeout", "concurrency", "rate", "headers",
@@ -38,7 +38,7 @@ TTL_MAX_S = 10 * 365 * 86400
 RETRY_ON_MAX = 50
 
 
-def read_contract(body: object, policies: Mapping[str, Policy], now_ms: int, source: str = "api") -> Registered:
+def read_contract(body: object, policies: Mapping[str, Policy], now_ms: int, source: str = "api") -> ContractInput:
     """The seed's JSON shape, with our options; a clear sentence for anything that is not right.
 
     When it is made is for the store to say, by the clock that all processes on it share.
@@ -71,10 +71,10 @@ def read_contract(body: object, policies: Mapping[str, Policy], now_ms: int, sou
         concurrency=_whole(body, "concurrency", most=1000),
         headers=tuple(headers or ()),
     )
-    return Registered(_with_sending(contract, body), secret, headers)
+    return ContractInput(_with_sending(contract, body), secret, headers)
 
 
-def read_subscription(value: object, policies: Mapping[str, Policy], now_ms: int) -> Registered:
+def read_subscription(value: object, policies: Mapping[str, Policy], now_ms: int) -> ContractInput:
     """One entry of `hooks.subscriptions`: `contract` holds `source`, `type` and, by any other name, properties."""
     if not isinstance(value, Mapping):
         raise BadInput(f"a subscription is a mapping with id, contract and target, not {short_repr(value)}")

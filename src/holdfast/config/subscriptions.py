@@ -11,17 +11,17 @@ from holdfast.config.contract_form import read_subscription
 from holdfast.domain.errors import BadConfig, BadInput
 from holdfast.domain.retry import Policy
 from holdfast.net.guard import Guard
-from holdfast.store.roles.contracts import Contracts, Registered
+from holdfast.store.roles.contracts import ContractInput, Contracts
 
 
 def read_subscriptions(
     values: Sequence[Any], policies: Mapping[str, Policy], now_ms: int, guard: Guard | None = None
-) -> list[Registered]:
+) -> list[ContractInput]:
     """Every entry, or the first mistake with its place. Nothing is skipped in silence.
 
     `guard` says which targets not even the operator's own file opens; names are looked up when something is sent.
     """
-    found: dict[str, Registered] = {}
+    found: dict[str, ContractInput] = {}
     for number, value in enumerate(values, start=1):
         name = value.get("id") if isinstance(value, Mapping) else None
         where = f"hooks.subscriptions: entry {number}" + (f" ({name})" if isinstance(name, str) else "")

@@ -138,7 +138,7 @@ class Runtime:
         owner = self._owner
         alone = Feature.ONE_KEEPER in store.features
         await register(store.contracts, self._modules(), self._contracts, alone=alone)
-        await store.deliveries.serve(sorted(self.handlers.serves() or ()))
+        await store.deliveries.record_served(sorted(self.handlers.serves() or ()))
         digest = await adopt(store.contracts, config.subscriptions, config.policies, clock.now_ms())
         await registry.refresh()
         if any(queue.kind == "https" for queue in await store.contracts.queues()):

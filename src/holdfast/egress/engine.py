@@ -163,7 +163,7 @@ class Engine:
         if stopped:
             await self._deliveries.release(stopped)
         if running:
-            await self._deliveries.forgive(running)
+            await self._deliveries.uncount_starts(running)
         for deliverer in self._deliverers.values():
             await deliverer.close()
         return running
@@ -238,8 +238,8 @@ class Engine:
             served=self._served(),
             limit=min(CLAIM_MAX, free),
             lease_ms=self._lease_ms,
-            room=self._free_places(ending),
-            room_default={kind: self._terms_of(None, kind).concurrency for kind in self._lease_ms},
+            capacity=self._free_places(ending),
+            capacity_default={kind: self._terms_of(None, kind).concurrency for kind in self._lease_ms},
             after_queue=self._after_queue,
             suspects=_suspects(self._held.values()) == _suspects(ending),
         )

@@ -28,7 +28,7 @@ from holdfast.operations.answers.page import check_limit, fit_page
 from holdfast.operations.context import OperationsContext
 from holdfast.operations.contract_health import find_unserved, unserved_text
 from holdfast.operations.explain import WHY_MAX, group_misses, why_not
-from holdfast.store.roles.contracts import Registered
+from holdfast.store.roles.contracts import ContractInput
 from holdfast.store.roles.events import EventFilter
 from holdfast.store.roles.page import PAGE_BYTES_MAX, PAGE_MAX
 
@@ -198,7 +198,7 @@ class ContractVerbs:
                 f"contract {short_repr(id)} stands in the configuration file: change it there, or disable it here"
             )
 
-    def parse(self, body: object) -> Registered:
+    def parse(self, body: object) -> ContractInput:
         return read_contract(body, self._policies, self._clock.now_ms())
 
     async def _answers(self, contracts: Sequence[Contract]) -> list[ContractAnswer]:

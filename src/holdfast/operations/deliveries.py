@@ -45,7 +45,7 @@ class DeliveryVerbs:
         """Make a pending delivery due now, or requeue a settled one."""
         row = await self._get(id)
         if row.state == State.PENDING:
-            await self._store.operator.hasten([id])
+            await self._store.operator.make_due([id])
         else:
             await self._store.operator.reprocess(self._owner, [id], _ENDED, actor)
         return await self.show(id)

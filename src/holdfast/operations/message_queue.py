@@ -127,7 +127,7 @@ class MessageQueue:
     async def _serve(self, address: str) -> None:
         now_ms = self._clock.boot_ms()
         if now_ms - self._served_ms.get(address, -SERVE_EVERY_MS) >= SERVE_EVERY_MS:
-            await self._store.deliveries.serve([address])
+            await self._store.deliveries.record_served([address])
             self._served_ms[address] = now_ms
 
     def _request(self, address: str) -> ClaimRequest:
@@ -136,8 +136,8 @@ class MessageQueue:
             served=Served(frozenset(), frozenset({address})),
             limit=1,
             lease_ms=dict.fromkeys(KINDS, self._lease_ms),
-            room={},
-            room_default=dict.fromkeys(KINDS, 1),
+            capacity={},
+            capacity_default=dict.fromkeys(KINDS, 1),
         )
 
     async def _rows(self, wanted: DeliveryFilter) -> AsyncIterator[DeliveryRow]:

@@ -16,8 +16,8 @@ from holdfast.domain.lane import SESSIONS, burst_key, is_ordered_directly, lane_
 from holdfast.domain.misconfiguration import misconfiguration
 from holdfast.domain.retry import Policy
 from holdfast.routing.index import ContractIndex
-from holdfast.store.roles.contracts import ContractChange, Contracts, Private
-from holdfast.store.roles.routing import Target
+from holdfast.store.roles.contracts import ContractChange, Contracts, ContractSecrets
+from holdfast.store.roles.routing import RouteTarget
 
 log = logging.getLogger("holdfast.router")
 
@@ -36,7 +36,7 @@ class Registry:
         self._index = ContractIndex()
         self._queues: dict[str, int] = {}
         self._terms: dict[str, Terms] = {}
-        self._private: dict[str, Private] = {}
+        self._private: dict[str, ContractSecrets] = {}
         self._faults: dict[str, str] = {}
         self._cannot_sign: frozenset[str] = frozenset()
 
@@ -110,7 +110,7 @@ class Registry:
         """The queues of misconfigured contracts: nothing of them can be delivered by this process."""
         return [self._queues[id] for id in self._faults if id in self._queues]
 
-    def targets(self, event: Event) -> tuple[Target, ...]:
+    def targets(self, event: Event) -> tuple[RouteTarget, ...]:
         """Where one event goes: to every contract that wants it, by their ids, and to its direct address."""
         wanting = self._index.matching(event.source, event.type, event.properties, event.accepted_at_ms)
         found = [_target(contract, self._queues[contract.id], event) for contract in wanting]
@@ -135,7 +135,7 @@ class Registry:
         """Look anew at the next use: an old secret's time may be over, which changes no version."""
         self._private = {}
 
-    async def private(self, contract_id: str, now_ms: int = 0) -> Private:
+    async def private(self, contract_id: str, now_ms: int = 0) -> ContractSecrets:
         """A contract's signing secrets and headers as of the version in force, none of them past its time."""
         known = self._private.get(contract_id)
         if known is None or (known.until_ms is not None and known.until_ms <= now_ms):
@@ -166,13 +166,13 @@ class Refreshing:
         return None
 
 
-def _target(contract: Contract, queue: int, event: Event) -> Target:
+def _target(contract: Contract, queue: int, event: Event) -> RouteTarget:
     address = contract.address
     lane = lane_key(address.kind, address.text, contract.id, _stream(event), contract.is_ordered)
-    return Target(queue, address.text, address.kind, lane, _burst(address.text, event))
+    return RouteTarget(queue, address.text, address.kind, lane, _burst(address.text, event))
 
 
-def _direct(event: Event, to: str) -> list[Target]:
+def _direct(event: Event, to: str) -> list[RouteTarget]:
     try:
         address = parse_address(to)
     except BadInput as error:  # plain SQL may say anything: such an event is listed as unmatched, and stops nobody
@@ -182,7 +182,7 @@ def _direct(event: Event, to: str) -> list[Target]:
         log.warning("event %s cannot go to %s: this version does not deliver into sessions", event.id, to)
         return []
     lane = lane_key(address.kind, address.text, None, _stream(event), is_ordered_directly(address.text))
-    return [Target(None, address.text, address.kind, lane, _burst(address.text, event))]
+    return [RouteTarget(None, address.text, address.kind, lane, _burst(address.text, event))]
 
 
 def _burst(address: str, event: Event) -> str | None:

@@ -13,7 +13,7 @@ from holdfast.domain.delivery import Claim, Delivery, clean_error
 from holdfast.domain.errors import BadInput
 from holdfast.domain.event import Event, iso_time
 from holdfast.domain.session import Session, SessionChange, SessionState
-from holdfast.store.roles.contracts import ContractChange, Private, QueueRow
+from holdfast.store.roles.contracts import ContractChange, ContractSecrets, QueueRow
 from holdfast.store.roles.deliveries import SERVED_MS
 from holdfast.store.roles.events import EventFilter
 from holdfast.store.roles.operator import AttemptRow, DeliveryRow
@@ -122,11 +122,11 @@ def to_contract_change(row: Stored) -> ContractChange:
     return ContractChange(stored[0], to_contract(stored) if is_there else None, queue)
 
 
-def to_private(secrets: Sequence[Stored], headers: Sequence[Stored]) -> Private:
+def to_private(secrets: Sequence[Stored], headers: Sequence[Stored]) -> ContractSecrets:
     """The rows of `secret_all` and `header_all`."""
     ends = [until for _, until in secrets if until is not None]
     shown = {str(name): str(value) for name, value in headers}
-    return Private(tuple(secret for secret, _ in secrets), shown, min(ends, default=None))
+    return ContractSecrets(tuple(secret for secret, _ in secrets), shown, min(ends, default=None))
 
 
 def to_contract(row: Stored) -> Contract:

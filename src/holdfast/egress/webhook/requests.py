@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 from holdfast.domain.contract import Contract
 from holdfast.ports import Clock
-from holdfast.store.roles.contracts import Private
+from holdfast.store.roles.contracts import ContractSecrets
 
 CACHED_MAX = 10_000
 SECRETS_MAX = 10  # secrets that sign one request; older ones of a contract that is rotated often sign no more
@@ -43,13 +43,13 @@ class ContractSource(Protocol):
     """Contracts and their private parts, as of the version in force."""
 
     def contract(self, contract_id: str) -> Contract | None: ...
-    async def private(self, contract_id: str, now_ms: int) -> Private: ...
+    async def private(self, contract_id: str, now_ms: int) -> ContractSecrets: ...
 
 
 class _Cached(NamedTuple):
     """Options, and the values they were made of. They are valid as long as the registry returns the same two."""
 
-    private: Private
+    private: ContractSecrets
     contract: Contract | None
     options: RequestOptions
 
@@ -72,7 +72,7 @@ class ContractRequests:
         return cached.options
 
 
-def request_options(private: Private, contract: Contract | None) -> RequestOptions:
+def request_options(private: ContractSecrets, contract: Contract | None) -> RequestOptions:
     """The options of one contract. A contract that was removed still signs what it owes, in the default format."""
     secrets = private.secrets[:SECRETS_MAX]
     if contract is None:

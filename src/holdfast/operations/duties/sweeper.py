@@ -42,11 +42,11 @@ class Sweeper:
         self._heed_the_clock()
         now_ms = self._clock.boot_ms()
         if now_ms - self._served_ms >= SERVE_EVERY_MS:
-            await self._deliveries.serve(sorted(self._served()))
-            while await self._deliveries.bury_unserved(self._owner, GRACE_MS, self._since_ms):
+            await self._deliveries.record_served(sorted(self._served()))
+            while await self._deliveries.dead_letter_unserved(self._owner, GRACE_MS, self._since_ms):
                 pass
             self._served_ms = now_ms
-        return POLL_S if await self._deliveries.others_hold(self._owner) else ALONE_POLL_S
+        return POLL_S if await self._deliveries.others_hold_leases(self._owner) else ALONE_POLL_S
 
     def _heed_the_clock(self) -> None:
         """A wall clock that was set says nothing about how long anybody waited: the grace time begins anew."""

@@ -21,7 +21,7 @@ from holdfast.outbox import Outbox
 from holdfast.proof.kills.evidence import Violation
 from holdfast.store.postgres.place import parse_place
 from holdfast.store.postgres.store import PostgresStore
-from holdfast.store.roles.routing import Plan, Target
+from holdfast.store.roles.routing import Plan, RouteTarget
 from holdfast.store.roles.store import Store
 
 WRITERS = 8
@@ -113,7 +113,7 @@ async def route_all(store: Store, queue: int | None = None) -> list[tuple[str, i
 
 def _plan(event: Any, queue: int | None) -> Plan:
     lane = f"c {event.stream}" if event.stream != event.id else None
-    return Plan(event.n, () if queue is None else (Target(queue, "handler:h", "handler", lane),), 0)
+    return Plan(event.n, () if queue is None else (RouteTarget(queue, "handler:h", "handler", lane),), 0)
 
 
 async def _write(url: str, found: Writing, chance: random.Random, number: int, until_s: float) -> None:

@@ -169,8 +169,8 @@ class Workload:
             served=Served(frozenset(KINDS), frozenset()),
             limit=self._chance.choice((1, 4, 10)),
             lease_ms=dict.fromkeys(KINDS, 3_600_000),
-            room={},
-            room_default=dict.fromkeys(KINDS, 100),
+            capacity={},
+            capacity_default=dict.fromkeys(KINDS, 100),
         )
         self._claims += (await self._store.deliveries.claim(request)).claims
 

@@ -114,7 +114,7 @@ class Process:
             for contract in CONTRACTS:
                 await store.contracts.put(contract, None, keep=True)
         handlers = SimHandler(self)
-        await store.deliveries.serve(sorted(handlers.serves() or ()))
+        await store.deliveries.record_served(sorted(handlers.serves() or ()))
         registry = Registry(store.contracts, POLICIES)
         await registry.refresh()
         self.loop = loop = Loop(self._chance)

@@ -68,14 +68,14 @@ async def _claim_carefully(session: Session, order: Order) -> Claimed:
 
 
 class Taking:
-    """One claim under way: how much is left of its limit and of each queue's room, and who was served last."""
+    """One claim under way: how much is left of its limit and of each queue's capacity, and who was served last."""
 
     def __init__(self, lease: Lease, order: Order, queues: Sequence[Row]) -> None:
         request = order.request
         self._lease, self._order, self._queues = lease, order, queues
         self._fence = (request.owner, order.token, order.lease_now)
         self._lease_ms = {row[0]: request.lease_ms[row[3]] for row in queues}
-        self._room = {row[0]: request.room.get(row[0], request.room_default[row[3]]) for row in queues}
+        self._capacity = {row[0]: request.capacity.get(row[0], request.capacity_default[row[3]]) for row in queues}
         self._left, self._last = request.limit, 0
         self._held: Sequence[Row] = []
         self._held_back = False
@@ -89,15 +89,15 @@ class Taking:
         leased = dict(await session.rows(sql.queue_leased, list(most)))
         for queue, bound in most.items():
             left = max(0, bound - leased.get(queue, 0))
-            self._held_back = self._held_back or left < self._room[queue]
-            self._room[queue] = min(self._room[queue], left)
-        await self._take([], [])  # an earlier try may have leased all there was room for
+            self._held_back = self._held_back or left < self._capacity[queue]
+            self._capacity[queue] = min(self._capacity[queue], left)
+        await self._take([], [])  # an earlier try may have leased all there was capacity for
 
     async def suspect(self, session: Session) -> None:
         """One delivery, of any queue, that was begun twice without an end: it may be what kills processes."""
         suspicious = {row[0] for row in await session.rows(sql.suspect_queues, self._order.now_ms)}
-        for queue, room in self._room.items():
-            if queue in suspicious and room > 0 and self._left > 0:
+        for queue, capacity in self._capacity.items():
+            if queue in suspicious and capacity > 0 and self._left > 0:
                 values = (*self._fence, self._lease_ms[queue], queue, self._order.now_ms)
                 await session.run(sql.suspect_lease, *values)
                 await self._take([], [])
@@ -107,19 +107,19 @@ class Taking:
     async def lease_all(self) -> None:
         """A fair share for each first, then whatever is left for those that had more."""
         share = max(1, self._left // len(self._queues))
-        full = await self._lease_each(list(self._room), share)
+        full = await self._lease_each(list(self._capacity), share)
         await self._lease_each(full, self._left)
 
     async def _lease_each(self, queues: list[int], most: int) -> list[int]:
-        """At most so many of each that has room, until the limit is reached. The answer: those that may have more."""
-        queues = [queue for queue in queues if self._room[queue] > 0]
+        """Lease at most `most` from each queue with capacity, up to the limit. Returns queues that may have more."""
+        queues = [queue for queue in queues if self._capacity[queue] > 0]
         if self._left <= 0 or not queues:
             return []
         if most == 1:
             queues = queues[: self._left]
-        wanted = [min(most, self._room[queue]) for queue in queues]
+        wanted = [min(most, self._capacity[queue]) for queue in queues]
         got = await self._take(queues, wanted)
-        order = list(self._room)
+        order = list(self._capacity)
         # Where the limit was not reached, everybody had a turn.
         self._last = order[-1] if self._left > 0 else max(got, key=order.index, default=queues[-1])
         return [queue for queue, asked in zip(queues, wanted, strict=True) if got[queue] >= asked]
@@ -129,11 +129,11 @@ class Taking:
         leases = [self._lease_ms[queue] for queue in queues]
         rows = await self._lease(*self._fence, queues, wanted, leases, self._order.now_ms, self._left)
         # Of a queue that an earlier try emptied we know nothing any more: what it took comes back with its lease's end.
-        held = [row for row in rows if row[1] in self._room]
+        held = [row for row in rows if row[1] in self._capacity]
         got = Counter(row[1] for row in held) - Counter(row[1] for row in self._held)
         self._held = held
         for queue, count in got.items():
-            self._room[queue] -= count
+            self._capacity[queue] -= count
             self._left -= count
         return got
 
@@ -150,7 +150,7 @@ async def _look(session: Session, order: Order) -> Due:
         id, _, address, kind, due_at, unusual, shared = row
         if kind not in request.served.kinds and address not in request.served.addresses:
             continue
-        if due_at is None or request.room.get(id, 1) <= 0 or address in request.served.shut:
+        if due_at is None or request.capacity.get(id, 1) <= 0 or address in request.served.blocked:
             continue
         if due_at <= order.now_ms:
             due.append(row)

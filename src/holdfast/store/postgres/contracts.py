@@ -10,7 +10,7 @@ from holdfast.store.contract_cache import ContractMemo
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.pooled_connection import Session
 from holdfast.store.postgres.statements import sql
-from holdfast.store.roles.contracts import ContractChange, Private, QueueRow, Registered
+from holdfast.store.roles.contracts import ContractChange, ContractInput, ContractSecrets, QueueRow
 from holdfast.store.rows import (
     contract_text,
     retirable,
@@ -33,7 +33,7 @@ class PostgresContracts:
         now_ms = self._clock.now_ms()
 
         async def work(session: Session) -> None:
-            await _put(session, Registered(contract, secret, headers), keep, now_ms)
+            await _put(session, ContractInput(contract, secret, headers), keep, now_ms)
             await session.run(sql.contract_bump)
 
         await self._pool.run(work, repeatable=True)
@@ -48,7 +48,7 @@ class PostgresContracts:
             served_at = {row[1]: row[6] for row in await session.rows(sql.queue_all)}
             for contract in contracts:
                 was = known.get(contract.id)
-                await _put(session, Registered(contract), keep=was is None or not was.retired, now_ms=now_ms)
+                await _put(session, ContractInput(contract), keep=was is None or not was.retired, now_ms=now_ms)
             gone = retirable(known.values(), modules, contracts, served_at, None if alone else now_ms)
             for contract in gone:
                 await session.run(sql.contract_rewrite, contract_text(contract), now_ms, contract.id)
@@ -63,7 +63,7 @@ class PostgresContracts:
     async def with_private_keys(self) -> list[str]:
         return [row[0] for row in await self._pool.rows(sql.secret_private_keys)]
 
-    async def adopt(self, digest: str, registered: Sequence[Registered]) -> bool:
+    async def adopt(self, digest: str, registered: Sequence[ContractInput]) -> bool:
         await self._pool.opened()
         now_ms = self._clock.now_ms()
 
@@ -156,7 +156,7 @@ class PostgresContracts:
         self._changed("contracts")
         return done
 
-    async def private(self, id: str) -> Private:
+    async def private(self, id: str) -> ContractSecrets:
         now_ms = self._clock.now_ms()
         return await self._pool.run(lambda session: _private(session, id, now_ms), durable=False, repeatable=True)
 
@@ -173,7 +173,7 @@ class PostgresContracts:
         return [to_queue_row(row) for row in await self._pool.rows(sql.queue_all)]
 
 
-async def _put(session: Session, registered: Registered, keep: bool, now_ms: int) -> None:
+async def _put(session: Session, registered: ContractInput, keep: bool, now_ms: int) -> None:
     contract, secret, headers = registered
     known = await session.rows(sql.contract_get, contract.id) if keep else []
     active = bool(known[0][2]) if known else contract.active
@@ -200,7 +200,7 @@ async def _remove(session: Session, id: str, now_ms: int) -> bool:
     return True
 
 
-async def _is_same(session: Session, registered: Registered, text: str) -> bool:
+async def _is_same(session: Session, registered: ContractInput, text: str) -> bool:
     """Whether what is stored under this id is just what is handed in."""
     private = await _private(session, registered.contract.id, 0)
     return (
@@ -210,6 +210,6 @@ async def _is_same(session: Session, registered: Registered, text: str) -> bool:
     )
 
 
-async def _private(session: Session, id: str, now_ms: int) -> Private:
+async def _private(session: Session, id: str, now_ms: int) -> ContractSecrets:
     secrets = await session.rows(sql.secret_all, id, now_ms)
     return to_private(secrets, await session.rows(sql.header_all, id))

@@ -111,9 +111,9 @@ class PostgresDeliveries:
         )
         self._changed("deliveries")
 
-    async def forgive(self, claims: Sequence[Claim]) -> None:
+    async def uncount_starts(self, claims: Sequence[Claim]) -> None:
         ids, tokens = _fences(claims)
-        await self._pool.run(lambda session: session.run(sql.lease_forgive, ids, tokens), durable=False)
+        await self._pool.run(lambda session: session.run(sql.lease_uncount, ids, tokens), durable=False)
 
     async def reclaim(self, holding: Sequence[int] = ()) -> int:
         """An owner that may have lost only its connection keeps its leases until they end."""
@@ -128,7 +128,7 @@ class PostgresDeliveries:
             self._changed("deliveries")
         return count
 
-    async def others_hold(self, owner: Owner) -> bool:
+    async def others_hold_leases(self, owner: Owner) -> bool:
         return True  # any number of processes work on this store, and one may have begun a moment ago
 
     async def resume_handed(self) -> int:
@@ -141,7 +141,7 @@ class PostgresDeliveries:
             self._changed("deliveries")
         return count
 
-    async def serve(self, addresses: Sequence[str]) -> None:
+    async def record_served(self, addresses: Sequence[str]) -> None:
         """Say which single addresses this process serves, so that nobody buries what waits for them."""
         now_ms = self._clock.now_ms()
         self._served_since_ms = self._served_since_ms or now_ms
@@ -163,7 +163,7 @@ class PostgresDeliveries:
 
         return await self._pool.run(work)
 
-    async def bury_unserved(self, owner: Owner, grace_ms: int, since_ms: int) -> int:
+    async def dead_letter_unserved(self, owner: Owner, grace_ms: int, since_ms: int) -> int:
         """End as dead(no_handler) what has waited a grace time for a handler that nobody serves."""
         now_ms = self._clock.now_ms()
         cutoff = now_ms - grace_ms

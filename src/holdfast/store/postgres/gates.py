@@ -7,7 +7,7 @@ from collections.abc import Callable
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.pooled_connection import Session
 from holdfast.store.postgres.statements import sql
-from holdfast.store.roles.gates import Gate, Moment
+from holdfast.store.roles.gates import Gate, Reservation
 from holdfast.store.roles.owners import Owner
 from holdfast.store.roles.page import PAGE_MAX
 
@@ -18,13 +18,13 @@ class PostgresGates:
     def __init__(self, pool: Pool, now_ms: Callable[[], int | None]) -> None:
         self._pool, self._now_ms = pool, now_ms
 
-    async def reserve(self, address: str, interval_us: int, ahead_us: int) -> Moment:
+    async def reserve(self, address: str, interval_us: int, ahead_us: int) -> Reservation:
         now_ms = self._now_ms()
 
-        async def work(session: Session) -> Moment:
+        async def work(session: Session) -> Reservation:
             if reserved := await session.rows(sql.gate_reserve, now_ms, address, interval_us, ahead_us):
-                return Moment(int(reserved[0][0]), reserved=True)
-            return Moment(int(await session.value(sql.gate_wait, now_ms, address)), reserved=False)
+                return Reservation(int(reserved[0][0]), reserved=True)
+            return Reservation(int(await session.value(sql.gate_wait, now_ms, address)), reserved=False)
 
         return await self._pool.run(work, durable=False)
 

@@ -102,7 +102,7 @@ class PostgresOperator:
         self._changed("deliveries")
         return ended
 
-    async def hasten(self, ids: Sequence[int]) -> list[int]:
+    async def make_due(self, ids: Sequence[int]) -> list[int]:
         """Make waiting deliveries due now."""
         now_ms = self._clock.now_ms()
         rows = await self._pool.run(lambda session: session.rows(sql.ready_hasten, now_ms, list(ids)))

@@ -15,7 +15,7 @@ from holdfast.store.postgres.pool import Pool, begin, translated, undo
 from holdfast.store.postgres.pooled_connection import Session
 from holdfast.store.postgres.statements import sql
 from holdfast.store.roles.owners import Owner
-from holdfast.store.roles.routing import Plan, Target
+from holdfast.store.roles.routing import Plan, RouteTarget
 
 
 class PostgresRouting:
@@ -173,7 +173,7 @@ async def _insert(session: Session, duties: Sequence[Duty], now_ms: int) -> dict
 
 
 async def _direct_queues(session: Session, plans: Sequence[Plan], now_ms: int) -> dict[str, int]:
-    wanted: dict[str, Target] = {
+    wanted: dict[str, RouteTarget] = {
         target.address: target for plan in plans for target in plan.targets if target.queue is None
     }
     if not wanted:

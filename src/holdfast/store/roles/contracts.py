@@ -20,7 +20,7 @@ class QueueRow(NamedTuple):
     served_at_ms: int
 
 
-class Private(NamedTuple):
+class ContractSecrets(NamedTuple):
     """The secret parts of a contract: its signing secrets, newest first, and the values of its headers.
 
     `until_ms`: when the first of the secrets ends, so that this must be read again.
@@ -31,7 +31,7 @@ class Private(NamedTuple):
     until_ms: int | None = None
 
 
-class Registered(NamedTuple):
+class ContractInput(NamedTuple):
     """A contract together with its secret parts, as one source provides it."""
 
     contract: Contract
@@ -67,7 +67,7 @@ class Contracts(Protocol):
     async def with_private_keys(self) -> list[str]:
         """The ids of contracts that sign with a private key."""
 
-    async def adopt(self, digest: str, registered: Sequence[Registered]) -> bool:
+    async def adopt(self, digest: str, registered: Sequence[ContractInput]) -> bool:
         """Make these the contracts of source `config`, and no others. False: this digest is in force already."""
 
     async def digest(self) -> str | None:
@@ -91,7 +91,7 @@ class Contracts(Protocol):
     async def rotate(self, id: str, secret: str, overlap_ms: int) -> bool:
         """Sign with a new secret; the old ones stay valid for `overlap_ms`. False: there is no such contract."""
 
-    async def private(self, id: str) -> Private:
+    async def private(self, id: str) -> ContractSecrets:
         """The secret parts of a contract that are valid now."""
 
     async def signing(self) -> frozenset[str]:

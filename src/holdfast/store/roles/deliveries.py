@@ -14,23 +14,23 @@ BATCH_MAX = 500
 
 
 class Served(NamedTuple):
-    """The addresses a process can deliver to: whole kinds and single addresses, except those in `shut`."""
+    """The addresses a process can deliver to: whole kinds and single addresses, except those in `blocked`."""
 
     kinds: frozenset[str]
     addresses: frozenset[str]
-    shut: frozenset[str] = frozenset()
+    blocked: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimRequest:
-    """How much one process can take. `room`: free capacity by queue, else `room_default` by address kind."""
+    """How much one process can take. `capacity`: free capacity by queue, else `capacity_default` by address kind."""
 
     owner: int
     served: Served
     limit: int
     lease_ms: Mapping[str, int]
-    room: Mapping[int, int]
-    room_default: Mapping[str, int]
+    capacity: Mapping[int, int]
+    capacity_default: Mapping[str, int]
     after_queue: int = 0
     suspects: bool = True
 
@@ -60,7 +60,7 @@ class Deliveries(Protocol):
     async def release(self, claims: Sequence[Claim]) -> None:
         """Return claims as if they had never been taken: their starts are not counted."""
 
-    async def forgive(self, claims: Sequence[Claim]) -> None:
+    async def uncount_starts(self, claims: Sequence[Claim]) -> None:
         """Do not count the starts of these claims, whose leases stay: a stop interrupted them, not a crash."""
 
     async def reclaim(self, holding: Sequence[int] = ()) -> int:
@@ -70,19 +70,19 @@ class Deliveries(Protocol):
         ended, but no other process took them, so they are not freed.
         """
 
-    async def others_hold(self, owner: Owner) -> bool:
+    async def others_hold_leases(self, owner: Owner) -> bool:
         """Whether other processes may hold leases now, so that their end must be noticed within a second."""
 
     async def resume_handed(self) -> int:
         """Make handed-over deliveries claimable again once their confirmation is due; returns how many."""
 
-    async def serve(self, addresses: Sequence[str]) -> None:
+    async def record_served(self, addresses: Sequence[str]) -> None:
         """Record that this process serves these addresses, so that their deliveries are not dead-lettered."""
 
     async def drop_removed(self, owner: Owner) -> int:
         """Drop pending deliveries of removed contracts, at most `BATCH_MAX`; returns how many."""
 
-    async def bury_unserved(self, owner: Owner, grace_ms: int, since_ms: int) -> int:
+    async def dead_letter_unserved(self, owner: Owner, grace_ms: int, since_ms: int) -> int:
         """Dead-letter deliveries that waited `grace_ms` for a handler that no process serves; returns how many.
 
         Nothing happens before this process has run for the grace time itself (`since_ms`).

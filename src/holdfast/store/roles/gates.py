@@ -16,7 +16,7 @@ class Gate(NamedTuple):
     trips: int
 
 
-class Moment(NamedTuple):
+class Reservation(NamedTuple):
     """When the next request to an address may begin, and whether that moment is reserved for the caller."""
 
     wait_us: int
@@ -26,7 +26,7 @@ class Moment(NamedTuple):
 class Gates(Protocol):
     """Rate limits and circuit breakers of addresses."""
 
-    async def reserve(self, address: str, interval_us: int, ahead_us: int) -> Moment:
+    async def reserve(self, address: str, interval_us: int, ahead_us: int) -> Reservation:
         """The next free moment for one request to this address; it is reserved if it comes within `ahead_us`.
 
         A reservation of a process that ends is not returned, so nothing is reserved far ahead.

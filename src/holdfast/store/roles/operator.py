@@ -88,7 +88,7 @@ class Operator(Protocol):
     async def cancel(self, owner: Owner, ids: Sequence[int], actor: str) -> list[int]:
         """Drop pending deliveries, leased ones included. Returns the ids that were pending."""
 
-    async def hasten(self, ids: Sequence[int]) -> list[int]:
+    async def make_due(self, ids: Sequence[int]) -> list[int]:
         """Make waiting deliveries due now. Returns the ids that were due later."""
 
     async def pause(self, scope: str, name: str) -> bool:

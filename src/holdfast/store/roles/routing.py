@@ -10,7 +10,7 @@ from holdfast.domain.event import Event
 from holdfast.store.roles.owners import Owner
 
 
-class Target(NamedTuple):
+class RouteTarget(NamedTuple):
     """Where the router sends one event: a contract's queue or a direct address, perhaps in a lane."""
 
     queue: int | None
@@ -24,7 +24,7 @@ class Plan(NamedTuple):
     """The router's decision about one event. No targets: no contract matched."""
 
     n: int
-    targets: tuple[Target, ...]
+    targets: tuple[RouteTarget, ...]
     due_at_ms: int
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from holdfast.domain.contract import Contract
 from holdfast.ports import Clock
 from holdfast.store.contract_cache import ContractMemo
-from holdfast.store.roles.contracts import ContractChange, Private, QueueRow, Registered
+from holdfast.store.roles.contracts import ContractChange, ContractInput, ContractSecrets, QueueRow
 from holdfast.store.rows import (
     contract_text,
     retirable,
@@ -33,7 +33,7 @@ class SqliteContracts:
         now_ms = self._clock.now_ms()
 
         def work(connection: Connection) -> None:
-            _put(connection, Registered(contract, secret, headers), keep, now_ms)
+            _put(connection, ContractInput(contract, secret, headers), keep, now_ms)
             connection.run(sql.contract_bump)
 
         await self._writer.run(work)
@@ -47,7 +47,7 @@ class SqliteContracts:
             served_at = {row[1]: row[6] for row in connection.rows(sql.queue_all)}
             for contract in contracts:
                 was = known.get(contract.id)
-                _put(connection, Registered(contract), keep=was is None or not was.retired, now_ms=now_ms)
+                _put(connection, ContractInput(contract), keep=was is None or not was.retired, now_ms=now_ms)
             gone = retirable(known.values(), modules, contracts, served_at, None if alone else now_ms)
             for contract in gone:
                 connection.run(sql.contract_rewrite, (contract_text(contract), now_ms, contract.id))
@@ -62,7 +62,7 @@ class SqliteContracts:
     async def with_private_keys(self) -> list[str]:
         return [row[0] for row in await self._reader.run(lambda c: c.rows(sql.secret_private_keys))]
 
-    async def adopt(self, digest: str, registered: Sequence[Registered]) -> bool:
+    async def adopt(self, digest: str, registered: Sequence[ContractInput]) -> bool:
         now_ms = self._clock.now_ms()
 
         def work(connection: Connection) -> bool:
@@ -153,7 +153,7 @@ class SqliteContracts:
         self._changed("contracts")
         return done
 
-    async def private(self, id: str) -> Private:
+    async def private(self, id: str) -> ContractSecrets:
         now_ms = self._clock.now_ms()
         return await self._reader.run(lambda connection: _private(connection, id, now_ms))
 
@@ -173,7 +173,7 @@ class SqliteContracts:
         return [to_queue_row(row) for row in rows]
 
 
-def _put(connection: Connection, registered: Registered, keep: bool, now_ms: int) -> None:
+def _put(connection: Connection, registered: ContractInput, keep: bool, now_ms: int) -> None:
     contract, secret, headers = registered
     known = connection.rows(sql.contract_get, (contract.id,)) if keep else []
     active = bool(known[0][2]) if known else contract.active
@@ -201,7 +201,7 @@ def _remove(connection: Connection, id: str, now_ms: int) -> bool:
     return True
 
 
-def _is_same(connection: Connection, registered: Registered, text: str) -> bool:
+def _is_same(connection: Connection, registered: ContractInput, text: str) -> bool:
     """Whether what is stored under this id is just what is handed in."""
     private = _private(connection, registered.contract.id, 0)
     return (
@@ -211,6 +211,6 @@ def _is_same(connection: Connection, registered: Registered, text: str) -> bool:
     )
 
 
-def _private(connection: Connection, id: str, now_ms: int) -> Private:
+def _private(connection: Connection, id: str, now_ms: int) -> ContractSecrets:
     secrets = connection.rows(sql.secret_all, (id, now_ms))
     return to_private(secrets, connection.rows(sql.header_all, (id,)))

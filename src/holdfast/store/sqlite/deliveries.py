@@ -67,9 +67,9 @@ class SqliteDeliveries:
         await self._writer.run(lambda connection: connection.many(sql.lease_release, rows), durable=False)
         self._changed("deliveries")
 
-    async def forgive(self, claims: Sequence[Claim]) -> None:
+    async def uncount_starts(self, claims: Sequence[Claim]) -> None:
         rows = [(claim.delivery.id, claim.token) for claim in claims]
-        await self._writer.run(lambda connection: connection.many(sql.lease_forgive, rows), durable=False)
+        await self._writer.run(lambda connection: connection.many(sql.lease_uncount, rows), durable=False)
 
     async def reclaim(self, holding: Sequence[int] = ()) -> int:
         boot_ms, boot_id, held = self._clock.boot_ms(), self._clock.boot_id, json.dumps(list(holding))
@@ -86,7 +86,7 @@ class SqliteDeliveries:
             self._changed("deliveries")
         return count
 
-    async def others_hold(self, owner: Owner) -> bool:
+    async def others_hold_leases(self, owner: Owner) -> bool:
         found = await self._reader.run(lambda connection: connection.rows(sql.lease_others, (owner.id,)))
         return bool(found[0][0])
 
@@ -98,7 +98,7 @@ class SqliteDeliveries:
             self._changed("deliveries")
         return count
 
-    async def serve(self, addresses: Sequence[str]) -> None:
+    async def record_served(self, addresses: Sequence[str]) -> None:
         """Say which single addresses this process serves, so that nobody buries what waits for them."""
         now_ms = self._clock.now_ms()
         rows = [(now_ms, address) for address in addresses]
@@ -126,7 +126,7 @@ class SqliteDeliveries:
 
         return await self._writer.run(work, heavy=True)
 
-    async def bury_unserved(self, owner: Owner, grace_ms: int, since_ms: int) -> int:
+    async def dead_letter_unserved(self, owner: Owner, grace_ms: int, since_ms: int) -> int:
         """End as dead(no_handler) what has waited a grace time for a handler that nobody serves."""
         now_ms = self._clock.now_ms()
         cutoff = now_ms - grace_ms
@@ -167,25 +167,25 @@ def _claim(connection: Connection, request: ClaimRequest, now_ms: int, boot_ms: 
     if not queues:
         return Claimed([], next_due, 0)
     until = {kind: boot_ms + lease for kind, lease in request.lease_ms.items()}
-    room = {id: request.room.get(id, request.room_default[kind]) for id, _, _, kind, _ in queues}
+    capacity = {id: request.capacity.get(id, request.capacity_default[kind]) for id, _, _, kind, _ in queues}
     left, last = request.limit, 0
 
     def lease(statement: str, id: int, kind: str, *limit: int) -> None:
         nonlocal left, last
         got = connection.run(statement, (request.owner, token, until[kind], id, now_ms, *limit))
-        left, room[id], last = left - got, room[id] - got, id
+        left, capacity[id], last = left - got, capacity[id] - got, id
 
     if request.suspects and left > 0:
         suspicious = {row[0] for row in connection.rows(sql.suspect_queues, (now_ms,))}
         for id, _, _, kind, _ in queues:
-            if id in suspicious and room[id] > 0:
+            if id in suspicious and capacity[id] > 0:
                 lease(sql.suspect_lease, id, kind)
                 break
     share = max(1, left // len(queues))
     for most in (share, left):  # a fair share for each first, then whatever is left
         for id, _, _, kind, _ in queues:
-            if left > 0 and room[id] > 0:
-                lease(sql.ready_lease, id, kind, min(left, room[id], most))
+            if left > 0 and capacity[id] > 0:
+                lease(sql.ready_lease, id, kind, min(left, capacity[id], most))
     addresses = {id: (address, contract or None) for id, contract, address, _, _ in queues}
     claims = [to_claim(row, token, addresses) for row in connection.rows(sql.ready_leased, (token,))]
     return Claimed(claims, next_due, last if len(queues) > 1 else 0)
@@ -199,7 +199,7 @@ def _queues(connection: Connection, request: ClaimRequest, now_ms: int) -> tuple
         id, _, address, kind, due_at = row
         if kind not in request.served.kinds and address not in request.served.addresses:
             continue
-        if due_at is None or request.room.get(id, 1) <= 0 or address in request.served.shut:
+        if due_at is None or request.capacity.get(id, 1) <= 0 or address in request.served.blocked:
             continue
         if due_at <= now_ms:
             due.append(row)

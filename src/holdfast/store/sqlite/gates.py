@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.ports import Clock
-from holdfast.store.roles.gates import Gate, Moment
+from holdfast.store.roles.gates import Gate, Reservation
 from holdfast.store.roles.owners import Owner
 from holdfast.store.roles.page import PAGE_MAX
 from holdfast.store.sqlite.connection import Connection
@@ -16,13 +16,13 @@ class SqliteGates:
     def __init__(self, writer: Writer, reader: Reader, clock: Clock) -> None:
         self._writer, self._reader, self._clock = writer, reader, clock
 
-    async def reserve(self, address: str, interval_us: int, ahead_us: int) -> Moment:
+    async def reserve(self, address: str, interval_us: int, ahead_us: int) -> Reservation:
         now_us = self._clock.now_ms() * 1000
 
-        def work(connection: Connection) -> Moment:
+        def work(connection: Connection) -> Reservation:
             if reserved := connection.rows(sql.gate_reserve, (address, now_us, interval_us, ahead_us)):
-                return Moment(int(reserved[0][0]), reserved=True)
-            return Moment(int(connection.rows(sql.gate_wait, (address, now_us))[0][0]), reserved=False)
+                return Reservation(int(reserved[0][0]), reserved=True)
+            return Reservation(int(connection.rows(sql.gate_wait, (address, now_us))[0][0]), reserved=False)
 
         return await self._writer.run(work, durable=False)
 

@@ -111,7 +111,7 @@ class SqliteOperator:
         self._changed("deliveries")
         return ended
 
-    async def hasten(self, ids: Sequence[int]) -> list[int]:
+    async def make_due(self, ids: Sequence[int]) -> list[int]:
         """Make waiting deliveries due now."""
         now_ms = self._clock.now_ms()
         done = await self._writer.run(lambda c: [id for id in ids if c.run(sql.ready_hasten, (now_ms, id))])

@@ -10,7 +10,7 @@ from holdfast.domain.event import Event
 from holdfast.domain.lane import LANE_MAX, may_coalesce
 from holdfast.ports import Clock
 from holdfast.store.roles.owners import Owner
-from holdfast.store.roles.routing import Plan, Target
+from holdfast.store.roles.routing import Plan, RouteTarget
 from holdfast.store.sqlite.bursts import Joined, thin_out
 from holdfast.store.sqlite.connection import Connection, Row
 from holdfast.store.sqlite.inserts import insert
@@ -89,7 +89,7 @@ class Duty(NamedTuple):
 
     event: int
     queue: int
-    target: Target
+    target: RouteTarget
     due_at_ms: int
 
 

@@ -49,14 +49,14 @@ class ClaimsSuite(StoreSuite):
     async def test_a_claim_respects_the_room_of_each_queue(self, harness: Harness) -> None:
         await self._fill(harness, {"a": 5, "b": 5, "c": 5})
         queues = {queue.contract_id: queue.id for queue in await harness.store.contracts.queues()}
-        claims = await harness.claim(room={queues["a"]: 2, queues["b"]: 0}, room_default=4)
+        claims = await harness.claim(capacity={queues["a"]: 2, queues["b"]: 0}, capacity_default=4)
         assert Counter(claim.delivery.contract_id for claim in claims) == {"a": 2, "c": 4}
         assert all(claim.queue == queues[claim.delivery.contract_id] for claim in claims)
 
     async def test_a_queue_without_room_has_no_next_due_time(self, harness: Harness) -> None:
         await self._fill(harness, {"a": 1})
         (queue,) = await harness.store.contracts.queues()
-        asked = await harness.ask(room={queue.id: 0})
+        asked = await harness.ask(capacity={queue.id: 0})
         assert (asked.claims, asked.next_due_ms) == ([], None)
 
     async def test_one_long_queue_does_not_keep_short_ones_waiting(self, harness: Harness) -> None:
@@ -152,7 +152,7 @@ class ClaimsSuite(StoreSuite):
         (queue,) = await harness.store.contracts.queues()
         assert await harness.claim(limit=0) == []
         assert len(await harness.claim(limit=1)) == 1
-        assert len(await harness.claim(room={queue.id: 1})) == 1
+        assert len(await harness.claim(capacity={queue.id: 1})) == 1
 
     async def test_a_settled_suspect_is_no_longer_a_suspect(self, harness: Harness) -> None:
         await self._fill(harness, {"a": 1})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract, Criterion
 from holdfast.domain.delivery import Delivered
-from holdfast.store.roles.contracts import Registered
+from holdfast.store.roles.contracts import ContractInput
 from holdfast.testing.suite.harness import Harness, StoreSuite
 
 
@@ -152,12 +152,12 @@ class ContractsSuite(StoreSuite):
         assert all(change.queue == queues[change.id] for change in changes)
         since = await contracts.version()
         await contracts.retire("e")
-        await contracts.adopt("digest", [Registered(Contract("f", parse_address("handler:f"), source="config"))])
+        await contracts.adopt("digest", [ContractInput(Contract("f", parse_address("handler:f"), source="config"))])
         assert {change.id for change in await contracts.changed(since)} == {"e", "f"}
 
     async def test_the_configuration_replaces_its_own_contracts(self, harness: Harness) -> None:
         await harness.contract("theirs")
-        first = [Registered(Contract(id, parse_address("handler:h"), source="config"), "s") for id in ("a", "b")]
+        first = [ContractInput(Contract(id, parse_address("handler:h"), source="config"), "s") for id in ("a", "b")]
         assert await harness.store.contracts.digest() is None
         assert await harness.store.contracts.adopt("d1", first)
         assert not await harness.store.contracts.adopt("d1", first)
@@ -167,7 +167,7 @@ class ContractsSuite(StoreSuite):
         assert await harness.store.contracts.digest() == "d2"
 
     async def test_a_new_configuration_does_not_touch_unchanged_contracts(self, harness: Harness) -> None:
-        one = Registered(Contract("a", parse_address("handler:h"), source="config"), "s", {"X": "y"})
+        one = ContractInput(Contract("a", parse_address("handler:h"), source="config"), "s", {"X": "y"})
         await harness.store.contracts.adopt("d1", [one])
         await harness.store.contracts.set_active("a", False)
         await harness.store.contracts.adopt("d2", [one])

@@ -20,7 +20,7 @@ from holdfast.store.roles.deliveries import Claimed, ClaimRequest, Served
 from holdfast.store.roles.maintenance import Retention
 from holdfast.store.roles.operator import DeliveryFilter, DeliveryRow
 from holdfast.store.roles.owners import Owner
-from holdfast.store.roles.routing import Plan, Target
+from holdfast.store.roles.routing import Plan, RouteTarget
 from holdfast.store.roles.store import Feature, Store
 from holdfast.testing.clock import ManualClock, SeededChance
 
@@ -102,12 +102,12 @@ class Harness:
                 address = contract.address
                 lane = lane_key(address.kind, address.text, contract.id, stream, contract.is_ordered)
                 burst = burst_key(address.text, event.type, event.properties)
-                targets.append(Target(queues[contract.id], address.text, address.kind, lane, burst))
+                targets.append(RouteTarget(queues[contract.id], address.text, address.kind, lane, burst))
         if event.to is not None:
             address = parse_address(event.to)
             lane = lane_key(address.kind, address.text, None, stream, ordered=address.text == SESSIONS)
             burst = burst_key(address.text, event.type, event.properties)
-            targets.append(Target(None, address.text, address.kind, lane, burst))
+            targets.append(RouteTarget(None, address.text, address.kind, lane, burst))
         return Plan(event.n, tuple(targets), due_at_ms.get(event.n, 0))
 
     async def send(self, type: str = "t", payload: Any = None, **more: Any) -> int:
@@ -127,8 +127,8 @@ class Harness:
         *,
         kinds: Sequence[str] = KINDS,
         addresses: Sequence[str] = (),
-        room: Mapping[int, int] | None = None,
-        room_default: int = 1000,
+        capacity: Mapping[int, int] | None = None,
+        capacity_default: int = 1000,
         after_queue: int = 0,
         suspects: bool = True,
         lease_s: float = 30.0,
@@ -139,8 +139,8 @@ class Harness:
             served=Served(frozenset(kinds), frozenset(addresses)),
             limit=limit,
             lease_ms=dict.fromkeys(KINDS, round(lease_s * 1000)),
-            room=room or {},
-            room_default=dict.fromkeys(KINDS, room_default),
+            capacity=capacity or {},
+            capacity_default=dict.fromkeys(KINDS, capacity_default),
             after_queue=after_queue,
             suspects=suspects,
         )

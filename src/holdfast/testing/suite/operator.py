@@ -179,15 +179,15 @@ class OperatorSuite(StoreSuite):
         id = await harness.send()
         await harness.end(Retry("503", after_s=600))
         assert await harness.claim() == []
-        assert await harness.store.operator.hasten([id, 404]) == [id]
-        assert await harness.store.operator.hasten([id]) == []
+        assert await harness.store.operator.make_due([id, 404]) == [id]
+        assert await harness.store.operator.make_due([id]) == []
         assert (await harness.take()).delivery.attempts == 1
 
     async def test_hasten_does_not_affect_a_leased_delivery(self, harness: Harness) -> None:
         await harness.contract()
         id = await harness.send()
         claim = await harness.take()
-        assert await harness.store.operator.hasten([id]) == []
+        assert await harness.store.operator.make_due([id]) == []
         assert await harness.settle(claim, Delivered())
 
     async def test_figures_add_up(self, harness: Harness) -> None:

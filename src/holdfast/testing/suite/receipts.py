@@ -112,7 +112,7 @@ class ReceiptsSuite(StoreSuite):
         await harness.store.contracts.remove("gone")
         await harness.store.deliveries.drop_removed(harness.owner)
         harness.clock.advance(3600)
-        await harness.store.deliveries.bury_unserved(harness.owner, 3_600_000, since_ms=0)
+        await harness.store.deliveries.dead_letter_unserved(harness.owner, 3_600_000, since_ms=0)
         ends = [(leaf["state"], leaf["reason"]) for link in await harness.links() for leaf in leaves(link)]
         assert ends == [("dropped", "contract_removed"), ("dead", "no_handler")]
         assert await harness.faults() == []

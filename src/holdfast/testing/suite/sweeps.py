@@ -93,7 +93,7 @@ class SweepsSuite(StoreSuite):
         await harness.send()
         for _ in range(5):
             harness.clock.advance(HOUR_S - 1)
-            await harness.store.deliveries.serve(["handler:slow"])
+            await harness.store.deliveries.record_served(["handler:slow"])
             assert await self._bury(harness) == 0
         harness.clock.advance(HOUR_S)
         assert await self._bury(harness) == 1
@@ -103,8 +103,10 @@ class SweepsSuite(StoreSuite):
         await harness.send()
         harness.clock.advance(10 * HOUR_S)
         now = harness.clock.now_ms()
-        assert await harness.store.deliveries.bury_unserved(harness.owner, HOUR_MS, since_ms=now - HOUR_MS + 1) == 0
-        assert await harness.store.deliveries.bury_unserved(harness.owner, HOUR_MS, since_ms=now - HOUR_MS) == 1
+        assert (
+            await harness.store.deliveries.dead_letter_unserved(harness.owner, HOUR_MS, since_ms=now - HOUR_MS + 1) == 0
+        )
+        assert await harness.store.deliveries.dead_letter_unserved(harness.owner, HOUR_MS, since_ms=now - HOUR_MS) == 1
 
     async def test_all_deliveries_of_an_unserved_lane_die_together(self, harness: Harness) -> None:
         await harness.contract("c", "handler:nobody", ordered=True)
@@ -139,7 +141,7 @@ class SweepsSuite(StoreSuite):
         await self._bury(harness)
         await harness.store.operator.reprocess(harness.owner, [id], frozenset({"dead"}), "me")
         assert await self._bury(harness) == 0
-        await harness.store.deliveries.serve(["handler:nobody"])
+        await harness.store.deliveries.record_served(["handler:nobody"])
         assert await harness.end(Delivered()) == id
 
     async def _drop(self, harness: Harness) -> int:
@@ -149,4 +151,4 @@ class SweepsSuite(StoreSuite):
         return total
 
     async def _bury(self, harness: Harness) -> int:
-        return await harness.store.deliveries.bury_unserved(harness.owner, HOUR_MS, since_ms=0)
+        return await harness.store.deliveries.dead_letter_unserved(harness.owner, HOUR_MS, since_ms=0)

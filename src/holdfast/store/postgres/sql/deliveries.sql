@@ -66,7 +66,7 @@ UPDATE holdfast.ready r SET owner = NULL, token = NULL, lease_until = NULL, star
 FROM unnest($1::bigint[], $2::bigint[]) w(delivery, token)
 WHERE r.delivery = w.delivery AND r.token IS NOT DISTINCT FROM w.token;
 
--- name: lease_forgive
+-- name: lease_uncount
 UPDATE holdfast.ready r SET starts = r.starts - 1
 FROM unnest($1::bigint[], $2::bigint[]) w(delivery, token)
 WHERE r.delivery = w.delivery AND r.token IS NOT DISTINCT FROM w.token;

@@ -51,7 +51,7 @@ UPDATE holdfast_ready SET lease_until = ? WHERE delivery = ? AND token = ?;
 UPDATE holdfast_ready SET owner = NULL, token = NULL, lease_until = NULL, starts = starts - 1
 WHERE delivery = ? AND token = ?;
 
--- name: lease_forgive
+-- name: lease_uncount
 UPDATE holdfast_ready SET starts = starts - 1 WHERE delivery = ? AND token = ?;
 
 -- name: lease_reclaim
