@@ -15,7 +15,7 @@ from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract, Criterion
 from holdfast.domain.delivery import Claim, Delivered, Settlement, settle
 from holdfast.domain.event import NewEvent, new_event
-from holdfast.domain.retry import DEFAULT_POLICY, POLICIES
+from holdfast.domain.retry import POLICIES
 from holdfast.egress.lease_renewal import lease_times_ms
 from holdfast.routing.registry import Registry
 from holdfast.routing.router import Router
@@ -139,7 +139,7 @@ async def some(peer: Peer, count: int) -> dict[str, Any]:
 async def claims(peer: Peer, count: int) -> dict[str, Any]:
     """How long a claim of 100 takes, each in milliseconds. What is claimed is settled, as in life, outside the time."""
     assert isinstance(peer, Holdfast)
-    deliveries, policy = peer.store.deliveries, POLICIES[DEFAULT_POLICY["handler"]]
+    deliveries, policy = peer.store.deliveries, POLICIES["hook"]
     owner = await peer.store.owners.enlist()
     lease_ms, served = lease_times_ms(), Served(frozenset(), frozenset({"handler:bench"}))
     request = ClaimRequest(owner.id, served, CLAIM, lease_ms, {}, dict.fromkeys(lease_ms, CLAIM))

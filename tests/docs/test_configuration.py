@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from holdfast.config.config import FREE_SECTIONS, default_text, load_config
-from holdfast.domain.retry import DEFAULT_POLICY, POLICIES
+from holdfast.domain.address import KINDS
+from holdfast.domain.retry import POLICIES
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8")
@@ -67,5 +68,5 @@ def test_the_built_in_policies_are_those_in_the_table():
     assert set(told) == set(POLICIES)
     prefixes = {"https": "`https://`", "handler": "`handler:`", "session": "`session:`"}
     for name, policy in POLICIES.items():
-        users = [prefixes[kind] for kind, used in DEFAULT_POLICY.items() if used == name]
+        users = [prefixes[kind.name] for kind in KINDS.values() if kind.policy == name]
         assert told[name] == (str(policy.attempts or "no limit"), ", ".join(users) or "on request")

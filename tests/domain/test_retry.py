@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from domain_strategies import examples
 from holdfast.domain.address import KINDS
-from holdfast.domain.retry import DEFAULT_POLICY, POLICIES, RETRY_AFTER_MAX_S, Policy
+from holdfast.domain.retry import POLICIES, RETRY_AFTER_MAX_S, Policy
 
 policies = st.sampled_from(sorted(POLICIES.values(), key=lambda policy: policy.name)) | st.builds(
     Policy,
@@ -83,5 +83,4 @@ def test_the_number_of_attempts_is_the_documented_one(name, number):
 
 
 def test_every_kind_of_address_has_a_policy():
-    assert set(DEFAULT_POLICY) == set(KINDS)
-    assert set(DEFAULT_POLICY.values()) <= set(POLICIES)
+    assert {kind.policy for kind in KINDS.values()} <= set(POLICIES)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from holdfast.domain.address import KINDS, one_of
 from holdfast.domain.contract import (
     FORMATS,
     TEMPLATE_MAX,
@@ -50,8 +51,9 @@ def read_contract(body: object, policies: Mapping[str, Policy], now_ms: int, sou
         if body.get(name) is None:
             raise BadInput(f"the contract has no {name}")
     address, secret = parse_target(body["target"])
-    if address.kind == "session":
-        raise BadInput("targets of kind session are not delivered by this version; use url or handler")
+    if KINDS[address.kind].deliverer is None:
+        served = one_of(kind.key for kind in KINDS.values() if kind.deliverer is not None)
+        raise BadInput(f"targets of kind {address.kind} are not delivered by this version; use {served}")
     if secret is not None:
         check_signing(secret)
     headers = None if body.get("headers") is None else check_headers(body["headers"])

@@ -18,12 +18,13 @@ from holdfast.config.subscriptions import adopt
 from holdfast.daemon.builtins import BUILTINS
 from holdfast.daemon.loop import Loop
 from holdfast.daemon.loop_monitor import LoopMonitor
-from holdfast.domain.contract import DEFAULT_TIMEOUT_S, Contract
+from holdfast.domain.address import KINDS
+from holdfast.domain.contract import Contract
 from holdfast.domain.delivery import Claim, Outcome
 from holdfast.domain.errors import BadConfig
 from holdfast.domain.event import Event
 from holdfast.domain.session import STREAM_PREFIX
-from holdfast.egress.deliverer import Deliverer
+from holdfast.egress.deliverer import DelivererContext, load_deliverers
 from holdfast.egress.engine import Engine
 from holdfast.egress.gatekeeper import Gatekeeper
 from holdfast.egress.handler.deliverer import HandlerDeliverer
@@ -103,7 +104,7 @@ class Runtime:
             concurrency_per_host=config.concurrency_per_host,
             proxies=config.proxies,
             timeout=lambda contract_id: registry.terms_of(contract_id, "https").timeout_s,
-            total_s=DEFAULT_TIMEOUT_S["https"],
+            total_s=KINDS["https"].timeout_s,
         )
         self._spool: SpoolImport | None = None
         self._poll_s = NOTIFIED_POLL_S if Feature.ONE_KEEPER in store.features else POLL_S
@@ -170,7 +171,7 @@ class Runtime:
     def _add_engine(self, owner: Owner) -> None:
         """The engine, and the gatekeeper that says which addresses it may try."""
         store, config, clock, loop = self.store, self.config, self._clock, self.loop
-        deliverers: dict[str, Deliverer] = {"handler": self.handlers, "https": self._webhooks}
+        deliverers = load_deliverers([self.handlers, self._webhooks], DelivererContext(clock, self.guard))
         gatekeeper = Gatekeeper(
             store.gates, owner, clock, config.capacity, self._system_events.breaker_changed, self._webhooks.start
         )

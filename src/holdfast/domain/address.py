@@ -1,23 +1,55 @@
-"""Address: where a delivery goes. One text with a scheme: `https://…`, `handler:name`, `session:id`."""
+"""Address: where a delivery goes. One text with a scheme: `https://…`, `handler:name`, `session:id`.
+
+`KINDS` at the end of this file is the registry of address kinds: no other module lists them.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from holdfast.domain.errors import BadInput
+from holdfast.domain.text import short_repr
 
-KINDS = ("https", "handler", "session")
 ADDRESS_MAX = 2048
 MASK = "…"
 
-_HANDLER = re.compile(r"[A-Za-z_][A-Za-z0-9_.:<>-]{0,199}")
 _TOKEN = re.compile(r"[^/]*[0-9][^/]*")
 _TOKEN_MIN = 20
 _TELEGRAM = re.compile(r"bot[0-9]+:.*")
-_SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@-]{0,199}")
+
+
+@dataclass(frozen=True, slots=True)
+class AddressKind:
+    """Everything the rest of the package knows about one kind of address.
+
+    `name` is the scheme and the key of a contract's `target`; with `target_key`, that key holds the whole address
+    instead. `check` gets an address and returns something true if it is well-formed; it may raise `BadInput` to explain
+    what is wrong. `policy`, `timeout_s`, `concurrency` and `ordered` are the defaults of contracts. `deliverer` is the
+    class that delivers to this kind (`module:class`, see `holdfast.egress.deliverer`); contracts for a kind without one
+    are refused.
+    """
+
+    name: str
+    example: str  # for messages
+    check: Callable[[str], object]
+    policy: str
+    timeout_s: float = 30.0
+    concurrency: int = 16
+    ordered: bool = False
+    one_lane: bool = False  # all deliveries to one address are one lane, whatever their contract and stream
+    gated: bool = False  # breakers and rate limits apply
+    target_key: str = ""
+    deliverer: str | None = None
+
+    @property
+    def key(self) -> str:
+        """The key of a contract's `target` that holds such an address."""
+        return self.target_key or self.name
 
 
 class Address(NamedTuple):
@@ -30,6 +62,20 @@ class Address(NamedTuple):
     def name(self) -> str:
         return self.text.partition(":")[2]
 
+    def as_target(self) -> dict[str, str | None]:
+        """A contract's `target`: one key per kind, all but one of them null.
+
+        >>> parse_address("handler:ship").as_target()
+        {'url': None, 'handler': 'ship', 'session': None}
+        """
+        text = self.text if KINDS[self.kind].target_key else self.name
+        return {kind.key: text if kind.name == self.kind else None for kind in KINDS.values()}
+
+
+def kind_of(address: str) -> AddressKind:
+    """The kind of an address that was parsed before; KeyError if there is no such kind."""
+    return KINDS[_kind_name(address)]
+
 
 def parse_address(text: object) -> Address:
     """
@@ -38,14 +84,38 @@ def parse_address(text: object) -> Address:
     """
     if not isinstance(text, str) or not text or len(text) > ADDRESS_MAX:
         raise BadInput(f"an address is text of 1 to {ADDRESS_MAX} characters, such as https://example.com/hook")
-    scheme, colon, rest = text.partition(":")
-    if colon and scheme.lower() in ("http", "https"):
-        return Address("https", _check_url(text))
-    if colon and scheme == "handler" and _HANDLER.fullmatch(rest):
-        return Address("handler", text)
-    if colon and scheme == "session" and _SESSION.fullmatch(rest):
-        return Address("session", text)
-    raise BadInput(f"{ascii(text)[:100]} is not an address: use https://… or handler:NAME")
+    kind = KINDS.get(_kind_name(text))
+    if kind is None or not kind.check(text):
+        examples = one_of(kind.example for kind in KINDS.values() if kind.deliverer is not None)
+        raise BadInput(f"{ascii(text)[:100]} is not an address: use {examples}")
+    return Address(kind.name, text)
+
+
+def address_of_target(key: str, value: str) -> Address:
+    """The address that a contract's `target` holds under one of its keys.
+
+    >>> address_of_target("handler", "ship")
+    Address(kind='handler', text='handler:ship')
+    """
+    kind = next(kind for kind in KINDS.values() if kind.key == key)
+    address = parse_address(value if kind.target_key else f"{kind.name}:{value}")
+    if address.kind != kind.name:
+        raise BadInput(f"target.{key} is {short_repr(value)}; it must begin with {kind.example}")
+    return address
+
+
+def _kind_name(text: str) -> str:
+    scheme = text.partition(":")[0]
+    return "https" if scheme.lower() in ("http", "https") else scheme
+
+
+def one_of(words: Iterable[str]) -> str:
+    """
+    >>> one_of(["url", "handler", "session"])
+    'url, handler or session'
+    """
+    *first, last = words
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 @lru_cache(maxsize=1024)
@@ -119,3 +189,23 @@ def _check_url(url: str) -> str:
     if port == 0:
         raise BadInput("the URL has port 0")
     return url
+
+
+KINDS: dict[str, AddressKind] = {
+    kind.name: kind
+    for kind in (
+        AddressKind(
+            "https", "https://…", _check_url, policy="webhook", gated=True, target_key="url",
+            deliverer="holdfast.egress.webhook.deliverer:WebhookDeliverer",
+        ),
+        AddressKind(
+            "handler", "handler:NAME", re.compile(r"handler:[A-Za-z_][A-Za-z0-9_.:<>-]{0,199}").fullmatch,
+            policy="hook", concurrency=32, deliverer="holdfast.egress.handler.deliverer:HandlerDeliverer",
+        ),
+        AddressKind(
+            "session", "session:ID", re.compile(r"session:[A-Za-z0-9][A-Za-z0-9_.:@-]{0,199}").fullmatch,
+            policy="message", timeout_s=60.0, concurrency=1, ordered=True, one_lane=True,
+        ),
+    )
+}  # fmt: skip
+"""The kinds of address, by name. CONTRIBUTING.md shows how to add one."""

@@ -9,11 +9,11 @@ from fnmatch import translate
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from holdfast.domain.address import Address, parse_address
+from holdfast.domain.address import KINDS, Address, address_of_target, one_of
 from holdfast.domain.errors import BadInput
 from holdfast.domain.event import PROPERTIES_MAX, check_name
 from holdfast.domain.lane import SESSIONS
-from holdfast.domain.retry import DEFAULT_POLICY, Policy
+from holdfast.domain.retry import Policy
 from holdfast.domain.text import short_repr
 
 SOURCES = ("config", "api", "programmatic")
@@ -52,10 +52,6 @@ class Terms(NamedTuple):
     timeout_s: float
     concurrency: int
     interval_us: int = 0  # between two requests to one address; 0: as fast as they come
-
-
-DEFAULT_TIMEOUT_S = {"https": 30.0, "handler": 30.0, "session": 60.0}
-DEFAULT_CONCURRENCY = {"https": 16, "handler": 32, "session": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +126,11 @@ class Contract:
 
     @property
     def policy_name(self) -> str:
-        return self.policy or DEFAULT_POLICY[self.address.kind]
+        return self.policy or KINDS[self.address.kind].policy
 
     @property
     def is_ordered(self) -> bool:
-        by_default = self.address.kind == "session" or self.address.text == SESSIONS
+        by_default = KINDS[self.address.kind].ordered or self.address.text == SESSIONS
         return self.ordered if self.ordered is not None else by_default
 
     def is_over(self, at_ms: int) -> bool:
@@ -145,11 +141,11 @@ class Contract:
         policy = policies[self.policy_name]
         if self.attempts is not None:
             policy = replace(policy, attempts=self.attempts)
-        kind = self.address.kind
+        kind = KINDS[self.address.kind]
         return Terms(
             policy,
-            self.timeout_s or DEFAULT_TIMEOUT_S[kind],
-            self.concurrency or DEFAULT_CONCURRENCY[kind],
+            self.timeout_s or kind.timeout_s,
+            self.concurrency or kind.concurrency,
             0 if self.rate is None else parse_rate(self.rate),
         )
 
@@ -253,21 +249,20 @@ def check_contract_id(value: object) -> str:
 
 
 def parse_target(target: object) -> tuple[Address, str | None]:
-    """The seed's `target` object: exactly one of url, handler, session; perhaps a secret."""
+    """A contract's `target` object: the address under the key of its kind (`url`, `handler`, …), perhaps a secret."""
+    keys = [kind.key for kind in KINDS.values()]
     if not isinstance(target, Mapping):
-        raise BadInput("target must be an object with exactly one of url, handler or session")
-    unknown = sorted(set(target) - {"url", "handler", "session", "secret"}, key=str)
+        raise BadInput(f"target must be an object with exactly one of {one_of(keys)}")
+    unknown = sorted(set(target) - {*keys, "secret"}, key=str)
     if unknown:
-        raise BadInput(f"target has an unknown key {short_repr(unknown[0])}: use url, handler or session, and secret")
-    given = {kind: target[kind] for kind in ("url", "handler", "session") if target.get(kind) is not None}
+        raise BadInput(f"target has an unknown key {short_repr(unknown[0])}: use {one_of(keys)}, and secret")
+    given = {key: target[key] for key in keys if target.get(key) is not None}
     if len(given) != 1:
-        raise BadInput("Exactly one of target.handler, target.url or target.session must be set")
-    kind, value = next(iter(given.items()))
+        raise BadInput(f"Exactly one of {one_of(f'target.{key}' for key in keys)} must be set")
+    key, value = next(iter(given.items()))
     if not isinstance(value, str):
-        raise BadInput(f"target.{kind} must be text, not {short_repr(value)}")
-    address = parse_address(value if kind == "url" else f"{kind}:{value}")
-    if kind == "url" and address.kind != "https":
-        raise BadInput(f"target.url {short_repr(value)} is not a URL: it must begin with https:// or http://")
+        raise BadInput(f"target.{key} must be text, not {short_repr(value)}")
+    address = address_of_target(key, value)
     secret = target.get("secret")
     if secret is not None and (not isinstance(secret, str) or not 0 < len(secret) <= SECRET_MAX):
         raise BadInput(f"target.secret must be text of 1 to {SECRET_MAX} characters, or null")
@@ -361,4 +356,5 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 def default_terms(kind: str, policies: Mapping[str, Policy]) -> Terms:
     """The terms of a direct address, which has no contract to say otherwise."""
-    return Terms(policies[DEFAULT_POLICY[kind]], DEFAULT_TIMEOUT_S[kind], DEFAULT_CONCURRENCY[kind])
+    defaults = KINDS[kind]
+    return Terms(policies[defaults.policy], defaults.timeout_s, defaults.concurrency)

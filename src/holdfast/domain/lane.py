@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from holdfast.domain.address import KINDS
+
 SESSIONS = "handler:sessions"
 """The consumer of agent hooks: the one address whose lanes coalesce."""
 
@@ -42,7 +44,7 @@ def lane_key(address_kind: str, address: str, contract_id: str | None, stream: s
     >>> lane_key("https", "https://example.com", "orders", "order:42", True)
     'orders order:42'
     """
-    if address_kind == "session":
+    if KINDS[address_kind].one_lane:
         return address
     if not ordered or stream is None:
         return None

@@ -59,5 +59,3 @@ POLICIES: Mapping[str, Policy] = {
         ),
     )
 }  # fmt: skip
-
-DEFAULT_POLICY: Mapping[str, str] = {"https": "webhook", "handler": "hook", "session": "message"}

@@ -1,10 +1,15 @@
-"""The deliverer protocol: what brings an event to one kind of address."""
+"""The deliverer protocol: what brings an event to one kind of address. CONTRIBUTING.md shows how to add one."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from typing import NamedTuple, Protocol, cast
 
+from holdfast.domain.address import KINDS
 from holdfast.domain.delivery import Claim, Outcome
+from holdfast.net.guard import Guard
+from holdfast.ports import Clock
 
 
 class Attempt(Protocol):
@@ -55,3 +60,24 @@ class Untimed:
 
 
 UNTIMED = Untimed()
+
+
+class DelivererContext(NamedTuple):
+    """What the daemon gives to a deliverer that it loads. The guard decides which hosts may be reached."""
+
+    clock: Clock
+    guard: Guard
+
+
+def load_deliverers(created: Iterable[Deliverer], context: DelivererContext) -> dict[str, Deliverer]:
+    """A deliverer for every kind in `KINDS` that names one.
+
+    The daemon has `created` those that need more than a context. The others are imported and created here.
+    """
+    deliverers = {deliverer.kind: deliverer for deliverer in created}
+    for kind in KINDS.values():
+        if kind.deliverer is not None and kind.name not in deliverers:
+            module, _, name = kind.deliverer.partition(":")
+            create = cast(Callable[[DelivererContext], Deliverer], getattr(import_module(module), name))
+            deliverers[kind.name] = create(context)
+    return deliverers

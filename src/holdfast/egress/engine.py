@@ -11,6 +11,7 @@ import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from holdfast.domain.address import kind_of
 from holdfast.domain.contract import Terms
 from holdfast.domain.delivery import (
     SUSPECT_STARTS,
@@ -294,11 +295,10 @@ class Engine:
     def _accept(self, queue_id: int, claims: Sequence[Claim], now_ms: int, asked_ms: int) -> list[Claim]:
         """Hold the claims of one queue, which have one address and contract. Returns those that are not admitted."""
         address, contract_id = claims[0].delivery.address, claims[0].delivery.contract_id
-        kind = address.partition(":")[0]
-        kind = "https" if kind == "http" else kind
-        terms = self._terms_of(contract_id, kind)
-        gate = self._gatekeeper if kind == "https" else None
-        lease_ms = self._lease_ms[kind]
+        kind = kind_of(address)
+        terms = self._terms_of(contract_id, kind.name)
+        gate = self._gatekeeper if kind.gated else None
+        lease_ms = self._lease_ms[kind.name]
         until_ms = asked_ms + lease_ms
         queue = self._queue(queue_id, terms.concurrency)
         refused: list[Claim] = []
@@ -309,7 +309,7 @@ class Engine:
             if before := self._held.get(claim.delivery.id):
                 before.lose()  # after a suspension longer than a lease, a delivery still held may be claimed again
             held = self._held[claim.delivery.id] = HeldClaim(
-                claim, kind, terms, now_ms, lease_ms, until_ms, self.deadlines, gate=gate
+                claim, kind.name, terms, now_ms, lease_ms, until_ms, self.deadlines, gate=gate
             )
             queue.waiting.append(held)
             queue.held_count += 1

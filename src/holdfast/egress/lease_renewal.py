@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from holdfast.domain.retry import DEFAULT_POLICY, POLICIES
+from holdfast.domain.address import KINDS
+from holdfast.domain.retry import POLICIES
 from holdfast.egress.held_claim import HeldClaim
 from holdfast.ports import Clock
 from holdfast.store.roles.deliveries import Deliveries
@@ -14,7 +15,7 @@ DELAY_MIN_S, DELAY_MAX_S = 1.0, 7.5
 
 def lease_times_ms() -> dict[str, int]:
     """How long a lease lasts, by address kind."""
-    return {kind: round(POLICIES[policy].lease_s * 1000) for kind, policy in DEFAULT_POLICY.items()}
+    return {kind.name: round(POLICIES[kind.policy].lease_s * 1000) for kind in KINDS.values()}
 
 
 class LeaseRenewal:

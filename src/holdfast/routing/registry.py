@@ -7,7 +7,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from holdfast.domain.address import parse_address
+from holdfast.domain.address import KINDS, parse_address
 from holdfast.domain.contract import Contract, Terms, default_terms
 from holdfast.domain.ed25519 import is_available as can_sign_by_key
 from holdfast.domain.errors import BadInput
@@ -149,7 +149,7 @@ class Registry:
 
     def _paced(self, terms: Terms, kind: str) -> Terms:
         """With the rate that goes for every URL that has none of its own."""
-        paced = kind == "https" and self._interval_us and not terms.interval_us
+        paced = KINDS[kind].gated and self._interval_us and not terms.interval_us
         return terms._replace(interval_us=self._interval_us) if paced else terms
 
 
@@ -178,8 +178,8 @@ def _direct(event: Event, to: str) -> list[RouteTarget]:
     except BadInput as error:  # plain SQL may say anything: such an event is listed as unmatched, and stops nobody
         log.warning("event %s cannot go to its direct address: %s", event.id, error)
         return []
-    if address.kind == "session":
-        log.warning("event %s cannot go to %s: this version does not deliver into sessions", event.id, to)
+    if KINDS[address.kind].deliverer is None:
+        log.warning("event %s cannot go to %s: this version delivers to no %s", event.id, to, address.kind)
         return []
     lane = lane_key(address.kind, address.text, None, _stream(event), is_ordered_directly(address.text))
     return [RouteTarget(None, address.text, address.kind, lane, _burst(address.text, event))]

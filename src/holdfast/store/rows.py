@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from holdfast.domain.address import Address, parse_address
+from holdfast.domain.address import KINDS, Address, address_of_target
 from holdfast.domain.contract import Contract, Criterion
 from holdfast.domain.delivery import Claim, Delivery, clean_error
 from holdfast.domain.errors import BadInput
@@ -85,15 +85,10 @@ def event_bytes(row: Stored) -> int:
 
 def contract_text(contract: Contract) -> str:
     """The stored form of a contract: readable, and without the secret."""
-    target: dict[str, str | None] = {"url": None, "handler": None, "session": None}
-    address = contract.address
-    target["url" if address.kind == "https" else address.kind] = (
-        address.text if address.kind == "https" else address.name
-    )
     return json.dumps(
         {
             "id": contract.id,
-            "target": target,
+            "target": contract.address.as_target(),
             "source_criterion": contract.source_criterion and contract.source_criterion.as_dict(),
             "type_criterion": contract.type_criterion and contract.type_criterion.as_dict(),
             "properties": {name: criterion.as_dict() for name, criterion in contract.properties.items()},
@@ -144,10 +139,10 @@ def to_contract(row: Stored) -> Contract:
 def _contract(row: Stored, stored: dict[str, Any]) -> Contract:
     id, _, active, source, created_at = row
     target = stored["target"]
-    kind = next(kind for kind in ("url", "handler", "session") if target.get(kind) is not None)
+    key = next(kind.key for kind in KINDS.values() if target.get(kind.key) is not None)
     return Contract(
         id=id,
-        address=parse_address(target["url"] if kind == "url" else f"{kind}:{target[kind]}"),
+        address=address_of_target(key, target[key]),
         source_criterion=_criterion(stored.get("source_criterion")),
         type_criterion=_criterion(stored.get("type_criterion")),
         properties={name: _known(value) for name, value in stored.get("properties", {}).items()},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from holdfast.domain.address import KINDS
 from holdfast.domain.contract import ID_PATTERN, SECRET_MAX
 
 _TEXT = {"type": "string"}
@@ -57,9 +58,9 @@ CONTRACT = {
             "additionalProperties": False,
             "description": "exactly one of url and handler",
             "properties": {
+                **{kind.key: _TEXT_OR_NULL for kind in KINDS.values()},
                 "url": {"type": ["string", "null"], "format": "uri", "maxLength": 2048},
                 "handler": {"type": ["string", "null"], "pattern": "^[A-Za-z_][A-Za-z0-9_.:<>-]{0,199}$"},
-                "session": _TEXT_OR_NULL,
                 "secret": {"type": ["string", "null"], "minLength": 1, "maxLength": SECRET_MAX},
             },
         },

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -125,7 +125,7 @@ class Harness:
         self,
         limit: int = 100,
         *,
-        kinds: Sequence[str] = KINDS,
+        kinds: Iterable[str] = KINDS,
         addresses: Sequence[str] = (),
         capacity: Mapping[int, int] | None = None,
         capacity_default: int = 1000,

@@ -130,7 +130,7 @@ CREATE TABLE holdfast.queues (
   id        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   contract  text    COLLATE "C" NOT NULL DEFAULT '',
   address   text    COLLATE "C" NOT NULL,
-  kind      text    NOT NULL CHECK (kind IN ('https', 'handler', 'session')),
+  kind      text    NOT NULL CHECK (kind ~ '^[a-z]'),
   paused    boolean NOT NULL DEFAULT false,
   parked    boolean NOT NULL DEFAULT false,
   served_at bigint  NOT NULL DEFAULT 0

@@ -207,7 +207,7 @@ CREATE TABLE holdfast_queues (
   id        INTEGER PRIMARY KEY,
   contract  TEXT    NOT NULL DEFAULT '',
   address   TEXT    NOT NULL,
-  kind      TEXT    NOT NULL CHECK (kind IN ('https', 'handler', 'session')),
+  kind      TEXT    NOT NULL CHECK (kind GLOB '[a-z]*'),
   paused    INTEGER NOT NULL DEFAULT 0 CHECK (paused IN (0, 1)),
   parked    INTEGER NOT NULL DEFAULT 0 CHECK (parked IN (0, 1)),
   served_at INTEGER NOT NULL DEFAULT 0
