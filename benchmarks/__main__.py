@@ -1,9 +1,9 @@
-"""`make bench`: the figures, beside what the machine can do and what others do, in one run.
+"""`make bench`: measure Holdfast, the limits of the machine and peers in one run.
 
 python -m benchmarks                       everything, about half an hour on a quiet machine
-python -m benchmarks --quick               small sizes: does every part work?
-python -m benchmarks --only pg,latency     some parts; --merge keeps the others of the last run
-python -m benchmarks --page                the page again, from the figures of the last run
+python -m benchmarks --quick               small sizes: checks that every part works
+python -m benchmarks --only pg,latency     some parts; --merge keeps the other parts of the last run
+python -m benchmarks --page                write the page again from the results of the last run
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from benchmarks import (
     sqlite,
     webhooks,
 )
-from benchmarks.measure import Book, say
+from benchmarks.measure import Results, progress
 from benchmarks.orders import CACHE, ROOT
 from benchmarks.server import SETTINGS, Server, running
 from benchmarks.sizes import FULL, QUICK, Sizes
@@ -43,18 +43,18 @@ from benchmarks.sizes import FULL, QUICK, Sizes
 PAGE = ROOT / "docs" / "proof" / "numbers.md"
 QUICK_PAGE = CACHE / "quick" / "numbers.md"
 BUDGET_S = 40 * 60
-Part = Callable[[Book, Path, Server | None, Sizes], None]
+Part = Callable[[Results, Path, Server | None, Sizes], None]
 
 
-def _peers(book: Book, folder: Path, server: Server | None, sizes: Sizes) -> None:
+def _peers(results: Results, folder: Path, server: Server | None, sizes: Sizes) -> None:
     if server is None:
-        raise RuntimeError("there is no PostgreSQL server")
-    postgres.measure(book, server, sizes)
+        raise RuntimeError("no PostgreSQL server is running")
+    postgres.measure(results, server, sizes)
 
 
-# In the order they run, each with the beginnings of the names it writes.
+# In the order they run, each with the prefixes of the figures it writes.
 PARTS: dict[str, tuple[Part, tuple[str, ...]]] = {
-    "sqlite": (lambda book, folder, server, sizes: sqlite.measure(book, folder, sizes), ("sqlite.",)),
+    "sqlite": (lambda results, folder, server, sizes: sqlite.measure(results, folder, sizes), ("sqlite.",)),
     "pg": (_peers, ("pg.",)),
     "publish": (publish.measure, ("publish.",)),
     "latency": (latency.measure, ("latency.",)),
@@ -75,85 +75,87 @@ GROUPS = {"growth": ("streams", "payload", "backlog")}
 def main(arguments: Sequence[str] | None = None) -> int:
     given = _parse(arguments)
     target = given.out or (QUICK_PAGE if given.quick else PAGE)
-    results = target.with_suffix("") / "results.json"
+    file = target.with_suffix("") / "results.json"
     if given.page:
-        page.write(Book.from_json(json.loads(results.read_text(encoding="utf-8"))), target)
-        say(f"{target} was written from {results}")
+        page.write(Results.from_json(json.loads(file.read_text(encoding="utf-8"))), target)
+        progress(f"{target} was written from {file}")
         return 0
     CACHE.mkdir(exist_ok=True)
-    book = Book()
-    if given.merge and results.exists():
-        book = _without(Book.from_json(json.loads(results.read_text(encoding="utf-8"))), given.parts)
+    results = Results()
+    if given.merge and file.exists():
+        results = _without(Results.from_json(json.loads(file.read_text(encoding="utf-8"))), given.parts)
     sizes = QUICK if given.quick else FULL
     if given.times:
         sizes = dataclasses.replace(sizes, times=given.times)
-    ended = _run(book, given.parts, sizes, given.quick, results)
-    page.write(book, target)
-    say(f"{target} was written; the figures are in {results}")
+    ended = _run(results, given.parts, sizes, given.quick, file)
+    page.write(results, target)
+    progress(f"{target} was written; the figures are in {file}")
     return 0 if ended else 1
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m benchmarks", description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--only", default="", help=f"parts, with commas: {', '.join([*PARTS, *GROUPS])}")
+    parser.add_argument("--only", default="", help=f"parts, separated by commas: {', '.join([*PARTS, *GROUPS])}")
     parser.add_argument("--quick", action="store_true", help="small sizes; writes under .bench/quick")
     parser.add_argument("--times", type=int, help="repetitions of everything (3; quick: 1)")
     parser.add_argument("--merge", action="store_true", help="keep the other parts of the last run")
-    parser.add_argument("--page", action="store_true", help="measure nothing, write the page anew")
+    parser.add_argument("--page", action="store_true", help="measure nothing; write the page from the last results")
     parser.add_argument("--out", type=Path, help="the page; figures and plots go to a folder of its name beside it")
     given = parser.parse_args(arguments)
     names = [name.strip() for name in given.only.split(",") if name.strip()] or list(PARTS)
     given.parts = [part for name in names for part in GROUPS.get(name, (name,))]
     for name in given.parts:
         if name not in PARTS:
-            parser.error(f"there is no part {name!r}; use some of {', '.join([*PARTS, *GROUPS])}")
+            parser.error(f"unknown part {name!r}; choose from {', '.join([*PARTS, *GROUPS])}")
     return given
 
 
-def _without(book: Book, parts: Sequence[str]) -> Book:
-    """Forget what these parts wrote."""
+def _without(results: Results, parts: Sequence[str]) -> Results:
+    """Remove the figures of these parts."""
     gone = tuple(prefix for part in parts for prefix in PARTS[part][1])
-    book.figures = {name: figure for name, figure in book.figures.items() if not name.startswith(gone)}
-    book.missing = {name: why for name, why in book.missing.items() if not name.startswith(gone) and name not in parts}
-    return book
+    results.figures = {name: figure for name, figure in results.figures.items() if not name.startswith(gone)}
+    results.missing = {
+        name: why for name, why in results.missing.items() if not name.startswith(gone) and name not in parts
+    }
+    return results
 
 
-def _run(book: Book, parts: Sequence[str], sizes: Sizes, quick: bool, results: Path) -> bool:
-    """Every part in turn; one that fails is noted and the others go on. Whether all ended."""
+def _run(results: Results, parts: Sequence[str], sizes: Sizes, quick: bool, file: Path) -> bool:
+    """Run every part; a failure is recorded and the others continue. Returns whether all succeeded."""
     ended, run_began = True, time.monotonic()
     with (
         tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=machine.disk()) as name,
         contextlib.ExitStack() as stack,
     ):
         folder = Path(name)
-        took = book.facts.get("took_s", {})
-        book.facts |= machine.facts(folder) | {"quick": quick, "sizes": dataclasses.asdict(sizes), "took_s": took}
-        if book.facts["load before"] > 0.5:
-            say(f"the machine is not quiet (load {book.facts['load before']}): read nothing but ratios")
+        took = results.facts.get("took_s", {})
+        results.facts |= machine.facts(folder) | {"quick": quick, "sizes": dataclasses.asdict(sizes), "took_s": took}
+        if results.facts["load before"] > 0.5:
+            progress(f"the machine is busy (load {results.facts['load before']}): only the ratios are meaningful")
         server = None
         try:
             server = stack.enter_context(running(folder))
-            book.facts |= {"PostgreSQL": server.version, "server settings": SETTINGS}
+            results.facts |= {"PostgreSQL": server.version, "server settings": SETTINGS}
         except (OSError, RuntimeError) as error:
-            book.miss("PostgreSQL", str(error))
+            results.miss("PostgreSQL", str(error))
         for part in parts:
-            say(f"{part}:")
+            progress(f"{part}:")
             began = time.monotonic()
             if began - run_began > BUDGET_S * 0.75 and sizes.times > 1:
                 sizes = dataclasses.replace(sizes, times=1)
-                book.miss(f"repetitions from {part} on", "time was running out, so everything was taken once")
+                results.miss(f"repetitions from {part} on", "time was running out, so each figure was measured once")
             try:
-                PARTS[part][0](book, folder, server, sizes)
+                PARTS[part][0](results, folder, server, sizes)
             except Exception as error:
                 ended = False
                 traceback.print_exc(file=sys.stderr)
-                book.miss(part, f"it failed: {type(error).__name__}: {error}")
+                results.miss(part, f"it failed: {type(error).__name__}: {error}")
             took[part] = round(time.monotonic() - began, 1)
-            results.parent.mkdir(parents=True, exist_ok=True)
-            results.write_text(json.dumps(book.to_json(), indent=1) + "\n", encoding="utf-8")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(json.dumps(results.to_json(), indent=1) + "\n", encoding="utf-8")
     return ended
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # so that the server is ended too
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # so that the server is stopped too
     sys.exit(main())

@@ -1,4 +1,4 @@
-"""The application that the daemon runs while it is measured: a handler that says at once when it was called."""
+"""The application of the measured daemon: a handler that reports each call at once."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ _listener = os.environ["BENCH_LISTENER"]
 @outbox.on("bench.*", name="bench")
 async def called(event: Event) -> None:
     at_ns = time.monotonic_ns()
-    with contextlib.suppress(OSError):  # its ear is full: then only the first calls are of interest
+    with contextlib.suppress(OSError):  # the socket buffer is full: only the first calls matter then
         _speaker.sendto(f"{at_ns} {event.id}".encode(), socket.MSG_DONTWAIT, _listener)

@@ -1,4 +1,4 @@
-"""What `POST /api/events` is compared with: a bare Starlette endpoint that parses the same JSON and stores nothing.
+"""The baseline for `POST /api/events`: a bare Starlette endpoint that parses the same JSON and stores nothing.
 
 python -m benchmarks.bare_http PORT
 """

@@ -1,4 +1,4 @@
-"""A real daemon in a process of its own, with our application in it, and an ear for what its handler says."""
+"""A daemon in its own process, with the benchmark's application, whose handler reports its calls over a socket."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CALL_S = 60.0
 
 
 class Daemon:
-    """Use with `with`: what it started it also ends. With `app` the benchmark's own application runs in it."""
+    """A context manager that stops the daemon on exit. With `app` the daemon runs the benchmark's application."""
 
     def __init__(self, folder: Path, store: str, config: str = "", *, app: bool = True) -> None:
         self._app = app
@@ -39,7 +39,7 @@ class Daemon:
         self._env = {
             **kept,
             "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}",
-            "PYTHONDONTWRITEBYTECODE": "",  # an installed package is compiled: a start must not pay for that
+            "PYTHONDONTWRITEBYTECODE": "",  # let Python write bytecode: a start must not include compiling
             "PYTHONPYCACHEPREFIX": str(self._folder / "compiled"),
             "HOLDFAST_HOME": str(self.home),
             "HOLDFAST_STORE": store,
@@ -56,7 +56,7 @@ class Daemon:
         self._ear.close()
 
     def start(self) -> int:
-        """Start it; when that was, in nanoseconds of the clock that all processes share."""
+        """Start the daemon. Returns the start time in nanoseconds of the monotonic clock, which all processes share."""
         (self.home / "address").unlink(missing_ok=True)
         command = [sys.executable, "-m", "holdfast", "up", "--port", "0"]
         command += ["--app", "benchmarks.app:outbox"] if self._app else []
@@ -70,7 +70,7 @@ class Daemon:
     @property
     def pid(self) -> int:
         if self._process is None:
-            raise Failed("the daemon does not run")
+            raise Failed("the daemon is not running")
         return self._process.pid
 
     @property
@@ -85,22 +85,22 @@ class Daemon:
             time.sleep(0.01)
 
     def wait_settled(self) -> None:
-        """Ready, and with everything loaded that a start leaves for later."""
+        """Wait until the daemon answers and has loaded everything that a start defers."""
         self.wait_ready()
         rest = self.connect()
         rest.status()
         rest.close()
 
-    def hear(self) -> tuple[int, str]:
-        """The next call of the handler: when, and of which event."""
+    def next_call(self) -> tuple[int, str]:
+        """Wait for the next handler call. Returns its time and event id."""
         try:
             at_ns, id = self._ear.recv(200).decode().split()
         except TimeoutError:
             raise Failed(f"the handler was not called within {CALL_S:g} s: {self._log()}") from None
         return int(at_ns), id
 
-    def forget(self) -> None:
-        """Whatever was said and not heard."""
+    def discard_calls(self) -> None:
+        """Discard the reported calls that were not read."""
         self._ear.setblocking(False)
         try:
             while True:
@@ -147,7 +147,7 @@ class Rest:
         return str(answer["id"])
 
     def status(self) -> None:
-        """Ask how it is. The first who asks for more than to take an event has the heavier routes loaded."""
+        """Request the status. The first request other than publishing an event loads the heavier routes."""
         self._connection.request("GET", "/api/status", headers=self._headers)
         self._connection.getresponse().read()
 

@@ -1,4 +1,4 @@
-"""Programs of Debian packages, fetched once into a folder of the user's where they are not installed."""
+"""Programs from Debian packages, downloaded once into a cache folder if they are not installed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FETCH_S = 120
 
 
 def find(program: str, *packages: str) -> tuple[Path, dict[str, str]]:
-    """The program, and the environment it needs. The first package has it, the others its libraries."""
+    """The program and the environment it needs. The first package contains it, the others its libraries."""
     if found := shutil.which(program, path=os.environ.get("PATH", "") + ":/usr/sbin"):
         return Path(found), dict(os.environ)
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "holdfast-tests" / program
@@ -33,7 +33,7 @@ def _fetch(cache: Path, program: str, packages: tuple[str, ...]) -> None:
                 )
         except (OSError, subprocess.SubprocessError) as error:
             raise RuntimeError(
-                f"this needs {program}; install it, such as: apt-get install {packages[0]} ({error})"
+                f"{program} is missing; install it, for example: apt-get install {packages[0]} ({error})"
             ) from None
         cache.parent.mkdir(parents=True, exist_ok=True)
         shutil.copytree(f"{folder}/root", cache, dirs_exist_ok=True)

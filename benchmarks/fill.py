@@ -1,4 +1,4 @@
-"""A large backlog, quickly: the rows that accepting and routing would have written, put in by the database itself."""
+"""Fills a large backlog quickly: inserts with SQL the rows that accepting and routing would write."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.store.open import is_postgres, open_store, sqlite_path
 PAYLOAD = '{"text":"' + "x" * 88 + '"}'
 STEP = 250_000
 
-# Ids sort by time and end in chance, as those of `make_id` do.
+# Ids start with the time and end with random characters, as those of `make_id` do.
 _SQLITE = (
     """
     WITH RECURSIVE k(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM k WHERE i < :more)
@@ -50,7 +50,7 @@ def contract() -> Contract:
 
 
 def fill(url: str, total: int, *, prepared: bool = False) -> None:
-    """Bring the backlog of the contract `bench` up to `total` pending deliveries. `prepared`: its queue is there."""
+    """Bring the backlog of the contract `bench` up to `total` pending deliveries. `prepared`: its queue exists."""
     if not prepared:
         asyncio.run(_prepare(url))
     if is_postgres(url):

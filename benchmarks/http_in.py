@@ -1,4 +1,4 @@
-"""Requests that come in over kept connections: `POST /api/events` and signed webhooks, beside a bare endpoint."""
+"""Incoming requests over kept-alive connections: `POST /api/events` and signed webhooks, and a bare endpoint."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from benchmarks import wrk
 from benchmarks.daemon import Daemon
-from benchmarks.measure import Book
+from benchmarks.measure import Results
 from benchmarks.orders import ROOT, Failed
 from benchmarks.server import Server
 from benchmarks.sizes import Sizes
@@ -30,26 +30,26 @@ JSON = {"Content-Type": "application/json"}
 SIGNED = {**JSON, "X-Hook-Signature": "sha256=" + hmac.new(SECRET.encode(), BODY, hashlib.sha256).hexdigest()}
 
 
-def measure(book: Book, folder: Path, server: Server | None, sizes: Sizes) -> None:
-    """The three take turns. What the webhooks become is delivered beside it, as it would be for a user."""
+def measure(results: Results, folder: Path, server: Server | None, sizes: Sizes) -> None:
+    """Measure the three alternately. The webhooks are normalized and delivered meanwhile, as in normal use."""
     for _ in range(sizes.times):
         with _bare() as url:
-            _add(book, "bare Starlette", f"{url}/events", JSON, sizes)
+            _add(results, "bare Starlette", f"{url}/events", JSON, sizes)
         for name, path, headers in (("events", "/api/events", JSON), ("webhooks", "/hooks/inbound/bench", SIGNED)):
             with Daemon(folder, f"sqlite:///{folder}/http-{time.monotonic_ns()}.db", CONFIG, app=False) as daemon:
                 daemon.start()
                 daemon.wait_settled()
                 token = (daemon.home / "token").read_text().strip()
-                _add(book, name, daemon.url + path, {**headers, "Authorization": f"Bearer {token}"}, sizes)
+                _add(results, name, daemon.url + path, {**headers, "Authorization": f"Bearer {token}"}, sizes)
 
 
-def _add(book: Book, name: str, url: str, headers: dict[str, str], sizes: Sizes) -> None:
+def _add(results: Results, name: str, url: str, headers: dict[str, str], sizes: Sizes) -> None:
     one = wrk.post(url, BODY, headers, connections=1, seconds=sizes.http_s)
-    book.add(f"http.{name}, 1 connection", one.per_second, "/s")
-    book.add(f"http.{name}, 1 connection, p50", one.p50_ms, "ms")
+    results.add(f"http.{name}, 1 connection", one.per_second, "/s")
+    results.add(f"http.{name}, 1 connection, p50", one.p50_ms, "ms")
     many = wrk.post(url, BODY, headers, connections=MANY, seconds=sizes.http_s)
-    book.add(f"http.{name}, {MANY} connections", many.per_second, "/s")
-    book.add(f"http.{name}, {MANY} connections, p99", many.p99_ms, "ms")
+    results.add(f"http.{name}, {MANY} connections", many.per_second, "/s")
+    results.add(f"http.{name}, {MANY} connections, p99", many.p99_ms, "ms")
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""What a daemon costs that has nothing to do: processor time, wake-ups and memory, as the Linux kernel counts them."""
+"""The cost of an idle daemon: CPU time, wake-ups and memory, as counted by the Linux kernel."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from pathlib import Path
 
 from benchmarks.daemon import Daemon
 from benchmarks.latency import fresh
-from benchmarks.measure import Book
+from benchmarks.measure import Results
 from benchmarks.orders import Failed
 from benchmarks.server import Server
 from benchmarks.sizes import Sizes
 
 SETTLE_S = 12.0
-"""Until what a start leaves for later is done, and the threads that it needed have ended."""
+"""Wait this long, until deferred start-up work is done and its threads have ended."""
 
 
-def measure(book: Book, folder: Path, server: Server | None, sizes: Sizes) -> None:
+def measure(results: Results, folder: Path, server: Server | None, sizes: Sizes) -> None:
     for store in ("sqlite", *(["postgres"] if server else [])):
         with fresh(store, folder, server) as url, Daemon(folder, url, app=False) as daemon:
             daemon.start()
@@ -26,9 +26,9 @@ def measure(book: Book, folder: Path, server: Server | None, sizes: Sizes) -> No
             before_s, before_n, began = _processor_s(daemon.pid), _switches(daemon.pid), time.monotonic()
             time.sleep(sizes.idle_s)
             passed_s = time.monotonic() - began
-            book.add(f"idle.{store}.processor", 100 * (_processor_s(daemon.pid) - before_s) / passed_s, "%")
-            book.add(f"idle.{store}.wake-ups", (_switches(daemon.pid) - before_n) / passed_s, "/s")
-            book.add(f"idle.{store}.memory", _memory_mb(daemon.pid), "MB")
+            results.add(f"idle.{store}.processor", 100 * (_processor_s(daemon.pid) - before_s) / passed_s, "%")
+            results.add(f"idle.{store}.wake-ups", (_switches(daemon.pid) - before_n) / passed_s, "/s")
+            results.add(f"idle.{store}.memory", _memory_mb(daemon.pid), "MB")
 
 
 def _processor_s(pid: int) -> float:
@@ -37,7 +37,7 @@ def _processor_s(pid: int) -> float:
 
 
 def _switches(pid: int) -> int:
-    """How often any of its threads went to sleep, and so was woken."""
+    """Voluntary context switches of all threads, that is the number of wake-ups."""
     texts = [_read(str(path / "status")) for path in Path(f"/proc/{pid}/task").iterdir()]
     return sum(_field(text, "voluntary_ctxt_switches") for text in texts)
 
@@ -54,4 +54,4 @@ def _read(path: str) -> str:
     try:
         return Path(path).read_text()
     except OSError as error:
-        raise Failed(f"only Linux tells what a process costs: {error}") from None
+        raise Failed(f"the cost of a process can be read only on Linux: {error}") from None

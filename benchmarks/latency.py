@@ -1,5 +1,5 @@
-"""From commit to the handler's start, under light load, for each way in and on both stores; and the first delivery
-after a start with a backlog."""
+"""Latency from commit to handler under light load, for each way to publish and both stores; and the first
+delivery after a start with a backlog."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks.daemon import Daemon
 from benchmarks.fill import fill
-from benchmarks.measure import Book, percentile
+from benchmarks.measure import Results, percentile
 from benchmarks.orders import Failed, ask
 from benchmarks.server import Server
 from benchmarks.sizes import Sizes
@@ -26,7 +26,7 @@ PAYLOAD = {"text": "x" * 980}
 
 @contextmanager
 def fresh(store: str, folder: Path, server: Server | None, name: str = "bench") -> Iterator[str]:
-    """A new place for a store of this kind; stores that stand side by side have different names."""
+    """The URL of a new empty store; stores used at the same time need different names."""
     if store == "sqlite":
         path = folder / f"{name}-{time.monotonic_ns()}.db"
         try:
@@ -36,12 +36,12 @@ def fresh(store: str, folder: Path, server: Server | None, name: str = "bench") 
                 left.unlink()
     else:
         if server is None:
-            raise Failed("there is no PostgreSQL server")
+            raise Failed("no PostgreSQL server is running")
         with server.database(name) as url:
             yield url
 
 
-def measure(book: Book, folder: Path, server: Server | None, sizes: Sizes) -> None:
+def measure(results: Results, folder: Path, server: Server | None, sizes: Sizes) -> None:
     for _ in range(sizes.times):
         for store in ("sqlite", "postgres"):
             for way, take in (("in process", _in_process), ("REST", _rest), ("another process", _elsewhere)):
@@ -49,10 +49,10 @@ def measure(book: Book, folder: Path, server: Server | None, sizes: Sizes) -> No
                 try:
                     with fresh(store, folder, server) as url:
                         times = take(folder, url, sizes.latency)
-                    book.add(f"{name}.p50", percentile(times, 0.5), "ms")
-                    book.add(f"{name}.p99", percentile(times, 0.99), "ms")
+                    results.add(f"{name}.p50", percentile(times, 0.5), "ms")
+                    results.add(f"{name}.p99", percentile(times, 0.99), "ms")
                 except (Failed, OSError) as error:
-                    book.miss(name, str(error))
+                    results.miss(name, str(error))
 
 
 def _in_process(folder: Path, url: str, count: int) -> list[float]:
@@ -98,17 +98,17 @@ def _connect(url: str, outbox: Outbox) -> Any:
 
 
 def _times(daemon: Daemon, publish: Callable[[], str], count: int, *, from_call: bool = False) -> list[float]:
-    """Milliseconds from the commit's return in this process to the handler's call in the daemon.
+    """Milliseconds from the return of the commit in this process to the handler call in the daemon.
 
-    `from_call`: from before the publish. Over REST the handler is often called before the answer has arrived, so that
-    the moment of the commit cannot be seen from here; the time from the request is more than what is asked for.
+    `from_call`: measured from before the publish. Over REST the handler is often called before the response arrives,
+    so the time of the commit is not visible here; the time from the request is an upper bound.
     """
     times = []
     for number in range(WARM + count):
         called_ns = time.monotonic_ns()
         id = publish()
         began_ns = called_ns if from_call else time.monotonic_ns()
-        at_ns, heard = daemon.hear()
+        at_ns, heard = daemon.next_call()
         if heard != id:
             raise Failed(f"event {id} was published and the handler was called with {heard}")
         if number >= WARM:
@@ -117,21 +117,21 @@ def _times(daemon: Daemon, publish: Callable[[], str], count: int, *, from_call:
     return times
 
 
-def measure_restart(book: Book, folder: Path, server: Server | None, sizes: Sizes) -> None:
-    """From the start of the process to the first delivery, with a backlog, after a clean stop and after a kill."""
+def measure_restart(results: Results, folder: Path, server: Server | None, sizes: Sizes) -> None:
+    """From process start to the first delivery with a backlog, after a clean stop and after a kill."""
     for store in ("sqlite", "postgres"):
         try:
             with fresh(store, folder, server) as url, Daemon(folder, url) as daemon:
                 daemon.start()
-                daemon.wait_ready()  # makes the tables, and the handler's queue
+                daemon.wait_ready()  # creates the tables and the handler's queue
                 daemon.stop()
                 for number in range(2 * sizes.times):
                     fill(url, sizes.restart, prepared=True)
-                    daemon.forget()
+                    daemon.discard_calls()
                     began_ns = daemon.start()
-                    first_ns = daemon.hear()[0]
-                    book.add(f"restart.{store}", (first_ns - began_ns) / 1e9, "s")
+                    first_ns = daemon.next_call()[0]
+                    results.add(f"restart.{store}", (first_ns - began_ns) / 1e9, "s")
                     daemon.wait_ready()
                     daemon.kill() if number % 2 == 0 else daemon.stop()
         except (Failed, OSError) as error:
-            book.miss(f"restart.{store}", str(error))
+            results.miss(f"restart.{store}", str(error))

@@ -1,4 +1,4 @@
-"""What it was measured on: machine, versions, commit and date."""
+"""The environment of a run: machine, versions, commit and date."""
 
 from __future__ import annotations
 
@@ -61,13 +61,13 @@ def _processor() -> str:
 
 
 def disk() -> Path:
-    """A folder for databases on a true disk: in memory a flush costs nothing, and the figures would say nothing."""
+    """A folder for databases on a real disk: in memory a flush costs nothing, and the figures would be meaningless."""
     places = [Path(tempfile.gettempdir()), Path("/var/tmp"), ROOT]
     return next((place for place in places if place.is_dir() and file_system(place) not in IN_MEMORY), places[0])
 
 
 def file_system(folder: Path) -> str:
-    """The type of the file system the databases stood on."""
+    """The type of the file system of `folder`."""
     best, kind = "", "unknown"
     try:
         for line in Path("/proc/mounts").read_text().splitlines():

@@ -27,7 +27,7 @@ class Figure(NamedTuple):
         return max(self.values)
 
 
-class Book:
+class Results:
     """Everything measured in a run, by name; and in words why something is missing."""
 
     def __init__(self) -> None:
@@ -38,12 +38,12 @@ class Book:
     def add(self, name: str, value: float, unit: str) -> None:
         before = self.figures.get(name)
         self.figures[name] = Figure((*(before.values if before else ()), value), unit)
-        say(f"  {name:<48} {value:>12,.2f} {unit}")
+        progress(f"  {name:<48} {value:>12,.2f} {unit}")
 
     def miss(self, name: str, why: str) -> None:
         """One sentence; the first one counts."""
         self.missing.setdefault(name, " ".join(why.split())[:300])
-        say(f"  {name:<48} missing: {self.missing[name]}")
+        progress(f"  {name:<48} missing: {self.missing[name]}")
 
     def median(self, name: str) -> float | None:
         figure = self.figures.get(name)
@@ -54,13 +54,13 @@ class Book:
         return {"facts": self.facts, "figures": figures, "missing": self.missing}
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Book:
-        book = cls()
-        book.facts, book.missing = dict(value["facts"]), dict(value["missing"])
-        book.figures = {
+    def from_json(cls, value: Mapping[str, Any]) -> Results:
+        results = cls()
+        results.facts, results.missing = dict(value["facts"]), dict(value["missing"])
+        results.figures = {
             name: Figure(tuple(item["values"]), item["unit"]) for name, item in dict(value["figures"]).items()
         }
-        return book
+        return results
 
 
 def percentile(values: Iterable[float], fraction: float) -> float:
@@ -73,7 +73,7 @@ def percentile(values: Iterable[float], fraction: float) -> float:
     return ordered[max(0, min(len(ordered) - 1, -int(-len(ordered) * fraction // 1) - 1))]
 
 
-def say(text: str) -> None:
+def progress(text: str) -> None:
     """Progress is for people: it goes to stderr."""
     print(text, file=sys.stderr, flush=True)
 

@@ -1,6 +1,6 @@
-"""A local nginx that answers every POST with 200: a receiver that costs as little as one can.
+"""A local nginx that answers every POST with 200: a receiver with minimal cost.
 
-Where it is not installed, Debian's package is fetched once into a folder of the user's; nothing is installed.
+If it is not installed, the Debian package is downloaded once into a cache folder; nothing is installed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Orders to scripts that run in a process of their own, each in the environment it needs."""
+"""Runs measuring scripts in their own processes, each in its own environment."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 CACHE = ROOT / ".bench"
-PATIENCE_S = 400
+TIMEOUT_S = 400
 INSTALL_S = 900
 NEEDS = {"oban": (3, 12)}
 
 
 class Failed(Exception):
-    """An order was not carried out; the message says why in one sentence."""
+    """A measurement failed; the message gives the reason in one sentence."""
 
 
 class Unsupported(Exception):
-    """The peer has no way to do this."""
+    """The peer does not support this operation."""
 
 
 def ask(python: str, name: str, **order: Any) -> dict[str, Any]:
-    """Give one order to the script of that name. Its answer is the last line it prints."""
+    """Run the script of that name with one order. The result is the last line it prints."""
     script = ROOT / "benchmarks" / "peers" / f"run_{name.replace('-', '_')}.py"
     try:
         done = subprocess.run(
             [python, str(script), json.dumps(order)],
-            capture_output=True, text=True, timeout=PATIENCE_S, cwd=CACHE, check=False, env=_environment(name),
+            capture_output=True, text=True, timeout=TIMEOUT_S, cwd=CACHE, check=False, env=_environment(name),
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        raise Failed(f"{order['work']} did not end within {PATIENCE_S} s") from None
+        raise Failed(f"{order['work']} did not end within {TIMEOUT_S} s") from None
     if done.returncode != 0:
-        told = [line for line in done.stderr.splitlines() if line.strip()]
-        raise Failed(f"{order['work']} ended with {done.returncode}: {told[-1] if told else 'it said nothing'}")
+        output = [line for line in done.stderr.splitlines() if line.strip()]
+        raise Failed(f"{order['work']} ended with {done.returncode}: {output[-1] if output else 'no output'}")
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     if "unsupported" in answer:
         raise Unsupported(answer["unsupported"])
@@ -46,7 +46,7 @@ def ask(python: str, name: str, **order: Any) -> dict[str, Any]:
 
 
 def _environment(name: str) -> dict[str, str]:
-    """Ours, without what would lead a peer or a daemon to somebody's own settings; only Holdfast sees our source."""
+    """This environment without variables that would load personal settings. Only Holdfast gets this source."""
     prefixes = ("HOLDFAST_", "PG", "DBOS_", "OBAN_", "PROCRASTINATE_", "PYTHONPATH")
     kept = {key: value for key, value in os.environ.items() if not key.startswith(prefixes)}
     ours = {"PYTHONPATH": str(ROOT / "src")} if name == "holdfast" else {}
@@ -54,7 +54,7 @@ def _environment(name: str) -> dict[str, str]:
 
 
 def environment(peer: str) -> str:
-    """The Python of an environment that holds this peer alone, made from its lock file when that changed."""
+    """The interpreter of this peer's virtual environment, rebuilt when its lock file changed."""
     lock = ROOT / "requirements" / f"bench-{peer}.lock"
     base = python_for(peer)
     place = CACHE / "env" / peer
@@ -80,12 +80,12 @@ def _install(*command: str) -> None:
     except subprocess.TimeoutExpired:
         raise Failed(f"it could not be installed within {INSTALL_S} s") from None
     if done.returncode:
-        told = [line for line in done.stderr.splitlines() if "error" in line.lower()] or done.stderr.splitlines()
-        raise Failed(f"it could not be installed: {told[-1] if told else done.returncode}")
+        output = [line for line in done.stderr.splitlines() if "error" in line.lower()] or done.stderr.splitlines()
+        raise Failed(f"it could not be installed: {output[-1] if output else done.returncode}")
 
 
 def python_for(peer: str) -> str:
-    """An interpreter new enough for this peer: ours, or another one of this machine."""
+    """An interpreter new enough for this peer: the running one, or another one on this machine."""
     needed = NEEDS.get(peer, (3, 11))
     places = [Path(sys.executable)]
     for minor in range(14, 10, -1):

@@ -1,6 +1,6 @@
-"""What a publish adds to a local transaction: the same transaction with and without it, in turn.
+"""What a publish adds to a local transaction: the same transaction alternately with and without it.
 
-Beside it what one more insert adds, by hand into a table of (id, type, payload): the least that any outbox costs.
+For comparison, what one more insert into a table of (id, type, payload) adds: the least any outbox costs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from benchmarks.latency import fresh
-from benchmarks.measure import Book, percentile
+from benchmarks.measure import Results, percentile
 from benchmarks.orders import Failed
 from benchmarks.server import Server
 from benchmarks.sizes import Sizes
@@ -28,7 +28,7 @@ PAYLOAD = {"id": 42, "item": ITEM}
 BODY = json.dumps(PAYLOAD)
 
 
-def measure(book: Book, folder: Path, server: Server | None, sizes: Sizes) -> None:
+def measure(results: Results, folder: Path, server: Server | None, sizes: Sizes) -> None:
     drivers = (("sqlite", "sqlite3", _sqlite3), ("postgres", "psycopg", _psycopg), ("postgres", "asyncpg", _asyncpg))
     for _ in range(sizes.times):
         for store, driver, take in drivers:
@@ -37,12 +37,12 @@ def measure(book: Book, folder: Path, server: Server | None, sizes: Sizes) -> No
                     outbox = Outbox(url)
                     outbox.migrate()
                     bare, by_hand, published = (percentile(times, 0.5) for times in take(url, outbox, sizes.publish))
-                book.add(f"publish.{driver}.bare", bare, "ms")
-                book.add(f"publish.{driver}.with", published, "ms")
-                book.add(f"publish.{driver}.an insert adds", by_hand - bare, "ms")
-                book.add(f"publish.{driver}.adds", published - bare, "ms")
+                results.add(f"publish.{driver}.bare", bare, "ms")
+                results.add(f"publish.{driver}.with", published, "ms")
+                results.add(f"publish.{driver}.an insert adds", by_hand - bare, "ms")
+                results.add(f"publish.{driver}.adds", published - bare, "ms")
             except (Failed, ImportError, OSError) as error:
-                book.miss(f"publish.{driver}", str(error))
+                results.miss(f"publish.{driver}", str(error))
 
 
 def _turns(transact: Callable[[int, int], None], count: int) -> Times:

@@ -1,6 +1,6 @@
-"""The hook receiver: what an agent waits for, beside a bare start of the same interpreter and beside /bin/true.
+"""The hook receiver: how long an agent waits for it, compared with a bare start of the interpreter and /bin/true.
 
-The programs take turns, so that whatever else the machine does falls on each alike. Every record is accounted for.
+The programs alternate, so that other load on the machine affects all alike. Every record is accounted for.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from benchmarks.measure import Book, percentile
+from benchmarks.measure import Results, percentile
 from benchmarks.orders import ROOT, Failed
 from benchmarks.server import Server
 from benchmarks.sizes import Sizes
@@ -38,28 +38,28 @@ TRUE = ["/bin/true" if os.path.exists("/bin/true") else "/usr/bin/true"]
 Programs = Mapping[str, Sequence[str]]
 
 
-def measure(book: Book, folder: Path, server: Server | None, sizes: Sizes) -> None:
+def measure(results: Results, folder: Path, server: Server | None, sizes: Sizes) -> None:
     """One at a time with the daemon down, up and busy; then many at once."""
     programs = {"true": TRUE, "bare": BARE, "python": PYTHON}
     fast = [*find_program(), *WORDS]
     if fast != PYTHON:
         programs["fast"] = fast
     else:
-        book.miss("receiver.fast", "the fast path does not serve on this machine")
+        results.miss("receiver.fast", "the fast path is not available on this machine")
     with tempfile.TemporaryDirectory(prefix="receiver-", dir=folder) as name:
         homes = Path(name)
         (homes / "payload").write_bytes(PAYLOAD)
         for number in range(sizes.times):
-            _one_by_one(book, "down", homes / f"down{number}", programs, sizes.starts)
+            _one_by_one(results, "down", homes / f"down{number}", programs, sizes.starts)
             with daemon(homes / f"up{number}") as home:
-                _one_by_one(book, "up", home, programs, sizes.starts)
+                _one_by_one(results, "up", home, programs, sizes.starts)
                 with _busy(home):
-                    _one_by_one(book, "busy", home, programs, sizes.starts)
+                    _one_by_one(results, "busy", home, programs, sizes.starts)
             _account_stored(home, 2 * sizes.starts * (len(programs) - 2))
-            _crowds(book, homes / f"crowd{number}", programs, sizes)
+            _crowds(results, homes / f"crowd{number}", programs, sizes)
 
 
-def _one_by_one(book: Book, state: str, home: Path, programs: Programs, starts: int) -> None:
+def _one_by_one(results: Results, state: str, home: Path, programs: Programs, starts: int) -> None:
     env, payload = prepare(home), home.parent / "payload"
     times: dict[str, list[float]] = {name: [] for name in programs}
     for _ in range(starts):
@@ -70,17 +70,17 @@ def _one_by_one(book: Book, state: str, home: Path, programs: Programs, starts: 
     if state == "down":
         _account(home, starts * (len(programs) - 2))
     for name, values in times.items():
-        book.add(f"receiver.{state}.{name}.p50", percentile(values, 0.5), "ms")
-        book.add(f"receiver.{state}.{name}.p99", percentile(values, 0.99), "ms")
+        results.add(f"receiver.{state}.{name}.p50", percentile(values, 0.5), "ms")
+        results.add(f"receiver.{state}.{name}.p99", percentile(values, 0.99), "ms")
 
 
-def _crowds(book: Book, home: Path, programs: Programs, sizes: Sizes) -> None:
+def _crowds(results: Results, home: Path, programs: Programs, sizes: Sizes) -> None:
     env, payload = prepare(home), home.parent / "payload"
     for _ in range(sizes.crowds):
         for name, command in programs.items():
             began = time.perf_counter()
             reap([start(command, env, payload) for _ in range(sizes.crowd)])
-            book.add(f"receiver.crowd.{name}", (time.perf_counter() - began) * 1000, "ms")
+            results.add(f"receiver.crowd.{name}", (time.perf_counter() - began) * 1000, "ms")
     _account(home, sizes.crowd * sizes.crowds * (len(programs) - 2))
 
 
@@ -97,7 +97,7 @@ def reap(children: Sequence[int]) -> None:
 
 
 def prepare(home: Path) -> dict[str, str]:
-    """The environment of a home that is made where there is none."""
+    """Create the home if needed. Returns the environment for it."""
     (home / "spool").mkdir(mode=0o700, parents=True, exist_ok=True)
     home.chmod(0o700)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("HOLDFAST_", "TMUX"))}
@@ -105,7 +105,7 @@ def prepare(home: Path) -> dict[str, str]:
 
 
 def _account(home: Path, count: int) -> None:
-    """None was lost."""
+    """Check that no record was lost."""
     found = spool_depth(home / "spool")
     if found != count:
         raise Failed(f"{found} records were kept instead of {count}")
@@ -120,13 +120,13 @@ def _account_stored(home: Path, count: int) -> None:
 
 @contextmanager
 def daemon(home: Path) -> Iterator[Path]:
-    """A daemon in this home; it ends once it has imported everything."""
+    """A daemon in this home, stopped after it has imported everything."""
     command = [sys.executable, "-m", "holdfast", "up", "--port", "0"]
     env = prepare(home)
     with (home.parent / f"{home.name}.log").open("ab") as log:
         child = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:
-        _wait((home / "address").exists, child, "the daemon did not come up")
+        _wait((home / "address").exists, child, "the daemon did not start")
         yield home
         _wait(lambda: not spool_depth(home / "spool"), child, "the spool was not imported")
     finally:
@@ -144,7 +144,7 @@ def _wait(done: Callable[[], bool], child: subprocess.Popen[bytes], why: str) ->
 
 @contextmanager
 def _busy(home: Path) -> Iterator[None]:
-    """Somebody else keeps the daemon at work, one event after the other."""
+    """Keep the daemon busy by publishing one event after another."""
     stopping = threading.Event()
     host = (home / "address").read_text().strip().removeprefix("http://")
     headers = {"Authorization": f"Bearer {(home / 'token').read_text().strip()}", "Content-Type": "application/json"}

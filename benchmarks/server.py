@@ -1,4 +1,4 @@
-"""One PostgreSQL server for a whole run, from the wheel, on the disk, with its writes flushed; a database per task."""
+"""One PostgreSQL server for the whole run, from the wheel, on disk and with fsync; one database per task."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-# The same for everybody who is measured. What is not named here is the server's default.
+# The same for all candidates. Other settings are the server's defaults.
 SETTINGS = {
     "fsync": "on",
     "synchronous_commit": "on",
@@ -36,7 +36,7 @@ class Server:
 
     @contextlib.contextmanager
     def database(self, name: str) -> Iterator[str]:
-        """A database of that name for a while; its URL."""
+        """A temporary database of that name. Yields its URL."""
         self.sql(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)', f'CREATE DATABASE "{name}"')
         try:
             yield self.url(name)
@@ -51,7 +51,7 @@ class Server:
                 connection.execute(statement)  # type: ignore[call-overload]
 
     def cpu_s(self) -> float | None:
-        """What all of its processes took so far, the ended ones included; None where /proc does not tell."""
+        """CPU time of all its processes so far, including ended ones; None if /proc does not provide it."""
         try:
             postmaster = int((self.folder / "data" / "postmaster.pid").read_text().split()[0])
             ticks = sum(_ticks(Path(f"/proc/{postmaster}/stat"), 4))
@@ -63,7 +63,7 @@ class Server:
 
 
 def _ticks(stat: Path, fields: int) -> list[int]:
-    """utime, stime and, of one that had children, what those took."""
+    """utime, stime, and the time of ended children."""
     try:
         return [int(value) for value in stat.read_text().rpartition(")")[2].split()[11 : 11 + fields]]
     except FileNotFoundError:
@@ -72,7 +72,7 @@ def _ticks(stat: Path, fields: int) -> list[int]:
 
 @contextlib.contextmanager
 def running(folder: Path) -> Iterator[Server]:
-    """A server under `folder`, ended and removed afterwards."""
+    """A server under `folder`, stopped and removed afterwards."""
     programs = _newest()
     place = folder / "pg"
     place.mkdir()
@@ -104,7 +104,7 @@ def _newest() -> Path:
 
 
 def _run(program: Path, *arguments: object) -> None:
-    """As somebody other than root: the server insists on that."""
+    """Run as a user other than root, as the server requires."""
     user: dict[str, Any] = {}
     if os.geteuid() == 0:
         user = {"user": "nobody", "group": pwd.getpwnam("nobody").pw_gid, "extra_groups": []}

@@ -1,4 +1,4 @@
-"""How much of everything: the full run, and a quick one that only shows that every part works."""
+"""The sizes of a full run, and of a quick run that only checks that every part works."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Sizes:
     )
     streams: tuple[int, ...] = (100, 100_000)
     payloads: dict[int, int] = field(default_factory=lambda: {100: 20_000, 1000: 20_000, 100_000: 1000})
-    # What is slow gets fewer jobs, so that nobody's turn lasts longer than about ten seconds.
+    # Slow candidates get fewer jobs, so that no run takes longer than about ten seconds.
     fewer: dict[str, dict[str, int]] = field(
         default_factory=lambda: {
             "faststream-outbox": {"drain": 15_000},

@@ -1,4 +1,4 @@
-"""Accept, drain and the whole path on SQLite, beside a bare commit and the SQLite queues people use from Python."""
+"""Accept, drain and the whole path on SQLite, compared with bare commits and other SQLite queues for Python."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import time
 from pathlib import Path
 
 from benchmarks import limits, sqlite_queues
-from benchmarks.measure import Book
+from benchmarks.measure import Results
 from benchmarks.orders import Failed, ask
 from benchmarks.sizes import Sizes
 
 
-def measure(book: Book, folder: Path, sizes: Sizes) -> None:
+def measure(results: Results, folder: Path, sizes: Sizes) -> None:
     count = sizes.accept
     turns = {
         "sqlite.accept.bare commits": lambda: limits.raw_commits(folder, count),
@@ -27,9 +27,9 @@ def measure(book: Book, folder: Path, sizes: Sizes) -> None:
     for _ in range(sizes.times):
         for name, take in turns.items():
             try:
-                book.add(name, take(), "/s")
+                results.add(name, take(), "/s")
             except (Failed, ImportError, OSError) as error:
-                book.miss(name, str(error))
+                results.miss(name, str(error))
 
 
 def _ours(folder: Path, **order: object) -> float:

@@ -1,4 +1,4 @@
-"""The SQLite queues people use from Python, with durable settings: enqueue one by one, and drain."""
+"""Other SQLite queues for Python, with durable settings: enqueue one by one, and drain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plots, as plain SVG: bars for who is how quick, lines for how a cost grows."""
+"""Plots as plain SVG: bars to compare rates, lines to show growth."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Line(NamedTuple):
 
 
 def bars(title: str, rows: Sequence[tuple[str, Figure]]) -> str:
-    """One bar a row, the spread as a thin line over its end. Ours stand out."""
+    """One bar per row, with the range as a thin line. Holdfast is highlighted."""
     left, right, top, step = 210, 110, 44, 28
     height = top + step * len(rows) + 12
     most = max((figure.high for _, figure in rows), default=1.0) or 1.0
@@ -38,7 +38,7 @@ def bars(title: str, rows: Sequence[tuple[str, Figure]]) -> str:
 
 
 def lines(title: str, x_title: str, unit: str, drawn: Sequence[Line]) -> str:
-    """Lines over a logarithmic x axis; y begins at nought, so that flat looks flat."""
+    """Lines over a logarithmic x axis; y starts at 0, so that constant values look constant."""
     left, right, top, bottom, height = 80, 170, 48, 52, 340
     xs = sorted({x for line in drawn for x, _ in line.points})
     most = max((y for line in drawn for _, y in line.points), default=1.0) * 1.1 or 1.0

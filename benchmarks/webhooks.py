@@ -1,4 +1,4 @@
-"""Webhooks that go out: signed and stored, beside the bare client; and what one receiver that hangs costs the others.
+"""Outgoing webhooks: signed and stored, compared with a bare client; and the effect of one hanging receiver.
 
 python -m benchmarks.webhooks
 """
@@ -22,7 +22,7 @@ import aiohttp
 from benchmarks import nginx
 from benchmarks.alone import alone
 from benchmarks.goals import outward
-from benchmarks.measure import Book, percentile
+from benchmarks.measure import Results, percentile
 from benchmarks.server import Server
 from benchmarks.sizes import Sizes
 from holdfast.config.config import load_config
@@ -44,23 +44,23 @@ IN_FLIGHT = 64
 RECEIVERS = 100
 PAGE = 1_000
 BATCH = 500
-EVERY_S = 0.2  # far from what the machine can do: queues of our own making would hide the receivers
+EVERY_S = 0.2  # well below the capacity of the machine: otherwise queueing would hide the effect of the receivers
 SECRET = "whsec_" + "YmVuY2htYXJr" * 3
 PAYLOAD = {"text": "x" * 1000}
 
 
-def measure(book: Book, folder: Path, server: Server | None, sizes: Sizes) -> None:
-    """What is compared takes turns."""
+def measure(results: Results, folder: Path, server: Server | None, sizes: Sizes) -> None:
+    """Measure the candidates alternately."""
     with nginx.running() as url:
         for _ in range(sizes.times):
             for name, work in (("bare client", _bare), ("own client, bare", _own), ("holdfast", _drain)):
-                book.add(f"webhooks.{name}", _apart(work, url, sizes.webhooks), "/s")
+                results.add(f"webhooks.{name}", _apart(work, url, sizes.webhooks), "/s")
             for name, hangs in (("all well", False), ("one hangs", True)):
-                book.add(f"webhooks.p99 of others, {name}", _apart(_spread, url, sizes.hanging, hangs), "ms")
+                results.add(f"webhooks.p99 of others, {name}", _apart(_spread, url, sizes.hanging, hangs), "ms")
 
 
 def _apart(work: Callable[..., Coroutine[Any, Any, float]], *values: object) -> float:
-    """In a process of its own: what one has left in memory is not the next one's burden."""
+    """Run in a separate process, so that memory of one measurement does not affect the next."""
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         return pool.submit(_run, work, values).result()
 
@@ -70,7 +70,7 @@ def _run(work: Callable[..., Coroutine[Any, Any, float]], values: tuple[object, 
 
 
 async def _bare(url: str, count: int) -> float:
-    """aiohttp alone: the same bodies, signed, so many at a time, and nothing is kept."""
+    """aiohttp alone: the same signed bodies, `at_once` at a time, without a store."""
     left = iter(range(count))
     connector = aiohttp.TCPConnector(limit=IN_FLIGHT)
     async with aiohttp.ClientSession(connector=connector, auto_decompress=False) as session:
@@ -88,7 +88,7 @@ async def _bare(url: str, count: int) -> float:
 
 
 async def _own(url: str, count: int) -> float:
-    """The same with the client that the daemon uses."""
+    """The same with Holdfast's client."""
     left = iter(range(count))
     client = Client(Guard(["127.0.0.0/8"]), None, 5.0)
     route = client.route(f"{url}/hook", False)
@@ -117,7 +117,7 @@ def _signed(number: int) -> tuple[bytes, dict[str, str]]:
 
 
 async def _drain(url: str, count: int) -> float:
-    """Accepted and durable: from the start of the daemon until the last of them is settled."""
+    """From the start of the daemon until the last of the stored events is settled."""
     contract = Contract("bench", parse_address(f"{url}/hook"), source="programmatic", concurrency=IN_FLIGHT)
     with tempfile.TemporaryDirectory(prefix="hf-bench-") as folder:
         place = f"sqlite:///{folder}/bench.db"
@@ -127,7 +127,7 @@ async def _drain(url: str, count: int) -> float:
         await runtime.start()
         try:
             while runtime.engine.delivered < count:
-                assert runtime.engine.failed == 0, "the receiver did not take everything"
+                assert runtime.engine.failed == 0, "the receiver did not get every request"
                 await asyncio.sleep(0.002)
             return count / (time.perf_counter() - began)
         finally:
@@ -135,7 +135,7 @@ async def _drain(url: str, count: int) -> float:
 
 
 async def _spread(url: str, count: int, hangs: bool) -> float:
-    """From accepted to settled at 99 receivers, the slowest hundredth left out, in ms; the hundredth may hang."""
+    """p99 in ms from accepted to settled at 99 receivers; the hundredth receiver may hang."""
     async with _hanging() as dead:
         urls = [f"{url}/{number}" for number in range(RECEIVERS - 1)] + [dead if hangs else f"{url}/last"]
         contracts = [
@@ -160,7 +160,7 @@ async def _spread(url: str, count: int, hangs: bool) -> float:
 
 
 async def _fill(place: str, contracts: list[Contract], count: int) -> None:
-    """A store with these contracts and so many events, routed and waiting."""
+    """A store with these contracts and so many routed, pending events."""
     store = open_store(place, keep=True)
     try:
         for contract in contracts:
@@ -186,7 +186,7 @@ async def _latencies(runtime: Runtime, receivers: int) -> list[float]:
 
 @asynccontextmanager
 async def _hanging() -> AsyncIterator[str]:
-    """A receiver that takes every connection and never says a word."""
+    """A receiver that accepts every connection and never answers."""
     writers: list[asyncio.StreamWriter] = []
     server = await asyncio.start_server(lambda reader, writer: writers.append(writer), "127.0.0.1", 0)
     try:

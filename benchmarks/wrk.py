@@ -1,4 +1,4 @@
-"""A load of requests over kept connections, by `wrk`: a generator that is never the bottleneck here."""
+"""HTTP load over kept-alive connections by `wrk`, a generator that is never the bottleneck here."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _UNITS = {"us": 0.001, "ms": 1.0, "s": 1000.0, "m": 60_000.0}
 
 
 class Load(NamedTuple):
-    """What the clients saw."""
+    """The rate and latencies measured by the clients."""
 
     per_second: float
     p50_ms: float
@@ -24,7 +24,7 @@ class Load(NamedTuple):
 
 
 def post(url: str, body: bytes, headers: Mapping[str, str], *, connections: int, seconds: float) -> Load:
-    """POST the same body again and again, on so many connections at a time."""
+    """POST the same body repeatedly over so many connections."""
     binary, environment = debian.find("wrk", "wrk", "libluajit-5.1-2", "libluajit-5.1-common")
     with tempfile.TemporaryDirectory(prefix="hf-wrk-") as folder:
         script = Path(folder) / "post.lua"
@@ -37,7 +37,7 @@ def post(url: str, body: bytes, headers: Mapping[str, str], *, connections: int,
 
 
 def read(output: str) -> Load:
-    """The figures in what `wrk --latency` prints.
+    """Parse the output of `wrk --latency`.
 
     >>> read("50%  525.00us\\n 99%    1.40ms\\nRequests/sec:   1826.01\\n")
     Load(per_second=1826.01, p50_ms=0.525, p99_ms=1.4)

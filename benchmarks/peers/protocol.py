@@ -1,6 +1,6 @@
-"""What every peer is asked to do, and how: one order per process, one line of JSON as its answer.
+"""The protocol of the peer scripts: one order per process, one line of JSON as its result.
 
-A peer's script runs in that peer's own environment, so nothing here or beside it imports Holdfast. The order stands in
+A peer's script runs in that peer's own environment, so no other script in this folder imports Holdfast. The order is
 the first argument: `{"work": "drain", "url": "postgresql://…", "count": 1000, …}`. Every job is counted twice: by the
 handler, and by what the database says is left.
 """
@@ -17,13 +17,13 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 PAYLOAD = {"text": "x" * 980}
-PATIENCE_S = 300.0
+TIMEOUT_S = 300.0
 WARM = 20
 PAUSE_S = 0.02
 
 
 class Tally:
-    """The no-op handler: it notes when it was called, from whatever thread, and nothing else."""
+    """The no-op handler: it only records when it was called, from any thread."""
 
     def __init__(self) -> None:
         self.times: list[float] = []
@@ -32,15 +32,15 @@ class Tally:
         self.times.append(time.perf_counter())
 
     async def reach(self, count: int, every_s: float = 0.002) -> None:
-        ends = time.monotonic() + PATIENCE_S
+        ends = time.monotonic() + TIMEOUT_S
         while len(self.times) < count:
             if time.monotonic() > ends:
-                raise RuntimeError(f"only {len(self.times)} of {count} jobs were handled in {PATIENCE_S:g} s")
+                raise RuntimeError(f"only {len(self.times)} of {count} jobs were handled in {TIMEOUT_S:g} s")
             await asyncio.sleep(every_s)
 
 
 class Peer(ABC):
-    """One queue, as its documentation says to use it."""
+    """One queue, used as its documentation recommends."""
 
     settings = ""
 
@@ -49,7 +49,7 @@ class Peer(ABC):
 
     @abstractmethod
     async def open(self) -> None:
-        """Connect, and make the tables."""
+        """Connect, and create the tables."""
 
     @abstractmethod
     async def close(self) -> None: ...
@@ -60,29 +60,29 @@ class Peer(ABC):
 
     @abstractmethod
     async def many(self, count: int) -> None:
-        """Enqueue so many jobs with the call meant for it, and wait for the commit."""
+        """Enqueue so many jobs with the bulk call, and wait for the commit."""
 
     async def fill(self, count: int) -> None:
-        """So many jobs, by whatever way is quickest: a backlog to drain."""
+        """Fill a backlog of so many jobs in the fastest way."""
         size = int(self.order["size"])
         for start in range(0, count, size):
             await self.many(min(size, count - start))
 
     @abstractmethod
     async def work(self, handle: Callable[[], None]) -> None:
-        """Start the worker, in the background, with a handler that only calls `handle`."""
+        """Start the worker in the background, with a handler that only calls `handle`."""
 
     @abstractmethod
     async def stop(self) -> None:
-        """End the worker."""
+        """Stop the worker."""
 
     @abstractmethod
     async def left(self) -> int:
-        """How many jobs the database says are not done."""
+        """The number of unfinished jobs in the database."""
 
     @abstractmethod
     async def settle_in(self) -> None:
-        """After a fill: what a database in use has anyway, fresh statistics."""
+        """After a fill: update the statistics, which a database in use would have."""
 
 
 async def single(peer: Peer, count: int) -> dict[str, Any]:
@@ -108,7 +108,7 @@ async def batch(peer: Peer, count: int) -> dict[str, Any]:
 
 
 async def drain(peer: Peer, count: int) -> dict[str, Any]:
-    """From the first job handled to the last one settled in the database: the worker's own start does not count."""
+    """Timed from the first job handled to the last one settled in the database, without the worker's start."""
     await peer.fill(count)
     await _expect(peer, count)
     await peer.settle_in()
@@ -125,10 +125,10 @@ async def drain(peer: Peer, count: int) -> dict[str, Any]:
 
 
 async def latency(peer: Peer, count: int) -> dict[str, Any]:
-    """Milliseconds to the handler's start: from the enqueue's return, which is the commit, and from its call."""
+    """Milliseconds to the handler's start: from the return of the enqueue (the commit), and from its call."""
     tally = Tally()
     await peer.work(tally)
-    await asyncio.sleep(1.0)  # the worker has nothing to do and waits, as it does most of its life
+    await asyncio.sleep(1.0)  # let the worker become idle
     after_commit, after_call = [], []
     for number in range(1, WARM + count + 1):
         called = time.perf_counter()
@@ -159,13 +159,13 @@ WORKS: dict[str, Callable[[Peer, int], Coroutine[Any, Any, dict[str, Any]]]] = {
 
 
 def cost() -> dict[str, float]:
-    """What this process took so far."""
+    """CPU seconds of this process so far."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return {"cpu_s": used.ru_utime + used.ru_stime, "rss_mb": _rss_mb(used.ru_maxrss)}
 
 
 def _rss_mb(maximum: int) -> float:
-    """The most memory it held. Linux counts what the parent held before the start in `ru_maxrss`, but not here."""
+    """Peak memory. Not `ru_maxrss`: on Linux that includes the memory of the parent before the start."""
     try:
         with open("/proc/self/status", encoding="ascii") as status:
             return next(int(line.split()[1]) / 1024 for line in status if line.startswith("VmHWM"))

@@ -1,4 +1,4 @@
-"""DBOS Transact: a workflow of no steps on a queue of its own."""
+"""DBOS Transact: a workflow without steps on its own queue."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Dbos(Peer):
     settings = f"psycopg, polling_interval_sec {POLL_S:g} (its default is 1)"
 
     async def open(self) -> None:
-        self._thread = ThreadPoolExecutor(1)  # its plain calls refuse a thread that runs an event loop
+        self._thread = ThreadPoolExecutor(1)  # its synchronous calls refuse a thread with an event loop
         await self._call(self._prepare)
         self._connection = await psycopg.AsyncConnection.connect(self.url, autocommit=True)
         self._client = DBOSClient(system_database_url=self.url)
@@ -39,7 +39,7 @@ class Dbos(Peer):
         await self._call(lambda: self._client.enqueue(options, PAYLOAD))
 
     async def many(self, count: int) -> None:
-        raise NotImplementedError("it has no call that enqueues several")
+        raise NotImplementedError("no bulk enqueue")
 
     async def fill(self, count: int) -> None:
         for _ in range(count):
@@ -59,7 +59,7 @@ class Dbos(Peer):
         await asyncio.get_running_loop().run_in_executor(self._thread, function)
 
     def _prepare(self) -> None:
-        self._launch()  # makes the tables
+        self._launch()  # creates the tables
         DBOS.register_queue(QUEUE, polling_interval_sec=POLL_S)
         DBOS.destroy()
 

@@ -1,4 +1,4 @@
-"""faststream-outbox: publish in a SQLAlchemy session, and a subscriber that works the rows off in place."""
+"""faststream-outbox: publish in a SQLAlchemy session, and a subscriber that processes the rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Holdfast itself, asked by the same orders as its peers, on either store; and what only it is asked."""
+"""Holdfast, with the same orders as its peers, on either store; and orders that only Holdfast supports."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Holdfast(Peer):
 
 
 async def callers(peer: Peer, count: int) -> dict[str, Any]:
-    """Many callers at once, each waiting for its own commit."""
+    """Many concurrent callers, each waiting for its own commit."""
     number = int(peer.order["callers"])
 
     async def caller() -> None:
@@ -108,7 +108,7 @@ async def callers(peer: Peer, count: int) -> dict[str, Any]:
 
 
 async def whole(peer: Peer, count: int) -> dict[str, Any]:
-    """Accepted, routed, handled and settled with its receipt, all at the same time, in batches of 200."""
+    """Accept, route, handle and settle with receipts concurrently, in batches of 200."""
     assert isinstance(peer, Holdfast)
     tally = Tally()
     await peer.work(tally)
@@ -124,7 +124,7 @@ async def whole(peer: Peer, count: int) -> dict[str, Any]:
 
 
 async def some(peer: Peer, count: int) -> dict[str, Any]:
-    """The first so many of a backlog that is there already."""
+    """Drain the first `count` deliveries of an existing backlog."""
     assert isinstance(peer, Holdfast)
     tally = Tally()
     before = cost()["cpu_s"]
@@ -137,7 +137,7 @@ async def some(peer: Peer, count: int) -> dict[str, Any]:
 
 
 async def claims(peer: Peer, count: int) -> dict[str, Any]:
-    """How long a claim of 100 takes, each in milliseconds. What is claimed is settled, as in life, outside the time."""
+    """Milliseconds of each claim of 100. The claims are settled outside the measured time."""
     assert isinstance(peer, Holdfast)
     deliveries, policy = peer.store.deliveries, POLICIES["hook"]
     owner = await peer.store.owners.enlist()
@@ -156,7 +156,7 @@ async def claims(peer: Peer, count: int) -> dict[str, Any]:
         if len(claimed) != CLAIM:
             raise RuntimeError(f"a claim of {CLAIM} returned {len(claimed)}")
         if lost := await deliveries.settle(owner, [settlement(claim, time.time_ns() // 10**6) for claim in claimed]):
-            raise RuntimeError(f"{len(lost)} settlements found their lease lost")
+            raise RuntimeError(f"{len(lost)} settlements lost their lease")
         if number >= 5:
             times.append(took_ms)
     await peer.store.owners.retire(owner)
@@ -164,7 +164,7 @@ async def claims(peer: Peer, count: int) -> dict[str, Any]:
 
 
 async def path(peer: Peer, count: int) -> dict[str, Any]:
-    """The three stretches one after another: accept, route, deliver; with the CPU each event took over all of it."""
+    """Accept, route and deliver, one after another, with the CPU time per event over all three."""
     assert isinstance(peer, Holdfast)
     size = int(peer.order["size"])
     started, began = cost()["cpu_s"], time.perf_counter()

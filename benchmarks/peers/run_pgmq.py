@@ -1,4 +1,4 @@
-"""pgmq: the SQL of its package, without any worker around it. Read a batch, hand each to the handler, end the batch."""
+"""pgmq: the SQL of its package, without a worker. Read a batch, pass each message to the handler, delete the batch."""
 
 from __future__ import annotations
 

@@ -9,11 +9,11 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks import goals, machine, page  # noqa: E402
-from benchmarks.measure import Book  # noqa: E402
+from benchmarks.measure import Results  # noqa: E402
 
 
-def filled() -> Book:
-    made = Book()
+def filled() -> Results:
+    made = Results()
     made.facts = machine.facts(ROOT) | {"command": "python -m benchmarks"}
     for state in ("up", "down", "busy"):
         for form, p50 in (("true", 1.0), ("bare", 10.0), ("python", 12.0), ("fast", 5.0)):
@@ -45,7 +45,7 @@ def test_the_page_shows_them_and_nothing_where_there_are_none(tmp_path: Path):
     text = target.read_text(encoding="utf-8")
     assert "| daemon busy, p99 | 2.00 ms | 20.0 ms | 24.0 ms | 10.0 ms |" in text
     assert "| beside noise | 8.00 ms | 45.0 ms |" in text
-    empty = Book()
+    empty = Results()
     empty.facts = filled().facts
     page.write(empty, target)
     assert "## Hooks of agents" not in target.read_text(encoding="utf-8")

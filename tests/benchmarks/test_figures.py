@@ -16,11 +16,11 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks import __main__ as command  # noqa: E402
 from benchmarks import goals, machine, measure, page, sizes, svg  # noqa: E402
-from benchmarks.measure import Book  # noqa: E402
+from benchmarks.measure import Results  # noqa: E402
 
 
-def book(**figures: list[float]) -> Book:
-    made = Book()
+def results(**figures: list[float]) -> Results:
+    made = Results()
     made.facts = machine.facts(ROOT) | {"command": "python -m benchmarks"}
     for name, values in figures.items():
         for value in values:
@@ -44,12 +44,12 @@ def test_a_percentile_is_a_value_that_was_measured():
 
 
 def test_a_figure_is_its_median_with_its_spread():
-    figure = book(**{"pg.drain.holdfast": [30.0, 10.0, 20.0]}).figures["pg.drain.holdfast"]
+    figure = results(**{"pg.drain.holdfast": [30.0, 10.0, 20.0]}).figures["pg.drain.holdfast"]
     assert (figure.low, figure.median, figure.high) == (10.0, 20.0, 30.0)
 
 
 def test_a_goal_is_met_from_its_bound_on_and_its_ratio_says_by_how_much():
-    made = book(**{"pg.drain.holdfast": [20_000.0], "pg.drain.pgqueuer": [10_000.0], "pg.drain.pgmq": [40_000.0]})
+    made = results(**{"pg.drain.holdfast": [20_000.0], "pg.drain.pgqueuer": [10_000.0], "pg.drain.pgmq": [40_000.0]})
     found = {goal.id: goal for goal in goals.goals()}
     assert found["P5 pgqueuer"].met(made) is True
     assert found["P5 pgqueuer"].ratio(made) == 1.0
@@ -62,13 +62,13 @@ def test_a_goal_is_met_from_its_bound_on_and_its_ratio_says_by_how_much():
 
 
 def test_enqueue_is_compared_with_the_best_of_the_python_peers_alone():
-    made = book(**{"pg.single.holdfast": [900.0], "pg.single.oban": [600.0], "pg.single.pgqueuer": [300.0]})
+    made = results(**{"pg.single.holdfast": [900.0], "pg.single.oban": [600.0], "pg.single.pgqueuer": [300.0]})
     made.add("pg.single.pgmq", 5000.0, "/s")
     assert goals.best("pg.single")(made) == 1.5
 
 
 def test_growth_looks_at_every_size_and_only_for_the_worse():
-    made = book(**{"backlog.sqlite.10000.drain": [100.0], "backlog.sqlite.1000000.drain": [75.0]})
+    made = results(**{"backlog.sqlite.10000.drain": [100.0], "backlog.sqlite.1000000.drain": [75.0]})
     made.add("backlog.sqlite.5000000.drain", 90.0, "/s")
     made.add("backlog.sqlite.10000.CPU", 1.0, "µs")
     assert goals.growth("backlog.sqlite.", ".drain", rising_is_worse=False)(made) == 25.0
@@ -76,7 +76,7 @@ def test_growth_looks_at_every_size_and_only_for_the_worse():
 
 
 def test_the_goals_of_webhooks_and_matching_are_read_off_their_figures(tmp_path):
-    made = book(**{"webhooks.bare client": [100.0], "webhooks.holdfast": [60.0]})
+    made = results(**{"webhooks.bare client": [100.0], "webhooks.holdfast": [60.0]})
     made.add("http.bare Starlette, 64 connections", 100.0, "/s")
     made.add("http.events, 64 connections", 60.0, "/s")
     made.add("http.webhooks, 64 connections", 40.0, "/s")
@@ -105,13 +105,13 @@ def test_every_explanation_belongs_to_a_goal():
 
 
 def test_the_page_can_be_made_again_from_the_figures_alone(tmp_path):
-    made = book(**{"pg.drain.holdfast": [2.0, 1.0, 3.0], "claim.postgres.10000": [1.0]})
+    made = results(**{"pg.drain.holdfast": [2.0, 1.0, 3.0], "claim.postgres.10000": [1.0]})
     made.add("backlog.postgres.10000.drain", 5.0, "/s")
     first, second = tmp_path / "a" / "numbers.md", tmp_path / "b" / "numbers.md"
     for path in (first, second):
         path.parent.mkdir()
     page.write(made, first)
-    page.write(Book.from_json(json.loads(json.dumps(made.to_json()))), second)
+    page.write(Results.from_json(json.loads(json.dumps(made.to_json()))), second)
     assert first.read_text() == second.read_text()
     pictures = re.findall(r"\]\((numbers/[^)]+)\)", first.read_text())
     assert pictures
@@ -120,7 +120,7 @@ def test_the_page_can_be_made_again_from_the_figures_alone(tmp_path):
 
 
 def test_a_peer_that_could_not_be_installed_is_named_with_the_reason(tmp_path):
-    made = book(**{"pg.drain.holdfast": [2.0]})
+    made = results(**{"pg.drain.holdfast": [2.0]})
     made.miss("pg.oban", "it needs Python 3.12 or later, and none was found on this machine")
     page.write(made, tmp_path / "numbers.md")
     row = next(line for line in (tmp_path / "numbers.md").read_text().splitlines() if line.startswith("| oban"))
@@ -128,19 +128,17 @@ def test_a_peer_that_could_not_be_installed_is_named_with_the_reason(tmp_path):
 
 
 def test_a_missed_goal_without_an_explanation_says_so(tmp_path, monkeypatch):
-    made = book(**{"sqlite.drain.holdfast": [1.0]})
+    made = results(**{"sqlite.drain.holdfast": [1.0]})
     monkeypatch.setattr(page, "explanations", dict)
     page.write(made, tmp_path / "numbers.md")
-    assert (
-        "**SQLite: drain to a no-op handler**: missed, and not explained yet." in (tmp_path / "numbers.md").read_text()
-    )
+    assert "**SQLite: drain to a no-op handler**: missed, not explained yet." in (tmp_path / "numbers.md").read_text()
     monkeypatch.setattr(page, "explanations", lambda: {"P3 drain": "one core."})
     page.write(made, tmp_path / "numbers.md")
     assert "**SQLite: drain to a no-op handler**: one core." in (tmp_path / "numbers.md").read_text()
 
 
 def test_measuring_a_part_again_forgets_what_it_wrote_before_and_nothing_else():
-    made = book(**{"backlog.sqlite.10.drain": [1.0], "claim.sqlite.10": [1.0], "pg.drain.oban": [1.0]})
+    made = results(**{"backlog.sqlite.10.drain": [1.0], "claim.sqlite.10": [1.0], "pg.drain.oban": [1.0]})
     made.miss("backlog.sqlite", "no room")
     made.miss("pg.dbos", "not there")
     left = command._without(made, ["backlog"])
@@ -152,7 +150,7 @@ def test_a_part_that_fails_is_noted_and_the_others_go_on(tmp_path, monkeypatch):
     def fail(*_: object) -> None:
         raise ValueError("broken on purpose")
 
-    def work(made: Book, *_: object) -> None:
+    def work(made: Results, *_: object) -> None:
         made.add("publish.sqlite3.adds", 0.1, "ms")
 
     monkeypatch.setattr(command, "PARTS", {"sqlite": (fail, ("sqlite.",)), "publish": (work, ("publish.",))})
@@ -173,7 +171,7 @@ def _no_server(folder: Path) -> None:
 def test_an_unknown_part_is_refused_with_the_names_of_the_known(capsys):
     with pytest.raises(SystemExit):
         command.main(["--only", "pg,speed"])
-    assert "there is no part 'speed'; use some of sqlite, pg" in capsys.readouterr().err
+    assert "unknown part 'speed'; choose from sqlite, pg" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("peer", sizes.PEERS)
