@@ -79,7 +79,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name when it is first used, so that `import holdfast` costs nothing."""
+    """Load a public name when it is first used, so that `import holdfast` is fast."""
     if name not in _HOMES:
         raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
     from importlib import import_module

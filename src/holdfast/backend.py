@@ -1,11 +1,11 @@
-"""The outbox as a bare queue: enqueue in your transaction, claim one message, say how it ended.
+"""The outbox as a bare queue: enqueue in your transaction, claim one message, confirm or release it.
 
-For components that bring their own loop and want only the universal pattern: `OutboxBackend` is the interface,
-`NativeSqlOutbox` keeps it over Holdfast's own deliveries.
+For components with a worker loop of their own. `OutboxBackend` is the interface; `NativeSqlOutbox` implements it with
+Holdfast's deliveries.
 
     queue = NativeSqlOutbox("sqlite:///app.db")
     with connection:
-        queue.enqueue(connection, {"engram": 42}, queue="receipts")
+        queue.enqueue(connection, {"order": 42}, queue="receipts")
     row = queue.claim("receipts")
     queue.confirm(row.id)                           # or release(row.id, "503"), or dlq(row.id, "422: refused")
 """
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-QUEUE = "inkwell-receipts"
+QUEUE = "default"
 ATTEMPTS = 24
 ATTEMPTS_MAX = 10_000
 INSPECT_MAX = 100
 
 
 class OutboxRow(NamedTuple):
-    """A message in your hands until you say how it ended, or until its lease does."""
+    """A claimed message. It is yours until you end it or its lease expires."""
 
     id: str
     queue_name: str
@@ -46,7 +46,7 @@ class OutboxRow(NamedTuple):
 
 
 class OutboxBackend(Protocol):
-    """The universal pattern: at-least-once, with dead letters an operator can see, count and reprocess."""
+    """A queue with at-least-once delivery, and dead letters that can be counted, inspected and reprocessed."""
 
     @property
     def is_durable(self) -> bool: ...
@@ -63,10 +63,10 @@ class OutboxBackend(Protocol):
 
 
 class NativeSqlOutbox:
-    """The pattern over a store's URL. Blocks; may be used from any thread; `close` it, or use it in a `with`.
+    """`OutboxBackend` on a store. Calls block and are thread-safe; `close` it, or use it in a `with` block.
 
-    A queue is the direct address `handler:queue.NAME`. Each message is one delivery, so it has attempts, receipts
-    and dead letters like any other; what you hold is fenced by a lease, and an end that comes too late is refused.
+    A queue is the direct address `handler:queue.NAME`. Each message is one delivery, with attempts, receipts and dead
+    letters like any other. A claim has a lease; ending a message after its lease expired raises `Conflict`.
     """
 
     is_durable = True
@@ -75,9 +75,9 @@ class NativeSqlOutbox:
         self.url, self._lease_s = url, lease_seconds
 
     def enqueue(self, connection: Any, payload: Any, *, queue: str = QUEUE, max_attempts: int = ATTEMPTS) -> str:
-        """Append a message in the caller's transaction; the caller commits. Its id, which stays the same throughout."""
+        """Append a message in the caller's transaction; the caller commits. Returns its id, which never changes."""
         if type(max_attempts) is not int or not 1 <= max_attempts <= ATTEMPTS_MAX:
-            raise BadInput(f"max_attempts is a number from 1 to {ATTEMPTS_MAX}, not {short_repr(max_attempts)}")
+            raise BadInput(f"max_attempts must be a number from 1 to {ATTEMPTS_MAX}, not {short_repr(max_attempts)}")
         fields = {
             "type": "queue.message",
             "source": "queue",
@@ -88,7 +88,7 @@ class NativeSqlOutbox:
         return publish(connection, event_from_mapping(fields), schema_of(self.url)).id
 
     def claim(self, queue: str = QUEUE) -> OutboxRow | None:
-        """The next message that is due, or None. It is yours for the length of the lease."""
+        """Claim the next message that is due, for the length of the lease. None if there is none."""
         claim = self._run(self._desk.claim(queue))
         if claim is None:
             return None
@@ -96,19 +96,19 @@ class NativeSqlOutbox:
         return OutboxRow(event.id, queue, event.payload, claim.delivery.attempts + 1, event.properties["max_attempts"])
 
     def confirm(self, id: str) -> None:
-        """It was done."""
+        """The message was processed."""
         self._run(self._desk.end(id, Delivered()))
 
     def release(self, id: str, error: str) -> None:
-        """It failed this time: due again after the backoff, or dead when its attempts are used up."""
+        """The attempt failed: the message is due again after the backoff, or dead when its attempts are used up."""
         self._run(self._desk.end(id, Retry(error)))
 
     def dlq(self, id: str, error: str) -> None:
-        """It can never succeed: a dead letter at once."""
+        """The message can never succeed: make it a dead letter now."""
         self._run(self._desk.end(id, Dead(Reason.REJECTED, error)))
 
     def stats(self, queue: str = QUEUE) -> dict[str, int]:
-        """How many wait, are in somebody's hands, and are dead: `{"pending": 1, "in_flight": 0, "dlq": 0}`."""
+        """Messages that are pending, claimed and dead: `{"pending": 1, "in_flight": 0, "dlq": 0}`."""
         return self._run(self._desk.stats(queue))
 
     def dlq_count(self, queue: str = QUEUE) -> int:
@@ -117,21 +117,21 @@ class NativeSqlOutbox:
     def dlq_inspect(self, limit: int = 10, queue: str = QUEUE) -> list[dict[str, Any]]:
         """Dead letters with payload and last error, newest first."""
         if not 1 <= limit <= INSPECT_MAX:
-            raise BadInput(f"limit is 1 to {INSPECT_MAX}, not {limit}")
+            raise BadInput(f"limit must be from 1 to {INSPECT_MAX}, not {limit}")
         return self._run(self._desk.dead(queue, limit))
 
     def dlq_reprocess(self, ids: Sequence[str], queue: str = QUEUE) -> int:
-        """Give dead letters a new life. How many were dead and now wait again."""
+        """Requeue dead letters. Returns how many were requeued."""
         if isinstance(ids, str):
             raise BadInput(f"dlq_reprocess takes a list of ids, not the text {short_repr(ids)}")
         return self._run(self._desk.reprocess(queue, ids))
 
     def reclaim_stuck_in_flight(self) -> int:
-        """Give back what dead processes and ended leases hold. How many."""
+        """Release messages held by dead processes or expired leases. Returns how many."""
         return self._run(self._desk.reclaim())
 
     def close(self) -> None:
-        """Give back what is still in our hands, and close the store."""
+        """Release the claimed messages and close the store."""
         if "_desk" in self.__dict__:
             self._run(self._desk.close())
             del self._desk

@@ -43,10 +43,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class EventFields(TypedDict, total=False):
-    """What may be said about an event beside its type and payload.
+    """The optional fields of an event, beside its type and payload.
 
-    `stream` orders it after what is there; `dedup` makes a repetition return the first; `at` delays it; `to` is a
-    direct address beside the contracts; `properties` are for contracts to match.
+    `stream` orders the event after those already in that stream. With `dedup`, publishing the same event again returns
+    the first one. `at` delays it. `to` is a direct address, in addition to the contracts. Contracts match `properties`.
     """
 
     stream: str | None
@@ -59,7 +59,7 @@ class EventFields(TypedDict, total=False):
 
 
 class RegisteredContracts:
-    """The contracts that an application registers in code. They are put into the store when it starts to work."""
+    """The contracts that an application registers in code. They are stored when its workers or the daemon start."""
 
     def __init__(self, registered_by: str) -> None:
         self._registered_by = registered_by
@@ -74,11 +74,11 @@ class RegisteredContracts:
 
 
 class Outbox:
-    """An outbox in your database. Creating one opens nothing and costs nothing.
+    """An outbox in your database. Creating one opens no connection.
 
-    A contract remembers the module that registers it. When a process starts that has loaded the module, and the module
-    no longer registers the contract, it is retired. `application` tells services apart that share a database and have
-    modules of the same name.
+    A contract stores the module that registered it. It is retired when a process starts that has loaded the module but
+    in which the module no longer registers the contract. `application` keeps services apart that share a database and
+    have modules of the same name.
     """
 
     def __init__(self, url: str, *, application: str | None = None) -> None:
@@ -99,7 +99,7 @@ class Outbox:
 
             outbox.publish(connection, "order.placed", {"id": 42}, stream="order:42", dedup="order-42-placed")
 
-        The connection is whatever your transaction runs on: `docs/applications/publish.md` lists the kinds.
+        The connection is the one your transaction runs on; `docs/applications/publish.md` lists the supported kinds.
         """
         from holdfast.ingress.publish import event_from_call, publish
 
@@ -114,11 +114,11 @@ class Outbox:
         return await publish_async(connection, event_from_call(type, payload, fields), self._schema)
 
     def publish_many(self, connection: Any, events: Sequence[Mapping[str, Any]]) -> list[Published]:
-        """Append several events, each a mapping by the names `publish` takes.
+        """Append several events, each a mapping with the names that `publish` takes.
 
             outbox.publish_many(connection, [{"type": "order.placed", "payload": {"id": 1}, "stream": "order:1"}])
 
-        Streams are taken in sorted order, so that two such calls cannot lock each other out.
+        Streams are locked in sorted order, so that two such calls cannot deadlock.
         """
         from holdfast.ingress.publish import event_from_mapping, publish_many
 
@@ -131,7 +131,7 @@ class Outbox:
         return await publish_many_async(connection, [event_from_mapping(fields) for fields in events], self._schema)
 
     def once(self, connection: Any, event_id: str, *, consumer: str) -> Once:
-        """Handle an event once, although it may arrive again: for `with`, or `async with` on an awaited connection.
+        """Handle an event once, although it may arrive again. Use `with`, or `async with` on an awaited connection.
 
         with outbox.once(connection, event.id, consumer="billing") as first:
             if first: ...
@@ -153,13 +153,13 @@ class Outbox:
         timeout: float | None = None,
         concurrency: int | None = None,
     ) -> Callable[[F], F]:
-        """Register a durable handler: a function, and the contract that says which events it wants.
+        """Register a durable handler: a function, and a contract that matches the events it receives.
 
         @outbox.on("order.*")
         async def ship(order: Order): ...       # a pydantic model, or Event; raise Reject("why") or RetryAfter(30)
         """
         if policy is not None:
-            check_name(policy, "policy")  # whether it exists, the configuration decides where the application runs
+            check_name(policy, "policy")  # whether it exists depends on the configuration where the application runs
 
         def register(function: F) -> F:
             from holdfast.egress.handler.deliverer import make_handler
@@ -226,13 +226,13 @@ class Outbox:
         return EventBus(self.url)
 
     def migrate(self) -> None:
-        """Make or update Holdfast's tables in your database. Harmless to call again."""
+        """Create or update Holdfast's tables in your database. Safe to repeat."""
         from holdfast.store.open import migrate_store
 
         migrate_store(self.url, own=False, driver="sqlite3")
 
     def table(self, metadata: Any) -> Any:
-        """The events as a SQLAlchemy `Table`, for people who select.
+        """The events as a SQLAlchemy `Table`, for your own queries.
 
         events = outbox.table(MetaData())
         session.execute(select(events.c.type, events.c.payload).order_by(events.c.n))
@@ -248,9 +248,9 @@ class Outbox:
         return schema_of(self.url)
 
     def prepare(self, connection: Any) -> None:
-        """Set what the promise needs on your own SQLite connection: the log, full syncs, no checkpoints of its own.
+        """Set your own SQLite connection up for durability: WAL, synchronous=FULL, no automatic checkpoints.
 
-        Call it before a transaction begins. On PostgreSQL there is nothing to set.
+        Call it before a transaction begins. On PostgreSQL it changes nothing.
         """
         from holdfast.ingress.caller import prepare
 
@@ -263,7 +263,7 @@ class Outbox:
         await prepare_async(connection)
 
     def check(self, connection: Any) -> list[str]:
-        """What on your SQLite connection weakens the promise; empty when nothing does."""
+        """The settings of your SQLite connection that weaken durability; empty when all are right."""
         from holdfast.ingress.caller import check
 
         return check(connection)
@@ -276,7 +276,7 @@ class Outbox:
 
 
 def _calling_module() -> str:
-    """The module outside this package that creates an outbox. One that is run as a script has its file's name."""
+    """The first caller outside this package. A module that is run as a script has the name of its file."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         name = str(frame.f_globals.get("__name__", ""))

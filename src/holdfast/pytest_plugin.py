@@ -1,4 +1,4 @@
-"""The pytest plugin: installed with Holdfast, it gives tests the fixture `holdfast_outbox`.
+"""The pytest plugin, installed with Holdfast: the fixture `holdfast_outbox`.
 
 def test_an_order_is_shipped(holdfast_outbox):
     with holdfast_outbox.connection() as connection:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def holdfast_outbox(tmp_path: Path) -> Iterator[RecordingOutbox]:
-    """An outbox on a temporary SQLite file: publish, look with `published`, deliver with `drain`."""
+    """An outbox on a temporary SQLite file. Inspect events with `published`, deliver with `drain`."""
     from holdfast.testing.outbox import RecordingOutbox
 
     outbox = RecordingOutbox(tmp_path / "holdfast-test.db")

@@ -108,15 +108,15 @@ def test_the_last_release_makes_a_dead_letter_that_can_be_seen_and_reprocessed(
     outbox: NativeSqlOutbox, connection: Any
 ) -> None:
     (id,) = enqueue(outbox, connection, {"n": 1}, max_attempts=1)
-    outbox.release(outbox.claim().id, "503 from inkwell")
+    outbox.release(outbox.claim().id, "503 from the receiver")
     assert outbox.dlq_count() == 1
     (letter,) = outbox.dlq_inspect(limit=10)
     assert {name: letter[name] for name in ("id", "queue_name", "payload", "attempt_count", "last_error")} == {
         "id": id,
-        "queue_name": "inkwell-receipts",
+        "queue_name": "default",
         "payload": {"n": 1},
         "attempt_count": 1,
-        "last_error": "503 from inkwell",
+        "last_error": "503 from the receiver",
     }
     assert (outbox.dlq_reprocess([id, "evt_unknown"]), outbox.dlq_count()) == (1, 0)
     assert outbox.claim().id == id
@@ -156,11 +156,11 @@ def test_what_a_killed_process_held_is_given_back_at_once(url: str, outbox: Nati
     [
         ({"queue": ""}, "queue must be a non-empty string, not ''"),
         ({"queue": None}, "queue must be a non-empty string, not None"),
-        ({"queue": "a b"}, "queue 'a b' is not a name for a queue"),
-        ({"max_attempts": 0}, "max_attempts is a number from 1 to"),
-        ({"max_attempts": "3"}, "max_attempts is a number from 1 to"),
-        ({"max_attempts": True}, "max_attempts is a number from 1 to"),
-        ({"max_attempts": 10**9}, "max_attempts is a number from 1 to"),
+        ({"queue": "a b"}, "queue 'a b' is not a valid queue name"),
+        ({"max_attempts": 0}, "max_attempts must be a number from 1 to"),
+        ({"max_attempts": "3"}, "max_attempts must be a number from 1 to"),
+        ({"max_attempts": True}, "max_attempts must be a number from 1 to"),
+        ({"max_attempts": 10**9}, "max_attempts must be a number from 1 to"),
     ],
 )
 def test_what_is_no_message_is_named_and_the_transaction_lives_on(

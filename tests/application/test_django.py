@@ -128,8 +128,8 @@ def test_the_command_may_be_repeated(database: str) -> None:
     call_command("holdfast_migrate", stdout=said)
     call_command("holdfast_migrate", database=database, stdout=said)
     first, second = said.getvalue().splitlines()
-    assert "came from schema 0" in first
-    assert "was up to date" in second
+    assert "updated from 0" in first
+    assert "already up to date" in second
 
 
 def test_a_migration_of_the_projects_own_makes_and_removes_the_tables(database: str) -> None:

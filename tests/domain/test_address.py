@@ -52,7 +52,7 @@ def test_an_address_keeps_its_text_and_knows_its_kind(text, kind, name):
         ("https://:443/", "no host"),
         ("https://exa mple.com", "spaces"),
         ("https://example.com\\@evil.example", "backslashes"),
-        ("https://bücher.example", "outside ASCII"),
+        ("https://bücher.example", "non-ASCII characters"),
         ("https://example.com/\r\nHost: evil", "spaces"),
         ("https://user:pw@example.com", "user name or password"),
         ("https://@example.com", "user name or password"),
@@ -119,5 +119,5 @@ def test_what_may_be_a_token_is_not_shown(address: str, shown: str) -> None:
 
 def test_a_masked_url_is_not_taken_for_an_address() -> None:
     for url in ("https://hooks.slack.com/services/T0/B0/…", "https://example.com/hook?…"):
-        with pytest.raises(BadInput, match="give the whole URL"):
+        with pytest.raises(BadInput, match="give the full URL"):
             parse_address(url)

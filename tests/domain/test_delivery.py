@@ -97,7 +97,7 @@ def test_a_reason_is_taken_only_from_the_outcome_it_belongs_to(made, policy, rea
     if reason in REASONS_BY[trigger]:
         assert settle(made, outcome, policy, 0, 0.0).reason is reason
     else:
-        with pytest.raises(ValueError, match=f"{reason} is no reason"):
+        with pytest.raises(ValueError, match=f"{reason} is not a reason"):
             settle(made, outcome, policy, 0, 0.0)
 
 

@@ -102,7 +102,7 @@ def test_properties_are_bounded_in_bytes_and_hold_only_json():
     assert len(new_event("t", properties={"a": fits}).properties) == PROPERTIES_BYTES_MAX
     with pytest.raises(TooLarge, match=r"^properties"):
         new_event("t", properties={"a": fits + "x"})
-    with pytest.raises(BadJson, match=r"^properties holds NaN"):
+    with pytest.raises(BadJson, match=r"^properties contains NaN"):
         new_event("t", properties={"a": float("nan")})
     assert new_event("t", properties={str(n): n for n in range(PROPERTIES_MAX)})
 
@@ -110,7 +110,7 @@ def test_properties_are_bounded_in_bytes_and_hold_only_json():
 def test_a_payload_is_bounded_and_holds_only_json():
     with pytest.raises(TooLarge, match=r"^payload"):
         new_event("t", "x" * BYTES_MAX)
-    with pytest.raises(BadJson, match=r"^payload holds a lone surrogate"):
+    with pytest.raises(BadJson, match=r"^payload contains a lone surrogate"):
         new_event("t", "\ud83d")
 
 

@@ -1,13 +1,13 @@
 """Holdfast in a Django project: events in the transaction of `transaction.atomic`.
 
     INSTALLED_APPS = [..., "holdfast.django"]
-    HOLDFAST = {"DATABASE": "default"}              # may be left out
+    HOLDFAST = {"DATABASE": "default"}              # optional
 
     with transaction.atomic():
         order.save()
         holdfast.django.publish("order.placed", {"id": order.pk}, stream=f"order:{order.pk}")
 
-`manage.py holdfast_migrate` makes the tables; `holdfast.django.schema` does it in a migration of yours.
+`manage.py holdfast_migrate` creates the tables; `holdfast.django.schema` does so in one of your migrations.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 KEYS = {"DATABASE": "default", "SCHEMA": "holdfast"}
 SHARED = ("sslmode", "sslrootcert", "sslcert", "sslkey", "sslcrl", "passfile", "service")
-"""OPTIONS of a database that the daemon's driver knows by the same names."""
+"""Database OPTIONS that have the same names in the daemon's driver."""
 
 
 def outbox() -> Outbox:
@@ -46,7 +46,7 @@ def publish(type: str, payload: Any = None, **fields: Unpack[EventFields]) -> Pu
 
 
 def migrate(using: str | None = None) -> tuple[int, int]:
-    """Make or update the tables in one transaction. The version of the schema before and after."""
+    """Create or update the tables in one transaction. Returns the schema version before and after."""
     from django.db import connections, transaction
 
     from holdfast.store.schema import upgrade
@@ -57,7 +57,7 @@ def migrate(using: str | None = None) -> tuple[int, int]:
 
 
 def schema() -> Any:
-    """An operation for a migration of yours: forwards makes the tables, backwards removes them.
+    """An operation for one of your migrations: forwards creates the tables, backwards removes them.
 
     class Migration(migrations.Migration):
         operations = [holdfast.django.schema()]
@@ -80,32 +80,32 @@ def schema() -> Any:
 def _settings() -> dict[str, str]:
     from django.conf import settings
 
-    given = getattr(settings, "HOLDFAST", {})
-    unknown = sorted(set(given) - set(KEYS))
+    configured = getattr(settings, "HOLDFAST", {})
+    unknown = sorted(set(configured) - set(KEYS))
     if unknown:
         raise BadConfig(f"the setting HOLDFAST has an unknown key {unknown[0]!r}: use {', '.join(KEYS)}")
-    return {**KEYS, **given}
+    return {**KEYS, **configured}
 
 
 def _url() -> str:
     """The project's database as the URL of a store."""
     from django.db import connections
 
-    ours = _settings()
-    connection = connections[ours["DATABASE"]]
-    facts = connection.settings_dict
+    options = _settings()
+    connection = connections[options["DATABASE"]]
+    db = connection.settings_dict
     if connection.vendor == "sqlite":
-        return f"sqlite:///{facts['NAME']}"
+        return f"sqlite:///{db['NAME']}"
     if connection.vendor != "postgresql":
         raise BadConfig(
-            f"Holdfast keeps its events in SQLite or PostgreSQL; {ours['DATABASE']!r} is {connection.vendor}"
+            f"Holdfast stores events in SQLite or PostgreSQL; {options['DATABASE']!r} is {connection.vendor}"
         )
-    user = quote(facts["USER"], safe="") + (":" + quote(facts["PASSWORD"], safe="") if facts["PASSWORD"] else "")
-    query = [f"schema={ours['SCHEMA']}"]
-    host = facts["HOST"]
-    if host.startswith("/"):  # a socket's folder cannot stand where a host does
+    user = quote(db["USER"], safe="") + (":" + quote(db["PASSWORD"], safe="") if db["PASSWORD"] else "")
+    query = [f"schema={options['SCHEMA']}"]
+    host = db["HOST"]
+    if host.startswith("/"):  # the folder of a Unix socket cannot be the host part of a URL
         query.append(f"host={quote(host, safe='/')}")
         host = ""
-    query += [f"{name}={quote(str(facts['OPTIONS'][name]), safe='/')}" for name in SHARED if name in facts["OPTIONS"]]
-    port = f":{facts['PORT']}" if facts["PORT"] else ""
-    return f"postgresql://{user + '@' if user else ''}{host}{port}/{quote(facts['NAME'])}?{'&'.join(query)}"
+    query += [f"{name}={quote(str(db['OPTIONS'][name]), safe='/')}" for name in SHARED if name in db["OPTIONS"]]
+    port = f":{db['PORT']}" if db["PORT"] else ""
+    return f"postgresql://{user + '@' if user else ''}{host}{port}/{quote(db['NAME'])}?{'&'.join(query)}"

@@ -1,4 +1,4 @@
-"""The Django application: it brings the command `holdfast_migrate` and nothing that runs by itself."""
+"""The Django application: it adds the command `holdfast_migrate` and starts nothing."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The ground: values and rules. Pure, stdlib only; clocks, chance and I/O come in as arguments."""
+"""Values and rules. Pure, standard library only: time, randomness and I/O come in as arguments."""

@@ -53,7 +53,7 @@ class AddressKind:
 
 
 class Address(NamedTuple):
-    """An address and its kind; `http://` is of kind `https` too (the guard decides whether it may be used)."""
+    """An address and its kind. `http://` is of kind `https` too; the guard decides whether it is allowed."""
 
     kind: str
     text: str
@@ -120,9 +120,9 @@ def one_of(words: Iterable[str]) -> str:
 
 @lru_cache(maxsize=1024)
 def without_tokens(address: str) -> str:
-    """An address as it is shown. Chats and bots put their token into the URL: parts that may hold one are masked.
+    """An address for display. The URLs of chats and bots contain a token: parts that may hold one are masked.
 
-    That is the query, a user name, and in the path what a Slack, Discord or Telegram URL keeps its token in, and any
+    These are the query, a user name, the parts of the path where Slack, Discord and Telegram put the token, and any
     long part with digits.
 
     >>> without_tokens("https://chat.example/bot123456789:AAbbccddee/send?chat=1")
@@ -138,7 +138,7 @@ def without_tokens(address: str) -> str:
 
 
 def is_masked(text: str) -> bool:
-    """Whether an address was copied from where it is shown masked."""
+    """Whether an address was copied from a display in which its secret was masked."""
     return MASK in text
 
 
@@ -156,7 +156,7 @@ def _without_user(host: str) -> str:
 
 
 def queue_address(queue: object) -> str:
-    """The address of a bare queue, which nobody but its own worker serves.
+    """The address of a bare queue. Only the queue's own worker serves it.
 
     >>> queue_address("receipts")
     'handler:queue.receipts'
@@ -167,14 +167,14 @@ def queue_address(queue: object) -> str:
         return parse_address(f"handler:queue.{queue}").text
     except BadInput:
         name = ascii(queue)[:100]
-        raise BadInput(f"queue {name} is not a name for a queue: use letters, digits and _ . : -") from None
+        raise BadInput(f"queue {name} is not a valid queue name: use letters, digits and _ . : -") from None
 
 
 def _check_url(url: str) -> str:
     if is_masked(url):
-        raise BadInput(f"the URL has {MASK} where a secret was masked; give the whole URL")
+        raise BadInput(f"the URL has {MASK} in place of a masked secret; give the full URL")
     if not url.isascii() or not url.isprintable() or " " in url or "\\" in url:
-        raise BadInput("the URL holds spaces, backslashes or characters outside ASCII; percent-encode them")
+        raise BadInput("the URL contains spaces, backslashes or non-ASCII characters; percent-encode them")
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -183,9 +183,9 @@ def _check_url(url: str) -> str:
     if not parts.hostname:
         raise BadInput("the URL has no host")
     if parts.username is not None or parts.password is not None:
-        raise BadInput("the URL carries a user name or password; put the secret into a header instead")
+        raise BadInput("the URL contains a user name or password; put the secret into a header instead")
     if parts.fragment:
-        raise BadInput("the URL has a #fragment, which no server ever sees; remove it")
+        raise BadInput("the URL has a #fragment, which is never sent to a server; remove it")
     if port == 0:
         raise BadInput("the URL has port 0")
     return url

@@ -1,11 +1,11 @@
-"""The events that agents' sessions are told in: one function for each row of the table.
+"""The events of agent sessions: one function for each row of the table.
 
-| what happened | source | type | properties |
+| occasion | source | type | properties |
 |---|---|---|---|
-| a session began, changed, ended | `system` | `session.started`, `.updated`, `.closed` | `session_id` |
+| a session started, changed, ended | `system` | `session.started`, `.updated`, `.closed` | `session_id` |
 | an agent's event | `agent` | `agent.<event>` | `session_id`, `agent_event_type` |
-| a tool at work | `agent` | `agent.activity.<event>` | `session_id`, `agent_event_type`, `tool_name` if known |
-| an agent said something | `agent` | `agent.output` | `session_id`, `kind` |
+| a tool call | `agent` | `agent.activity.<event>` | `session_id`, `agent_event_type`, `tool_name` if known |
+| text of an agent or a tool | `agent` | `agent.output` | `session_id`, `kind` |
 | an error | `system` | `error.<severity>` | `session_id` if known, `severity`, `error_source`, `error_code` |
 """
 
@@ -21,9 +21,9 @@ from holdfast.domain.session import STREAM_PREFIX
 SEVERITY_DEFAULT = "error"
 
 
-def session_event(happened: str, session_id: str, payload: Any = None, **more: Any) -> NewEvent:
-    """`happened` is started, updated or closed."""
-    return _on_session(f"session.{happened}", "system", session_id, payload, more)
+def session_event(change: str, session_id: str, payload: Any = None, **more: Any) -> NewEvent:
+    """`change` is started, updated or closed."""
+    return _on_session(f"session.{change}", "system", session_id, payload, more)
 
 
 def agent_event(event_type: str, session_id: str, payload: Any = None, **more: Any) -> NewEvent:
@@ -38,7 +38,7 @@ def agent_activity(
 
 
 def agent_output(kind: str, session_id: str, payload: Any, *, dedup_key: str, **more: Any) -> NewEvent:
-    """`kind` says whose words they are: assistant or tool."""
+    """`kind` is the author of the text: assistant or tool."""
     return _on_session("agent.output", "agent", session_id, payload, {"kind": kind, **more}, dedup_key)
 
 
@@ -52,8 +52,8 @@ def error_event(
     stream: str | None = None,
 ) -> NewEvent:
     facts = {"session_id": session_id, "severity": severity, "error_source": error_source, "error_code": error_code}
-    line = stream if session_id is None else STREAM_PREFIX + session_id
-    return new_event(f"error.{severity}", payload, source="system", stream=line, properties=without_none(facts))
+    own_stream = stream if session_id is None else STREAM_PREFIX + session_id
+    return new_event(f"error.{severity}", payload, source="system", stream=own_stream, properties=without_none(facts))
 
 
 def _on_session(

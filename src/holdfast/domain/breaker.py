@@ -1,11 +1,11 @@
-"""When to leave an address alone, and for how long: a breaker as plain numbers."""
+"""The circuit breaker of an address: when it opens, and for how long."""
 
 from __future__ import annotations
 
 FAILURES_MAX = 5
-"""Failures in a row that open a breaker, if the last success is at least `QUIET_MS` ago."""
+"""Consecutive failures that open a breaker, if the last success is at least `QUIET_MS` ago."""
 STREAK_MAX = 25
-"""Failures in a row that open a breaker however recent the last success is."""
+"""Consecutive failures that open a breaker, however recent the last success is."""
 QUIET_MS = 1_000
 COOLDOWN_MS = 2_000
 COOLDOWN_MAX_MS = 30_000
@@ -13,9 +13,10 @@ RAMP_MAX = 64
 
 
 def opens(failures: int, quiet_ms: int | None) -> bool:
-    """Whether so many failures in a row open the breaker. `quiet_ms`: time since the last success; None: none known.
+    """Whether this many consecutive failures open the breaker. `quiet_ms`: time since the last success, if known.
 
-    A fast receiver that fails one request in five soon fails five in a row by chance. It also succeeds all the time.
+    A fast receiver that fails one request in five soon fails five in a row by chance, with successes between them:
+    hence the second condition.
 
     >>> [opens(4, None), opens(5, None), opens(5, 10), opens(5, 1_000), opens(25, 10)]
     [False, True, False, True, True]
@@ -24,7 +25,7 @@ def opens(failures: int, quiet_ms: int | None) -> bool:
 
 
 def cooldown_ms(trips: int) -> int:
-    """How long nobody tries after the breaker opened for the `trips`-th time in a row.
+    """How long no attempt is made after the breaker opened for the `trips`-th time in a row.
 
     >>> [cooldown_ms(trips) for trips in (1, 2, 3, 9)]
     [2000, 4000, 8000, 30000]

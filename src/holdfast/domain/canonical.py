@@ -1,16 +1,16 @@
-"""Canonical bytes: one JSON text for one value, and a reader that refuses what some part of the house could not carry.
+"""Canonical JSON: one text for one value, and a strict parser that rejects values which some store could not hold.
 
-Keys sorted by code point, no spaces, UTF-8, no NaN. What is stored are these bytes; signatures and digests are
-taken over what is stored, never over a value that went through another parser.
+Keys sorted by code point, no spaces, UTF-8, no NaN. These bytes are stored; signatures and digests are computed over
+the stored bytes, never over a value that went through another parser.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
 
 from holdfast.domain.errors import BadJson, TooLarge
+from holdfast.domain.json_value import Json
 
 DEPTH_MAX = 64
 BYTES_MAX = 1024 * 1024
@@ -18,8 +18,8 @@ BYTES_MAX = 1024 * 1024
 _encoder = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
-def _quick() -> Callable[[Any], str]:
-    """What `_encoder` writes, without the part that is made anew for each value; it may fail with another error."""
+def _fast_encoder() -> Callable[[Json], str]:
+    """`_encoder.encode` without its set-up for each value. It may raise other errors."""
     make = getattr(json.encoder, "c_make_encoder", None)
     quote = getattr(json.encoder, "c_encode_basestring", None)
     if make is None or quote is None:
@@ -28,10 +28,10 @@ def _quick() -> Callable[[Any], str]:
     return lambda value: "".join(parts(value, 0))
 
 
-_encode = _quick()
+_encode = _fast_encoder()
 
 
-def dump_json(value: Any, what: str = "payload", limit: int = BYTES_MAX) -> bytes:
+def dump_json(value: Json, what: str = "payload", limit: int = BYTES_MAX) -> bytes:
     """The canonical bytes of a JSON value, or an error that names what is wrong with it.
 
     >>> dump_json({"b": 1.5, "a": [True, None, "é"]})
@@ -40,41 +40,41 @@ def dump_json(value: Any, what: str = "payload", limit: int = BYTES_MAX) -> byte
     try:
         raw = _encode(value).encode("utf-8")
     except Exception:
-        raw = _told(value, what)
+        raw = _encode_with_reason(value, what)
     check_bytes(raw, value, what, limit)
     return raw
 
 
-def _told(value: Any, what: str) -> bytes:
-    """The same by the encoder whose errors say what is wrong, in our words."""
+def _encode_with_reason(value: Json, what: str) -> bytes:
+    """Encode with the standard encoder, and turn its errors into messages."""
     try:
         return _encoder.encode(value).encode("utf-8")
     except UnicodeEncodeError:
-        raise BadJson(f"{what} holds a lone surrogate, which is not text; replace it before sending") from None
+        raise BadJson(f"{what} contains a lone surrogate, which is not a character; replace it") from None
     except RecursionError:
         raise BadJson(f"{what} is nested deeper than {DEPTH_MAX} levels; flatten it") from None
     except TypeError as error:
         raise BadJson(f"{what} is not a JSON value: {error}") from None
     except ValueError as error:
         if "Circular" in str(error):
-            raise BadJson(f"{what} refers to itself, so it has no end") from None
+            raise BadJson(f"{what} contains itself") from None
         if "digits" in str(error):
-            raise BadJson(f"{what} holds a number with too many digits; send it as a string") from None
-        raise BadJson(f"{what} holds NaN or an infinity, which JSON has no word for; send null or a string") from None
+            raise BadJson(f"{what} contains a number with too many digits; send it as a string") from None
+        raise BadJson(f"{what} contains NaN or an infinity, which JSON does not have; send null or a string") from None
 
 
-def check_bytes(raw: bytes, value: Any, what: str, limit: int) -> None:
-    """Check what canonical bytes alone can tell: size, depth and NUL."""
+def check_bytes(raw: bytes, value: Json, what: str, limit: int) -> None:
+    """Check size, depth and NUL."""
     if len(raw) > limit:
         raise TooLarge(f"{what} is {len(raw):,} bytes; the limit is {limit:,}. Store it elsewhere and send a link")
     if raw.count(b"{") + raw.count(b"[") > DEPTH_MAX and _depth(value) > DEPTH_MAX:
         raise BadJson(f"{what} is nested deeper than {DEPTH_MAX} levels; flatten it")
     if b"\\u0000" in raw and _has_nul(raw):
-        raise BadJson(f"{what} holds U+0000 (NUL), which databases and terminals cut or refuse; remove or encode it")
+        raise BadJson(f"{what} contains U+0000 (NUL), which databases truncate or refuse; remove or encode it")
 
 
-def parse_json(raw: bytes, what: str = "body", limit: int = BYTES_MAX) -> Any:
-    """A JSON value from bytes that came from outside, or an error that says what is wrong and where.
+def parse_json(raw: bytes, what: str = "body", limit: int = BYTES_MAX) -> Json:
+    """Parse JSON from outside. Errors name the problem and its position.
 
     Stricter than `json.loads`: UTF-8 only, no NaN, no duplicate keys, bounded depth and size.
     """
@@ -85,9 +85,9 @@ def parse_json(raw: bytes, what: str = "body", limit: int = BYTES_MAX) -> Any:
     except UnicodeDecodeError as error:
         raise BadJson(f"{what} is not UTF-8 (byte {error.start}); send JSON encoded as UTF-8") from None
     if text.startswith("\ufeff"):
-        raise BadJson(f"{what} begins with a byte order mark; send plain UTF-8")
+        raise BadJson(f"{what} starts with a byte order mark; send plain UTF-8")
     if "\x00" in text:
-        raise BadJson(f"{what} holds a NUL byte; remove it")
+        raise BadJson(f"{what} contains a NUL byte; remove it")
     try:
         value = _decoder.decode(text)
     except RecursionError:
@@ -97,10 +97,10 @@ def parse_json(raw: bytes, what: str = "body", limit: int = BYTES_MAX) -> Any:
     except json.JSONDecodeError as error:
         raise BadJson(f"{what} is not JSON: {error.msg} at line {error.lineno} column {error.colno}") from None
     except ValueError:
-        raise BadJson(f"{what} holds a number with too many digits; send it as a string") from None
+        raise BadJson(f"{what} contains a number with too many digits; send it as a string") from None
     if text.count("{") + text.count("[") > DEPTH_MAX and _depth(value) > DEPTH_MAX:
         raise BadJson(f"{what} is nested deeper than {DEPTH_MAX} levels; flatten it")
-    if b"\\u" in raw:  # only an escape can hide what the checks above would have seen
+    if b"\\u" in raw:  # only an escape can hide what the checks above look for
         dump_json(value, what, limit=2 * limit)
     return value
 
@@ -109,26 +109,26 @@ class _Refused(Exception):
     pass
 
 
-def _no_constant(name: str) -> Any:
-    raise _Refused(f"holds {name}, which JSON has no word for; send null or a string")
+def _no_constant(name: str) -> Json:
+    raise _Refused(f"contains {name}, which JSON does not have; send null or a string")
 
 
 def _finite(text: str) -> float:
     value = float(text)
     if value in (float("inf"), float("-inf")):
-        raise _Refused(f"holds {text[:20]}, which is beyond any number it can keep; send it as a string")
+        raise _Refused(f"contains {text[:20]}, which is too large for a number; send it as a string")
     return value
 
 
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _no_duplicates(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     value = dict(pairs)
     if len(value) != len(pairs):
-        raise _Refused(f"has the key {_twice(pairs)} twice; two readers could disagree about it")
+        raise _Refused(f"has the key {_first_duplicate(pairs)} twice; parsers disagree on which value counts")
     return value
 
 
-def _twice(pairs: list[tuple[str, Any]]) -> str:
-    """The first key that comes again, short and harmless in a terminal. One pass: a body may hold 100,000 keys."""
+def _first_duplicate(pairs: list[tuple[str, Json]]) -> str:
+    """The first repeated key, clipped and in ASCII. One pass: a body may have 100,000 keys."""
     seen: set[str] = set()
     for name, _ in pairs:
         if name in seen:
@@ -140,7 +140,7 @@ def _twice(pairs: list[tuple[str, Any]]) -> str:
 _decoder = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_no_duplicates)
 
 
-def _depth(value: Any) -> int:
+def _depth(value: Json) -> int:
     deepest, open_values = 0, [(value, 1)]
     while open_values:
         item, depth = open_values.pop()

@@ -1,4 +1,4 @@
-"""Cursor: how far one reader has read one stream. It only moves forward, and it stops where reading fails."""
+"""Cursor: the position of one reader in one stream. It only moves forward, and stops at the first failure."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ class Cursor:
     def advanced(self, position: int, now_ms: int) -> Cursor:
         if position < self.position:
             raise Conflict(
-                f"reader {self.reader!r} has read {self.stream!r} to {self.position}; it cannot go back to {position}"
+                f"reader {self.reader!r} is at {self.position} in {self.stream!r}; it cannot move back to {position}"
             )
         return Cursor(self.reader, self.stream, position, now_ms)

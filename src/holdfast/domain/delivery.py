@@ -1,4 +1,4 @@
-"""Delivery: one duty, to bring one event to one address. `settle` is the whole of its life as a pure function."""
+"""Delivery: bring one event to one address. `settle`, a pure function, decides every change of its state."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ ERROR_MAX = 2000
 
 
 Effect = NewEvent | SessionChange
-"""What goes into the transaction that settles a delivery: an event to append, or a change of the sessions' rows."""
+"""Applied in the transaction that settles a delivery: an event to append, or a change of a session's row."""
 
 
 class Delivery(NamedTuple):
-    """What a deliverer and a handler may know about the duty they carry out."""
+    """The delivery as a deliverer and a handler see it. `attempts` are those before this one."""
 
     id: int
     address: str
@@ -32,7 +32,7 @@ class Delivery(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """A delivery in somebody's hands: the event, the lease's token, and how often it was started without an end."""
+    """A leased delivery. `token` identifies the lease; `starts` counts attempts that began and never ended."""
 
     delivery: Delivery
     event: Event
@@ -43,7 +43,7 @@ class Claim(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """It arrived. Effects are applied in the transaction that settles it."""
+    """The receiver has the event. Effects are applied in the transaction that settles the delivery."""
 
     effects: Sequence[Effect] = ()
     detail: dict[str, Any] | None = None
@@ -51,14 +51,14 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class Handed:
-    """It was given over; the receiver's own confirmation is still to come. Look again after this time."""
+    """The event was handed over and waits for the receiver's confirmation. Check again after this time."""
 
     check_after_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """It failed this time. `after_s` is the receiver's own wish, such as `Retry-After`."""
+    """The attempt failed. `after_s` is the delay that the receiver asked for, such as `Retry-After`."""
 
     error: str
     after_s: float | None = None
@@ -67,7 +67,7 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Dead:
-    """It can never succeed."""
+    """The delivery can never succeed."""
 
     reason: Reason
     error: str
@@ -76,7 +76,7 @@ class Dead:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """It is no longer wanted. `survivor` is the delivery that stands in for it, where one does."""
+    """The delivery is no longer needed. `survivor` is the delivery that replaces it, if there is one."""
 
     reason: Reason
     survivor: int | None = None
@@ -86,7 +86,7 @@ Outcome = Delivered | Handed | Retry | Dead | Dropped
 
 
 class Transition(NamedTuple):
-    """The next state of a delivery, as data: what a store writes, fenced by the lease's token."""
+    """The next state of a delivery. The store writes it only if the lease's token still matches."""
 
     state: State
     attempts: int
@@ -98,7 +98,7 @@ class Transition(NamedTuple):
 
 
 class Settlement(NamedTuple):
-    """A transition with its proof of ownership, and what goes into the same transaction."""
+    """A transition, the claim that entitles to it, and the effects for the same transaction."""
 
     claim: Claim
     transition: Transition
@@ -117,26 +117,28 @@ class Settlement(NamedTuple):
 
 
 def settle(attempts: int, outcome: Outcome, policy: Policy, now_ms: int, chance: float) -> Transition:
-    """What becomes of a delivery with `attempts` attempts behind it when one more ended like this.
+    """The next state of a delivery after `attempts` earlier attempts and one more with this outcome.
+
+    `chance` is a random number in [0, 1) for the jitter.
 
     >>> from holdfast.domain.retry import POLICIES
     >>> settle(0, Retry("503"), POLICIES["webhook"], now_ms=1000, chance=0.0)[:4]
     (<State.PENDING: 'pending'>, 1, None, 2000)
     """
-    made = attempts + 1
+    total = attempts + 1
     match outcome:
         case Delivered():
-            return Transition(State.DELIVERED, made)
+            return Transition(State.DELIVERED, total)
         case Handed(check_after_s):
-            return Transition(State.PENDING, made, handed_until_ms=now_ms + round(check_after_s * 1000))
+            return Transition(State.PENDING, total, handed_until_ms=now_ms + round(check_after_s * 1000))
         case Retry(error, after_s):
-            if policy.exhausted(made):
-                return Transition(State.DEAD, made, Reason.EXHAUSTED, error=clean_error(error))
-            due = now_ms + round(policy.delay_s(made, chance, after_s) * 1000)
-            return Transition(State.PENDING, made, due_at_ms=due, error=clean_error(error))
+            if policy.exhausted(total):
+                return Transition(State.DEAD, total, Reason.EXHAUSTED, error=clean_error(error))
+            due = now_ms + round(policy.delay_s(total, chance, after_s) * 1000)
+            return Transition(State.PENDING, total, due_at_ms=due, error=clean_error(error))
         case Dead(reason, error):
             _check_reason("Dead", reason)
-            return Transition(State.DEAD, made, reason, error=clean_error(error))
+            return Transition(State.DEAD, total, reason, error=clean_error(error))
         case Dropped(reason, survivor):
             _check_reason("Dropped", reason)
             return Transition(State.DROPPED, attempts, reason, survivor=survivor)
@@ -145,11 +147,11 @@ def settle(attempts: int, outcome: Outcome, policy: Policy, now_ms: int, chance:
 
 
 def clean_error(error: str) -> str:
-    """An error fit to be stored and shown: bounded, one line, no control characters."""
+    """An error text for storage and display: one line of at most 2,000 characters, without control characters."""
     text = "".join(char if char.isprintable() else " " for char in error[: ERROR_MAX * 2])
     return text[:ERROR_MAX].strip() or "failed without a message"
 
 
 def _check_reason(trigger: str, reason: Reason) -> None:
     if reason not in REASONS_BY[trigger]:
-        raise ValueError(f"{reason} is no reason for the outcome {trigger}")
+        raise ValueError(f"{reason} is not a reason of the outcome {trigger}")

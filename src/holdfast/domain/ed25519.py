@@ -21,7 +21,7 @@ IsSigned = Callable[[bytes, bytes, bytes], bool]
 
 
 class Signer(NamedTuple):
-    """What a private key can do, and the `whpk_…` that its receivers verify with."""
+    """Signs with a private key. `public_key` is the `whpk_…` with which receivers verify."""
 
     sign: Callable[[bytes], bytes]
     public_key: str
@@ -35,12 +35,12 @@ def is_available() -> bool:
 
 @lru_cache(maxsize=1)
 def load() -> IsSigned:
-    """The real thing. It is an extra, since most installations never see such a signature."""
+    """The verification function. `cryptography` is an extra, since most installations do not need it."""
     try:
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     except ImportError:
-        raise BadConfig("signatures by public key need cryptography; install holdfast[ed25519]") from None
+        raise BadConfig("Ed25519 signatures need the package cryptography; install holdfast[ed25519]") from None
 
     def is_signed(key: bytes, signature: bytes, message: bytes) -> bool:
         try:
@@ -54,17 +54,17 @@ def load() -> IsSigned:
 
 @lru_cache(maxsize=256)
 def signer(secret: str) -> Signer:
-    """The signer of `whsk_<base64>`: a seed of 32 bytes, perhaps followed by its public key."""
+    """The signer of `whsk_<base64>`: a private key of 32 bytes, optionally followed by its public key."""
     key = _unbase64(secret.removeprefix(PRIVATE_PREFIX))
     if len(key) not in (KEY_BYTES, 2 * KEY_BYTES):
-        raise BadInput(f"the secret begins with {PRIVATE_PREFIX} but what follows is not {KEY_BYTES} bytes in base64")
-    load()  # says what is missing, where something is
+        raise BadInput(f"the secret begins with {PRIVATE_PREFIX} but the rest is not {KEY_BYTES} bytes in base64")
+    load()  # raises BadConfig if cryptography is not installed
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     private = Ed25519PrivateKey.from_private_bytes(key[:KEY_BYTES])
     public = private.public_key().public_bytes_raw()
     if key[KEY_BYTES:] not in (b"", public):
-        raise BadInput(f"the secret begins with {PRIVATE_PREFIX} but its second half is not the first one's public key")
+        raise BadInput(f"the secret begins with {PRIVATE_PREFIX} but its second half is not its public key")
     return Signer(private.sign, PUBLIC_PREFIX + base64.b64encode(public).decode())
 
 
@@ -88,7 +88,7 @@ def read_public_key(text: str) -> bytes:
     """The key of `whpk_<base64>`."""
     key = _unbase64(text.removeprefix(PUBLIC_PREFIX))
     if len(key) != KEY_BYTES:
-        raise BadInput(f"a secret begins with {PUBLIC_PREFIX} but what follows is not {KEY_BYTES} bytes in base64")
+        raise BadInput(f"a secret begins with {PUBLIC_PREFIX} but the rest is not {KEY_BYTES} bytes in base64")
     return key
 
 

@@ -1,1 +1,1 @@
-"""The book: receipts, and whether they verify."""
+"""Receipts, and their verification."""

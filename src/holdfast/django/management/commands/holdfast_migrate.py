@@ -1,4 +1,4 @@
-"""`manage.py holdfast_migrate`: make or update Holdfast's tables in the project's database."""
+"""`manage.py holdfast_migrate`: create or update Holdfast's tables in the project's database."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from holdfast.django import migrate
 
 
 class Command(BaseCommand):  # type: ignore[misc]
-    help = "Make or update Holdfast's tables. Harmless to repeat."
+    help = "Create or update Holdfast's tables. Safe to repeat."
 
     def add_arguments(self, parser: Any) -> None:
-        parser.add_argument("--database", help="The alias in DATABASES; else the one HOLDFAST names.")
+        parser.add_argument("--database", help="Alias in DATABASES. Default: the one that the setting HOLDFAST names.")
 
     def handle(self, *args: Any, database: str | None = None, **options: Any) -> None:
         before, after = migrate(database)
-        came = "was up to date" if before == after else f"came from schema {before}"
-        self.stdout.write(f"Holdfast has schema {after}; it {came}")
+        change = "already up to date" if before == after else f"updated from {before}"
+        self.stdout.write(f"Holdfast schema {after} ({change})")
