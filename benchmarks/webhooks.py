@@ -70,7 +70,7 @@ def _run(work: Callable[..., Coroutine[Any, Any, float]], values: tuple[object, 
 
 
 async def _bare(url: str, count: int) -> float:
-    """aiohttp alone: the same signed bodies, `at_once` at a time, without a store."""
+    """aiohttp alone: the same signed bodies, so many at a time, without a store."""
     left = iter(range(count))
     connector = aiohttp.TCPConnector(limit=IN_FLIGHT)
     async with aiohttp.ClientSession(connector=connector, auto_decompress=False) as session:

@@ -1,4 +1,4 @@
-"""For every run: it tells what it did, also where several processes ran it, and nothing fails for being slow."""
+"""For every run: a summary of what all workers did, and no failures because a machine is slow."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Generator
 import pytest
 from hypothesis import HealthCheck, settings
 
-# How long an example takes says more about the machine than about us.
+# The time of an example depends on the machine more than on the code.
 settings.register_profile("patient", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 
@@ -18,14 +18,14 @@ LONG = ("crash", "acceptance")
 
 
 class Tally:
-    """Adds up what tests recorded as properties. Reports come to the process that the user sees; prints do not."""
+    """Adds up the numbers that tests record as properties. Reports reach the main process; prints of workers do not."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self.servers: set[str] | None = None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.when != "teardown":  # each report repeats what the earlier ones of its test say
+        if report.when != "teardown":  # each report repeats the earlier ones of its test
             return
         for name, value in report.user_properties:
             if name == "postgresql":
@@ -46,15 +46,17 @@ class Tally:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Tally())
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # begun in the background: our children would be deaf too
+    if (
+        signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    ):  # a shell ignores SIGINT for background jobs, and child processes would inherit that
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Where workers share a run, the first of them begins with the longest tests.
+    """With several workers, the first one starts with the longest tests.
 
-    So the run does not end waiting for one of them, and those that start many processes are not under way together.
+    So the run does not end waiting for one of them, and tests that start many processes do not run at the same time.
     """
     places = {name: place for place, name in enumerate(LONG)}
     if hasattr(config, "workerinput"):

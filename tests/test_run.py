@@ -1,4 +1,4 @@
-"""A run tells at its end what all of its workers did, as one process would."""
+"""The summary of a run covers all of its workers."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def test_children_hear_the_interrupt():
 
 
 def deaf() -> None:
-    """As a shell starts what runs in the background."""
+    """Ignore SIGINT, as in a job that a shell starts in the background."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
-def test_what_tests_counted_is_added_up_over_all_workers(tmp_path: Path, workers: str) -> None:
+def test_counts_of_tests_are_added_up_over_all_workers(tmp_path: Path, workers: str) -> None:
     shutil.copy(Path(__file__).with_name("conftest.py"), tmp_path)
     (tmp_path / "test_toy.py").write_text(TOY, encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", workers, "--dist", "worksteal"]

@@ -1,4 +1,4 @@
-"""The figures of agents' hooks: each goal reads the two figures it names, and the page shows them."""
+"""The figures of agent hooks: each goal reads its two figures, and the page shows them."""
 
 from __future__ import annotations
 

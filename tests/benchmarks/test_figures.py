@@ -1,4 +1,4 @@
-"""The benchmarks' own arithmetic: what a page says follows from the figures, and nothing is silently missing."""
+"""The arithmetic of the benchmarks: the page follows from the figures, and nothing is silently missing."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_figure_is_its_median_with_its_spread():
     assert (figure.low, figure.median, figure.high) == (10.0, 20.0, 30.0)
 
 
-def test_a_goal_is_met_from_its_bound_on_and_its_ratio_says_by_how_much():
+def test_a_goal_is_met_at_its_bound_and_its_ratio_shows_the_margin():
     made = results(**{"pg.drain.holdfast": [20_000.0], "pg.drain.pgqueuer": [10_000.0], "pg.drain.pgmq": [40_000.0]})
     found = {goal.id: goal for goal in goals.goals()}
     assert found["P5 pgqueuer"].met(made) is True
@@ -67,7 +67,7 @@ def test_enqueue_is_compared_with_the_best_of_the_python_peers_alone():
     assert goals.best("pg.single")(made) == 1.5
 
 
-def test_growth_looks_at_every_size_and_only_for_the_worse():
+def test_growth_covers_every_size_and_counts_only_slowdowns():
     made = results(**{"backlog.sqlite.10000.drain": [100.0], "backlog.sqlite.1000000.drain": [75.0]})
     made.add("backlog.sqlite.5000000.drain", 90.0, "/s")
     made.add("backlog.sqlite.10000.CPU", 1.0, "µs")
@@ -75,7 +75,7 @@ def test_growth_looks_at_every_size_and_only_for_the_worse():
     assert goals.series(made, "backlog.sqlite.", ".drain") == [(10_000, 100.0), (1_000_000, 75.0), (5_000_000, 90.0)]
 
 
-def test_the_goals_of_webhooks_and_matching_are_read_off_their_figures(tmp_path):
+def test_the_goals_of_webhooks_and_matching_read_their_figures(tmp_path):
     made = results(**{"webhooks.bare client": [100.0], "webhooks.holdfast": [60.0]})
     made.add("http.bare Starlette, 64 connections", 100.0, "/s")
     made.add("http.events, 64 connections", 60.0, "/s")
@@ -127,7 +127,7 @@ def test_a_peer_that_could_not_be_installed_is_named_with_the_reason(tmp_path):
     assert "it needs Python 3.12" in row
 
 
-def test_a_missed_goal_without_an_explanation_says_so(tmp_path, monkeypatch):
+def test_a_missed_goal_without_an_explanation_is_marked(tmp_path, monkeypatch):
     made = results(**{"sqlite.drain.holdfast": [1.0]})
     monkeypatch.setattr(page, "explanations", dict)
     page.write(made, tmp_path / "numbers.md")
@@ -137,7 +137,7 @@ def test_a_missed_goal_without_an_explanation_says_so(tmp_path, monkeypatch):
     assert "**SQLite: drain to a no-op handler**: one core." in (tmp_path / "numbers.md").read_text()
 
 
-def test_measuring_a_part_again_forgets_what_it_wrote_before_and_nothing_else():
+def test_measuring_a_part_again_replaces_only_its_own_figures():
     made = results(**{"backlog.sqlite.10.drain": [1.0], "claim.sqlite.10": [1.0], "pg.drain.oban": [1.0]})
     made.miss("backlog.sqlite", "no room")
     made.miss("pg.dbos", "not there")
@@ -146,7 +146,7 @@ def test_measuring_a_part_again_forgets_what_it_wrote_before_and_nothing_else():
     assert set(left.missing) == {"pg.dbos"}
 
 
-def test_a_part_that_fails_is_noted_and_the_others_go_on(tmp_path, monkeypatch):
+def test_a_failed_part_is_recorded_and_the_others_continue(tmp_path, monkeypatch):
     def fail(*_: object) -> None:
         raise ValueError("broken on purpose")
 

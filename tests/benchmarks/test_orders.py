@@ -1,4 +1,4 @@
-"""What the benchmarks do to a store is what Holdfast does to it: the rows of a fill, and an order carried out."""
+"""The benchmarks write the same rows as Holdfast: a filled backlog, and an executed order."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def test_a_fill_writes_the_rows_that_publishing_and_routing_write(tmp_path
 
 
 @pytest.mark.slow
-async def test_so_it_does_on_postgres(server):
+async def test_a_fill_on_postgres_writes_the_same_rows(server):
     found = []
     for name, write in (("bench_true", _publish_and_route), ("bench_filled", _fill)):
         assert server.psql(f"DROP DATABASE IF EXISTS {name}; ").returncode == 0
@@ -117,7 +117,7 @@ def test_a_backlog_that_was_filled_is_delivered(tmp_path, monkeypatch):
     assert ask(sys.executable, "holdfast", url=url, work="some", count=200)["done"] == 200
 
 
-def test_an_order_that_fails_says_why_in_a_sentence(tmp_path, monkeypatch):
+def test_a_failed_order_gives_its_reason(tmp_path, monkeypatch):
     monkeypatch.setattr(orders, "CACHE", tmp_path)
     with pytest.raises(Failed, match=r"drain ended with 1: .*is not a store"):
         ask(sys.executable, "holdfast", url="mysql://nowhere", work="drain", count=1, size=1)

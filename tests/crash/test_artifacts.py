@@ -1,4 +1,4 @@
-"""What is kept of a broken promise: its story, and as much of books and logs as there is room for."""
+"""What is kept after a broken promise: its details, and records and logs up to a size limit."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from holdfast.proof.kills.records import Disruption
 from holdfast.proof.kills.report import Report
 
 
-def test_a_story_tells_all_that_is_known_of_its_delivery(tmp_path: Path) -> None:
+def test_the_details_of_a_violation_hold_all_records_of_its_delivery(tmp_path: Path) -> None:
     lease, other = Lease(1, 0, 8, 40, "taken", 71), Lease(2, 1, 65, 80, "settled", 73)
     holders = Holders([lease, other], [], [], 20)
-    storm, later = (
+    nearby, later = (
         Disruption("sessions terminated", None, 15, 42, 42),
         Disruption("daemon stopped", 0, 99_000, 99_900, 1),
     )
-    evidence = replace(good(), killed=[], holders=holders, disruptions=[storm, later])
+    evidence = replace(good(), killed=[], holders=holders, disruptions=[nearby, later])
     report = Report(evidence, check(evidence), 7, 1.0)
     assert not report.ok
     write_violations(report, tmp_path)
-    told = json.loads((tmp_path / "violations.json").read_text())
-    assert (told["seed"], told["violations"]) == (7, len(report.verdict.violations))
-    story = next(one for one in told["details"] if one["promise"] == "duplicate")
-    assert [(item["n"], item["answer"]) for item in story["requests"]] == [(1, "ok"), (2, "ok")]
-    assert [item["token"] for item in story["leases"]] == [71]
-    assert [item["id"] for item in story["deliveries"]] == [1]
-    assert [item["kind"] for item in story["disruptions"]] == ["sessions terminated"], "not what struck a minute later"
-    robbed = next(one for one in told["details"] if one["promise"] == "takeover")
-    assert [item["token"] for item in robbed["leases"]] == [71]
+    content = json.loads((tmp_path / "violations.json").read_text())
+    assert (content["seed"], content["violations"]) == (7, len(report.verdict.violations))
+    details = next(one for one in content["details"] if one["promise"] == "duplicate")
+    assert [(item["n"], item["answer"]) for item in details["requests"]] == [(1, "ok"), (2, "ok")]
+    assert [item["token"] for item in details["leases"]] == [71]
+    assert [item["id"] for item in details["deliveries"]] == [1]
+    assert [item["kind"] for item in details["disruptions"]] == ["sessions terminated"], "not a later one"
+    takeover = next(one for one in content["details"] if one["promise"] == "takeover")
+    assert [item["token"] for item in takeover["leases"]] == [71]
 
 
-def test_what_is_kept_has_a_bound_and_the_stories_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kept_files_have_a_size_limit_and_details_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(artifacts, "LOG_MAX_BYTES", 1000)
     monkeypatch.setattr(artifacts, "KEPT_MAX_BYTES", 5000)
     home = tmp_path / "home"

@@ -1,4 +1,4 @@
-"""The judge is judged: evidence that keeps every promise passes, and each way to break one is seen."""
+"""The checker: evidence that keeps every promise passes, and each kind of violation is detected."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ def test_an_event_that_was_not_routed_to_a_contract_is_lost() -> None:
     assert "lost" in broken(with_store(evidence, deliveries=evidence.store.deliveries[:1]))
 
 
-def test_a_pending_delivery_that_nothing_will_look_at_is_lost() -> None:
+def test_a_pending_delivery_that_cannot_be_claimed_is_lost() -> None:
     stranded = with_delivery(good(), 1, state="pending", settled_at_ms=None, attempts=0)
     assert "lost" in broken(stranded)
     assert "lost" not in broken(with_delivery(stranded, 1, reachable=True))
 
 
-def test_a_key_with_two_ids_or_a_refusal_is_seen() -> None:
+def test_a_key_with_two_ids_or_a_refusal_is_detected() -> None:
     evidence = good()
     assert "keys" in broken(replace(evidence, accepted=[*evidence.accepted, Accepted("key1", "evt2", "s", 2, True, 9)]))
     assert "keys" in broken(replace(evidence, refused=[Refused("key9", 422, "no")]))
 
 
-def test_what_nobody_sent_is_invented_unless_its_fate_is_unknown() -> None:
+def test_an_event_that_was_never_sent_is_invented_unless_its_outcome_is_unknown() -> None:
     evidence = good()
     stranger = replace(evidence, received=[*evidence.received, received(4, 9, 90)])
     assert "invented" in broken(stranger)
@@ -63,7 +63,7 @@ def test_what_nobody_sent_is_invented_unless_its_fate_is_unknown() -> None:
 
 
 @pytest.mark.parametrize("change", [{"digest": "other"}, {"body": "other"}, {"seq": 7}, {"stream": "t"}])
-def test_changed_bytes_are_seen(change: dict[str, object]) -> None:
+def test_changed_bytes_are_detected(change: dict[str, object]) -> None:
     evidence = good()
     items = [evidence.received[0], evidence.received[1]._replace(**change), evidence.received[2]]
     assert "bytes" in broken(replace(evidence, received=items))
@@ -75,14 +75,14 @@ def test_delivered_without_a_good_answer_is_a_false_success() -> None:
     assert "false_success" in broken(replace(evidence, received=evidence.received[:2]))
 
 
-def test_an_attempt_before_the_end_of_the_one_ahead_breaks_the_order() -> None:
+def test_an_attempt_before_the_end_of_its_predecessor_breaks_the_order() -> None:
     evidence = good()
     early = replace(evidence, received=[*evidence.received[:2], received(3, 2, 58)])
     assert "order" in broken(early)
     assert "order" in broken(with_delivery(evidence, 0, state="pending", settled_at_ms=None, reachable=True))
 
 
-def test_first_receipts_out_of_order_and_late_repetitions_break_the_order() -> None:
+def test_first_requests_out_of_order_and_late_repetitions_break_the_order() -> None:
     evidence = good()
     assert "order" in broken(replace(evidence, received=[*evidence.received[:2], received(3, 2, 5)]))
     assert "order" in broken(replace(evidence, received=[*evidence.received, received(4, 1, 90)]))
@@ -106,8 +106,8 @@ def test_a_duplicate_needs_a_cause_between_the_two() -> None:
     assert "duplicate" in broken(replace(evidence, received=again)), "one life sent it twice"
 
 
-def test_what_a_killed_daemon_left_on_the_wire_is_explained_and_not_held_against_the_order() -> None:
-    """The new life sends it first; then the bytes of the dead one arrive, even after the next of the lane has begun."""
+def test_a_late_request_of_a_killed_daemon_is_explained_and_does_not_break_the_order() -> None:
+    """The new process sends first; then the request of the killed one arrives, after the next delivery has started."""
     evidence = good()
     late = [received(1, 1, 50), received(2, 2, 70), received(3, 1, 72, life=0)]
     evidence = replace(
@@ -120,14 +120,14 @@ def test_what_a_killed_daemon_left_on_the_wire_is_explained_and_not_held_against
     assert {"duplicate", "order", "absorbing"} <= broken(alive)
 
 
-def test_an_end_that_changes_or_is_followed_by_an_attempt_is_not_absorbing() -> None:
+def test_an_end_that_changes_or_is_followed_by_an_attempt_is_not_final() -> None:
     evidence = good()
     assert "absorbing" in broken(replace(evidence, ended_before={1: Ended("dead", "rejected", 1)}))
     assert "absorbing" in broken(replace(evidence, ended_before={99: Ended("dead", "rejected", 1)}))
     assert "absorbing" in broken(replace(evidence, received=[*evidence.received, received(4, 2, 90)]))
 
 
-def test_gaps_and_double_deliveries_break_conservation() -> None:
+def test_gaps_and_duplicate_deliveries_break_conservation() -> None:
     evidence = good()
     events = [evidence.store.events[0], evidence.store.events[1]._replace(seq=3)]
     assert "conservation" in broken(with_store(evidence, events=events))
@@ -136,7 +136,7 @@ def test_gaps_and_double_deliveries_break_conservation() -> None:
     assert "conservation" in broken(with_store(evidence, unmatched=frozenset({"evt1"})))
 
 
-def test_a_book_that_does_not_verify_or_tells_another_story_is_seen() -> None:
+def test_receipts_that_do_not_verify_or_differ_from_the_table_are_detected() -> None:
     evidence = good()
     assert "receipts" in broken(with_store(evidence, links=evidence.store.links[:1]))
     edited = replace(evidence.store.links[1], leaves=evidence.store.links[1].leaves.replace(b"evt2", b"evt3"))
@@ -148,7 +148,7 @@ def test_a_book_that_does_not_verify_or_tells_another_story_is_seen() -> None:
     assert "receipts" in broken(with_delivery(grown, 1, state="dead", reason="rejected", attempts=2))
 
 
-def test_what_still_waits_or_is_held_in_the_end_is_seen() -> None:
+def test_pending_or_leased_deliveries_at_the_end_are_detected() -> None:
     evidence = good()
     assert "settled" in broken(with_store(evidence, leases=[LeaseRow(1, 1)]))
     assert "settled" in broken(with_store(evidence, unrouted=frozenset({"evt2"})))

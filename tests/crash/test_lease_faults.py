@@ -1,6 +1,6 @@
-"""Three faults that lease engines are known for. Ours keeps the promise; with the fault put in, the check sees it.
+"""Three known faults of lease engines. Holdfast does not have them; with the fault injected, the check detects it.
 
-Each check returns what it found wrong, so that the same function judges the real store and the faulty one.
+Each check returns what it found wrong, so the same function checks the real store and the faulty one.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ async def harness(tmp_path: Path) -> AsyncIterator[Harness]:
 
 
 def inject(monkeypatch: pytest.MonkeyPatch, **texts: str) -> None:
-    """Make the store run other SQL under these names."""
+    """Replace these SQL statements of the store."""
     for name, text in texts.items():
         assert name in sql._texts, f"there is no statement {name} to make faulty"
         monkeypatch.setitem(sql._texts, name, text)
 
 
-# A crash strands what was claimed ---------------------------------------------------------------------------
+# A crash strands claimed deliveries ---------------------------------------------------------------------------
 
 
 async def stranded_by_a_crash(harness: Harness) -> list[str]:
-    """Claim in every way there is, die, come back: what can nobody claim any more?"""
+    """Claim in every way, crash and restart. Returns the deliveries that can no longer be claimed."""
     await harness.contract("plain", "handler:plain")
     await harness.contract("lane", "handler:lane", ordered=True)
     await harness.emit(stream="s")
@@ -57,18 +57,18 @@ async def stranded_by_a_crash(harness: Harness) -> list[str]:
     assert len(held) == 3, "the scene is set wrong: every claimable delivery should be held"
     await harness.crash()
     found = {claim.delivery.id for claim in await harness.claim()}
-    found |= {claim.delivery.id for claim in await harness.claim()}  # those under suspicion come one at a time
+    found |= {claim.delivery.id for claim in await harness.claim()}  # suspects are claimed one at a time
     return [f"delivery {id} was held when the process died, and is stranded" for id in sorted(held - found)]
 
 
-async def test_s01_what_a_dead_process_held_is_claimable_at_once(harness: Harness) -> None:
+async def test_s01_leases_of_a_dead_process_are_claimable_at_once(harness: Harness) -> None:
     assert await stranded_by_a_crash(harness) == []
 
 
 async def test_s01_a_recovery_that_omits_the_claimed_state_strands_its_rows(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Recovery looks at what waits, but what was claimed is in a state of its own."""
+    """Recovery looks only at pending rows, and claimed rows have a state of their own."""
     inject(
         monkeypatch,
         lease_reclaim="""
@@ -83,7 +83,7 @@ async def test_s01_a_recovery_that_omits_the_claimed_state_strands_its_rows(
 
 
 async def held_for_ever(harness: Harness) -> list[str]:
-    """A holder that hangs, and one that died: does time, or a new start, free what they held?"""
+    """Whether expiry frees the lease of a hung holder, and a restart that of a dead one."""
     faults = []
     await harness.contract()
     hung = await harness.send()
@@ -106,12 +106,12 @@ async def test_s05_a_lease_ends_by_time_and_by_the_death_of_its_holder(harness: 
 async def test_s05_a_lock_without_expiry_or_reset_is_held_for_ever(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Claims want the row unlocked; nothing unlocks it: no expiry, and no reset at the start."""
+    """Claims need an unlocked row, and nothing unlocks it: no expiry, and no reset at the start."""
     inject(monkeypatch, lease_reclaim="UPDATE holdfast_ready SET token = token WHERE coalesce(?1, ?2, ?3) IS NULL")
     assert len(await held_for_ever(harness)) == 2
 
 
-async def test_s05_a_lock_without_expiry_is_noticed_even_if_a_new_start_resets_it(
+async def test_s05_a_lock_without_expiry_is_detected_even_if_a_restart_resets_it(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inject(
@@ -128,7 +128,7 @@ async def test_s05_a_lock_without_expiry_is_noticed_even_if_a_new_start_resets_i
 
 
 async def overwritten_by_a_stale_worker(harness: Harness) -> list[str]:
-    """A worker sleeps past its lease; another takes over; the first wakes and settles. Whose word counts?"""
+    """A worker sleeps past its lease, another takes over, and the first wakes and settles."""
     faults = []
     await harness.contract()
     id = await harness.send()
@@ -144,12 +144,12 @@ async def overwritten_by_a_stale_worker(harness: Harness) -> list[str]:
     if not await harness.settle(holder, Delivered()):
         faults.append("the holder's own settle was refused")
     if (await harness.row(id)).state != "delivered":
-        faults.append(f"it was delivered, and the store says {row.state}")
+        faults.append(f"it was delivered, but the store has {row.state}")
     return faults
 
 
 async def overdue_by_a_stale_worker(harness: Harness) -> list[str]:
-    """The same, with a stale worker that wants to try again: does it take the row out of the holder's hands?"""
+    """The same with a stale worker that schedules a retry."""
     await harness.contract()
     id = await harness.send()
     stale = await harness.take(lease_s=LEASE_S)
@@ -177,7 +177,7 @@ async def test_s08_a_settle_by_id_alone_lets_a_stale_worker_overwrite(
     inject(monkeypatch, ready_end=unfenced)
     faults = await overwritten_by_a_stale_worker(harness)
     assert "the stale worker's settle was taken" in faults
-    assert "it was delivered, and the store says dead" in faults
+    assert "it was delivered, but the store has dead" in faults
 
 
 async def test_s08_a_retry_by_id_alone_gives_a_delivery_two_holders(

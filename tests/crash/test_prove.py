@@ -1,4 +1,4 @@
-"""The proof, small: a dozen kills on each store under load; and with a known fault put in, it fails as it must."""
+"""A small proof: a dozen kills on each store under load; and with a known fault injected, it fails as it must."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 SEEDS = ("5", "6", "7", "8")
 SEEN_AS = {"stranding": {"settled"}, "overtaking": {"order"}, "forgetting": {"lost"}}
-SEEN_AS |= {"unfenced": {"stale", "absorbing"}}  # by when the stale one comes to settle
+SEEN_AS |= {"unfenced": {"stale", "absorbing"}}  # depends on when the stale daemon settles
 SEEN_AS |= {"unreclaimed": {"settled"}, "robbing": {"takeover"}}
 
 
@@ -30,11 +30,11 @@ def prove(folder: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
     environment = {**os.environ, "TMPDIR": str(folder)}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
     try:
-        out, told = process.communicate(timeout=1100)
+        out, errors = process.communicate(timeout=1100)
     except subprocess.TimeoutExpired:
-        process.terminate()  # not killed: it has daemons and a server to end
-        out, told = process.communicate(timeout=90)
-    assert out, told
+        process.terminate()  # not killed: it has to end its daemons and server
+        out, errors = process.communicate(timeout=90)
+    assert out, errors
     return process.returncode, json.loads(out)
 
 
@@ -51,7 +51,7 @@ def test_a_dozen_kills_on_sqlite_lose_reorder_and_repeat_nothing_without_cause(t
     assert list(tmp_path.iterdir()) == [], "a proof that found nothing leaves nothing behind"
 
 
-def test_a_dozen_strikes_of_every_kind_on_postgresql_lose_nothing_and_nobody_settles_stale(tmp_path: Path) -> None:
+def test_a_dozen_disruptions_on_postgresql_lose_nothing_and_cause_no_stale_settlement(tmp_path: Path) -> None:
     code, found = prove(tmp_path, "--rounds", "12", "--seed", "4653", "--writers", "1")
     assert (found["violations"], code) == ([], 0), found
     assert (found["lost"], found["order_violations"], found["stale_settles"], found["skipped"]) == (0, 0, 0, [])
@@ -64,19 +64,19 @@ def test_a_dozen_strikes_of_every_kind_on_postgresql_lose_nothing_and_nobody_set
 
 
 @pytest.mark.parametrize("fault", sorted({**FAULTS, **POSTGRES_FAULTS}))
-def test_a_known_fault_is_seen(tmp_path: Path, fault: str) -> None:
+def test_a_known_fault_is_detected(tmp_path: Path, fault: str) -> None:
     part, numbers = ("sqlite", ("--kills", "4")) if fault in FAULTS else ("postgresql", ("--rounds", "6"))
-    for seed in SEEDS:  # whether a fault comes to bear in so few strikes is chance
+    for seed in SEEDS:  # with so few kills it is random whether a fault has an effect
         code, found = prove(tmp_path, *numbers, "--seed", seed, "--fault", fault)
         if code == 1 and SEEN_AS[fault] & found["parts"][part]["violations_by_promise"].keys():
-            told = json.loads((Path(found["kept"]) / part / "violations.json").read_text())
-            assert told["details"], "what happened must be kept"
-            assert all({"requests", "leases", "deliveries"} <= story.keys() for story in told["details"])
+            kept = json.loads((Path(found["kept"]) / part / "violations.json").read_text())
+            assert kept["details"], "what happened must be kept"
+            assert all({"requests", "leases", "deliveries"} <= details.keys() for details in kept["details"])
             return
     raise AssertionError(f"the fault {fault} was not seen with any of the seeds {SEEDS}: {found}")
 
 
-def test_a_proof_that_is_stopped_ends_what_it_started_and_cleans_up(tmp_path: Path) -> None:
+def test_a_stopped_proof_ends_its_processes_and_cleans_up(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "holdfast.proof.kills", "--rounds", "50", "--seed", "1"]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
@@ -87,17 +87,17 @@ def test_a_proof_that_is_stopped_ends_what_it_started_and_cleans_up(tmp_path: Pa
             assert time.monotonic() < deadline_s
             time.sleep(0.1)
         process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=600)
+        _, errors = process.communicate(timeout=600)
     finally:
         process.kill()
-    assert process.returncode == 130, told
+    assert process.returncode == 130, errors
     assert list(tmp_path.iterdir()) == []
     listed = subprocess.run(["ps", "-A", "-o", "args="], capture_output=True, text=True, check=True).stdout
     assert str(tmp_path) not in listed, "a process of the proof is still there"
 
 
-def test_a_storm_over_the_sessions_of_the_living_repeats_nothing_that_was_taken(tmp_path: Path) -> None:
-    """Whoever loses his sessions and lives goes on with what he holds, and nobody else begins it."""
+def test_terminating_sessions_of_live_daemons_repeats_no_accepted_request(tmp_path: Path) -> None:
+    """A daemon that only lost its sessions keeps its leases, and no other daemon starts the same deliveries."""
     code, found = prove(tmp_path, "--rounds", "6", "--seed", "1", "--only", "sessions terminated")
     assert (found["violations"], code) == ([], 0), found
     part = found["parts"]["postgresql"]
@@ -107,7 +107,7 @@ def test_a_storm_over_the_sessions_of_the_living_repeats_nothing_that_was_taken(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (("--server", "9"), "PostgreSQL 9 was not found"),
         (("--store", "postgresql://ann@db/x", "--only", "backend killed"), "works only without --store"),
@@ -116,11 +116,11 @@ def test_a_storm_over_the_sessions_of_the_living_repeats_nothing_that_was_taken(
         (("--store", "postgresql://ann:secret@127.0.0.1:1/x"), "cannot be reached"),
     ],
 )
-def test_a_wish_that_cannot_be_granted_is_refused_in_a_sentence(arguments: tuple[str, ...], says: str) -> None:
+def test_a_request_that_cannot_be_run_is_refused_with_a_message(arguments: tuple[str, ...], message: str) -> None:
     command = [sys.executable, "-m", "holdfast.proof.kills", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
-    assert says in done.stderr
+    assert message in done.stderr
     assert "secret" not in done.stderr
 
 
@@ -132,7 +132,7 @@ def test_the_default_and_the_full_size_are_as_large_as_the_docs_say() -> None:
     assert full.kills + full.rounds >= 1000
 
 
-def test_the_command_refuses_as_commands_do(tmp_path: Path) -> None:
+def test_the_command_reports_bad_arguments_like_other_commands(tmp_path: Path) -> None:
     environment = {**os.environ, "HOLDFAST_HOME": str(tmp_path / "home"), "TMPDIR": str(tmp_path)}
     for url, code in (("mysql://x", 2), (f"sqlite:///{tmp_path}/nowhere/app.db", 3)):
         command = [sys.executable, "-m", "holdfast", "prove", "--quick", "--store", url]

@@ -1,4 +1,4 @@
-"""SIGTERM: no new work, what has begun may finish, what has not is given back, and the next start goes on at once."""
+"""SIGTERM: no new claims, running deliveries may finish, others are released, and the next start continues at once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.store.sqlite.connection import ApswConnection
 
 pytestmark = pytest.mark.slow
 
-# Generous, for busy machines; and less than the grace of a stop (20 s) and a lease (30 s), which nobody may wait out.
+# Long enough for busy machines, but shorter than the grace of a stop (20 s) and a lease (30 s).
 STOP_WITHIN_S = 15.0
 RESUME_WITHIN_S = 15.0
 
@@ -28,8 +28,8 @@ def look(database: Path, query: str) -> list[tuple[object, ...]]:
         connection.close()
 
 
-def test_a_stop_under_load_gives_back_what_has_not_begun_and_loses_nothing(tmp_path: Path) -> None:
-    """Two requests at a time, so that claims wait in the daemon's hands when it is told to stop."""
+def test_a_stop_under_load_releases_unstarted_claims_and_loses_nothing(tmp_path: Path) -> None:
+    """Two requests at a time, so that the daemon holds unstarted claims when it is stopped."""
     with SqliteSetup(tmp_path, SqlitePlan(seed=7, rate=300, fail=0.0, concurrency=2)) as setup:
         setup.open()
         for _ in range(3):
@@ -46,7 +46,7 @@ def test_a_stop_under_load_gives_back_what_has_not_begun_and_loses_nothing(tmp_p
             setup.daemon.wait_answering()
         setup.drain(print)
     verdict = check(setup.evidence())
-    # No life was killed, so that a repetition has no excuse: what had begun was finished and written down.
+    # No life was killed, so no duplicate is excused: started deliveries were finished and settled.
     assert verdict.violations == ()
     assert verdict.states["delivered"] > 0
 
@@ -55,7 +55,7 @@ def test_a_stop_under_load_gives_back_what_has_not_begun_and_loses_nothing(tmp_p
 def test_a_stop_during_start_up_ends_cleanly_and_the_next_start_works(tmp_path: Path, after_s: float) -> None:
     home, log = tmp_path / "home", tmp_path / "log"
     home.mkdir(mode=0o700)
-    for attempt in range(2):  # on a fresh home, and on one that such a stop left behind
+    for attempt in range(2):  # on a new home, and on one left by such a stop
         daemon = Daemon(home, log)
         try:
             time.sleep(after_s)
@@ -63,7 +63,7 @@ def test_a_stop_during_start_up_ends_cleanly_and_the_next_start_works(tmp_path: 
             code = daemon.wait(60)
         finally:
             daemon.end()
-        # Before the interpreter has begun to listen, the signal simply ends it: there is nothing to finish.
+        # Before the signal handler is installed the signal ends the process: there is nothing to finish.
         assert code in (0, -signal.SIGTERM), f"attempt {attempt}: {log.read_text()}"
         assert "Traceback" not in log.read_text()
         assert not (home / "address").exists()
@@ -77,7 +77,7 @@ def test_a_stop_during_start_up_ends_cleanly_and_the_next_start_works(tmp_path: 
 
 
 def test_a_second_signal_does_not_wait(tmp_path: Path) -> None:
-    """The operator insists: the daemon goes at once, and what it held is taken up by the next start."""
+    """After a second signal the daemon exits at once, and the next start takes over its leases."""
     with SqliteSetup(tmp_path, SqlitePlan(seed=9, rate=200, fail=0.0)) as setup:
         setup.open()
         setup.daemon.signal(signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""Deliveries that were in flight at two crashes are tried one at a time, and still without waiting between them."""
+"""Deliveries that were in flight at two crashes are retried one at a time, without waiting between them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COUNT = 20
 
 
 class Watcher:
-    """Takes a moment for each delivery, and notes how many were under way at a time."""
+    """A slow deliverer that records how many deliveries run at the same time."""
 
     kind = "handler"
 
@@ -59,7 +59,7 @@ def make_engine(harness: Harness, watcher: Watcher, **more: int) -> Engine:
 
 
 async def idle_waits(engine: Engine, done: Callable[[], bool]) -> int:
-    """Run the engine until `done`; how often it lay down to wait for the poll although work was there."""
+    """Run the engine until `done`. Returns how often it waited for the poll although work was due."""
     waits = 0
     for _ in range(COUNT * 20):
         if done():
@@ -87,7 +87,7 @@ async def test_suspects_are_tried_one_at_a_time_and_one_after_another(tmp_path: 
     await harness.close()
 
 
-async def test_a_full_house_takes_the_next_as_soon_as_one_leaves(tmp_path: Path) -> None:
+async def test_a_full_engine_claims_the_next_as_soon_as_a_worker_is_free(tmp_path: Path) -> None:
     harness, watcher = await open_harness(tmp_path), Watcher()
     await harness.contract()
     for _ in range(COUNT):

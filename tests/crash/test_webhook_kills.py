@@ -1,7 +1,7 @@
-"""kill -9 at each step of a webhook: after the commit, after the send, after the answer, after the settle.
+"""SIGKILL at each step of a webhook: after the commit, after the send, after the response, after the settlement.
 
-The receiver says when: it knows what it was sent and what it answered. Whatever was accepted arrives or is visibly
-pending, and nothing counts as delivered that the receiver did not answer with 2xx.
+The receiver triggers the kill: it knows what it received and answered. Every accepted event arrives or is visibly
+pending, and nothing is delivered that the receiver did not answer with 2xx.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ policies: {webhook: {schedule: [0.05], attempts: 1000}}
 
 
 class Receiver:
-    """Answers 503 to every third request and 200 to the others, and remembers what it has answered in full.
+    """Answers 503 to every third request and 200 to the others, and records the answers it sent completely.
 
-    `before` runs when a request is there and not answered; `after` when its answer is out.
+    `before` runs when a request has arrived; `after` when its answer has been sent.
     """
 
     def __init__(self) -> None:
@@ -51,9 +51,9 @@ class Receiver:
         self._turn += 1
         status = 503 if self._turn % 3 == 0 else 200
         if self.before is not None and await self.before():
-            return web.Response(status=500)  # nobody is there to hear it
+            return web.Response(status=500)  # the sender is dead
         if status == 200:
-            self.accepted.add(id)  # from here on the sender may know
+            self.accepted.add(id)  # from here on the sender may have the answer
         response = web.Response(status=status)
         await response.prepare(request)
         await response.write_eof()
@@ -73,9 +73,9 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 async def states(url: str) -> dict[str, str]:
-    """How every accepted event stands in the store that the killed daemon left behind.
+    """The state of every accepted event in the store of the killed daemon.
 
-    What waits is counted first: PostgreSQL may still be at the last thing the dead one asked for, and that is to route.
+    Unrouted events are counted first: PostgreSQL may still be running the last statement of the dead daemon, a routing.
     """
     store = open_store(url)
     try:
@@ -88,7 +88,7 @@ async def states(url: str) -> dict[str, str]:
 
 
 async def publish(daemon: Daemon, count: int) -> set[str]:
-    """The events that were accepted. A kill may cut off an answer, and then nobody was promised anything."""
+    """Publish events. Returns the accepted ones; an event whose response was cut off by a kill is not promised."""
 
     def send() -> set[str]:
         accepted: set[str] = set()
@@ -105,7 +105,7 @@ async def publish(daemon: Daemon, count: int) -> set[str]:
 
 
 def check(found: dict[str, str], accepted: set[str], receiver: Receiver) -> None:
-    """After a kill: what the store says, against what the receiver knows."""
+    """Compare the store after a kill with the records of the receiver."""
     unrouted = found.pop("", None)
     assert unrouted is not None or found.keys() >= accepted, "an accepted event left no trace"
     assert set(found.values()) <= {"pending", "delivered"}
@@ -114,7 +114,9 @@ def check(found: dict[str, str], accepted: set[str], receiver: Receiver) -> None
 
 
 @pytest.mark.parametrize("step", ["after the commit", "after the send", "after the answer", "after the settle"])
-async def test_a_kill_at_any_step_loses_nothing_and_claims_nothing(tmp_path: Path, url: str, step: str) -> None:
+async def test_a_kill_at_any_step_loses_nothing_and_reports_no_false_delivery(
+    tmp_path: Path, url: str, step: str
+) -> None:
     receiver = Receiver()
     accepted: set[str] = set()
     settled = 0
@@ -152,7 +154,7 @@ async def test_a_kill_at_any_step_loses_nothing_and_claims_nothing(tmp_path: Pat
 
 
 class Life:
-    """One life of the daemon, which ends with the request after the `first` ones, or when it is told to."""
+    """One run of the daemon, killed at the request after the `first` ones, or by a call."""
 
     def __init__(self, daemon: Daemon, first: int) -> None:
         self._daemon, self._left, self._ending = daemon, first, False
@@ -174,5 +176,5 @@ class Life:
 
 
 def wait_for_one_more(daemon: Daemon, before: int) -> None:
-    """Until more is settled than before."""
+    """Wait until more deliveries are settled than before."""
     daemon.wait_for("/api/deliveries?state=delivered&limit=1000", lambda page: len(page["items"]) > before)

@@ -1,4 +1,4 @@
-"""The address a daemon leaves behind: whoever takes its port after its death gets no token."""
+"""The address file of a dead daemon: a process that takes over its port gets no token."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from holdfast.home import Home, Presence, read_address, read_secret, write_secre
 
 
 class Stranger:
-    """Listens on a port that was another's, and remembers what it is sent."""
+    """Listens on the port of a dead daemon, and records what it receives."""
 
     def __init__(self, port: int) -> None:
-        self.heard = b""
+        self.received = b""
         self._line = socket.create_server(("127.0.0.1", port))
         self._thread = threading.Thread(target=self._listen)
         self._thread.start()
@@ -31,17 +31,17 @@ class Stranger:
             except OSError:
                 return
             with caller:
-                self.heard += caller.recv(65536)
+                self.received += caller.recv(65536)
                 caller.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
 
     def close(self) -> bytes:
         self._line.shutdown(socket.SHUT_RDWR)
         self._line.close()
         self._thread.join(5)
-        return self.heard
+        return self.received
 
 
-def test_after_a_kill_no_token_goes_to_whoever_took_the_port(tmp_path: Path) -> None:
+def test_after_a_kill_no_token_goes_to_the_next_process_on_the_port(tmp_path: Path) -> None:
     with Daemon(tmp_path / "home") as daemon:
         port = urlsplit(daemon.url).port
         assert port is not None
@@ -52,13 +52,13 @@ def test_after_a_kill_no_token_goes_to_whoever_took_the_port(tmp_path: Path) -> 
             status = daemon.cli("status")
             emitted = daemon.cli("emit", "a.b", "--payload", '{"canary": 1}', "--json")
         finally:
-            heard = stranger.close()
-        assert heard == b""
+            received = stranger.close()
+        assert received == b""
         assert (status.code, emitted.code, emitted.json["spooled"]) == (4, 0, True)
         assert "no daemon runs in" in status.err
 
 
-def test_without_a_daemon_nobody_at_the_usual_port_is_asked(tmp_path: Path) -> None:
+def test_without_a_daemon_the_default_port_is_not_contacted(tmp_path: Path) -> None:
     write_secret(tmp_path / "token", "hf_canary")
     try:
         stranger = Stranger(4653)
@@ -67,11 +67,11 @@ def test_without_a_daemon_nobody_at_the_usual_port_is_asked(tmp_path: Path) -> N
     try:
         said = run_cli(tmp_path, "status")
     finally:
-        heard = stranger.close()
-    assert (said.code, heard) == (4, b"")
+        received = stranger.close()
+    assert (said.code, received) == (4, b"")
 
 
-def test_an_address_is_believed_while_its_writer_lives(tmp_path: Path) -> None:
+def test_an_address_is_trusted_while_its_writer_is_alive(tmp_path: Path) -> None:
     path = tmp_path / "address"
     assert read_address(path) is None
     first = Presence(path, "http://127.0.0.1:1")
@@ -84,7 +84,7 @@ def test_an_address_is_believed_while_its_writer_lives(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-def test_an_address_that_nobody_holds_is_not_believed(tmp_path: Path) -> None:
+def test_an_address_without_a_live_writer_is_not_trusted(tmp_path: Path) -> None:
     path = tmp_path / "address"
     write_secret(path, "http://127.0.0.1:1")
     assert read_address(path) is None
@@ -96,7 +96,7 @@ def test_an_address_that_nobody_holds_is_not_believed(tmp_path: Path) -> None:
     assert read_address(path) is None
 
 
-def test_a_token_that_is_no_plain_file_of_the_owner_is_refused(tmp_path: Path) -> None:
+def test_a_token_that_is_not_a_plain_file_of_the_owner_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "token"
     write_secret(tmp_path / "real", "canary")
     path.symlink_to(tmp_path / "real")

@@ -1,4 +1,4 @@
-"""Secrets as canaries: after a whole story nothing that was said, written or shown holds one, but for where they live.
+"""Secrets as canaries: after a full scenario no output, file or answer contains one, except in allowed places.
 
 A secret may be in two places: the administrator's token in `token`, and a contract's signing secret in the store and in
 copies of it (the receiver needs the signature, so the text itself is kept). Both are readable by their owner alone. The
@@ -31,11 +31,11 @@ PATHS = (
 )  # fmt: skip
 
 
-class Ear:
-    """Hears everything that is said to anybody, and knows the canaries."""
+class Collector:
+    """Collects all output, and searches it for canaries."""
 
     def __init__(self) -> None:
-        self.heard: list[tuple[str, bytes]] = []
+        self.collected: list[tuple[str, bytes]] = []
         self.created = ""
 
     def cli(self, daemon: Daemon, *arguments: str, input: str | None = None) -> str:
@@ -44,14 +44,16 @@ class Ear:
         return said.out
 
     def note(self, what: str, raw: bytes) -> None:
-        self.heard.append((what, raw))
+        self.collected.append((what, raw))
 
     @property
     def canaries(self) -> list[str]:
         return [TOKEN, SECRET, PASSWORD, VARIABLE, QUERY, PATH, *filter(None, [self.created])]
 
     def leaks(self) -> list[str]:
-        return [f"{canary} in {what}" for what, raw in self.heard for canary in self.canaries if canary.encode() in raw]
+        return [
+            f"{canary} in {what}" for what, raw in self.collected for canary in self.canaries if canary.encode() in raw
+        ]
 
 
 @pytest.fixture
@@ -63,9 +65,9 @@ def home(tmp_path: Path) -> Path:
     return home
 
 
-def listen_to_commands(ear: Ear, daemon: Daemon) -> None:
-    ear.created = ear.cli(daemon, "token", "create", "ci", "--scope", "operate").strip()
-    ear.heard.pop()  # the one time that its text is shown, to who asked for it
+def listen_to_commands(collector: Collector, daemon: Daemon) -> None:
+    collector.created = collector.cli(daemon, "token", "create", "ci", "--scope", "operate").strip()
+    collector.collected.pop()  # the token is shown once, when it is created
     for words in (
         ("token", "list"), ("status",), ("events", "list", "--json"), ("deliveries", "list"),
         ("dlq", "inspect", "--json"),
@@ -75,14 +77,14 @@ def listen_to_commands(ear: Ear, daemon: Daemon) -> None:
         ("contracts", "remove", "none"), ("events", "show", "evt_none"), ("--help",),
         ("db", "backup", str(daemon.home / "copy.db"), "--json"),
     ):  # fmt: skip
-        ear.cli(daemon, *words)
+        collector.cli(daemon, *words)
 
 
-def listen_to_answers(ear: Ear, daemon: Daemon) -> None:
+def listen_to_answers(collector: Collector, daemon: Daemon) -> None:
     for path in PATHS:
-        for token in (daemon.token, ear.created, "wrong", None):
+        for token in (daemon.token, collector.created, "wrong", None):
             answer = exchange(daemon.url, head("GET", path, token, connection="close"))
-            ear.note(f"GET {path}", repr(answer.headers).encode() + answer.body)
+            collector.note(f"GET {path}", repr(answer.headers).encode() + answer.body)
     bad = [
         {"id": "c", "target": {"handler": "h", "secret": SECRET, "sekret": 1}},
         {"id": "c", "target": {"secret": SECRET}},
@@ -94,30 +96,30 @@ def listen_to_answers(ear: Ear, daemon: Daemon) -> None:
     for body in bad:
         status, answer = daemon.request("POST", "/hooks/contracts", body)
         assert status == 422
-        ear.note("POST /hooks/contracts", str(answer).encode())
+        collector.note("POST /hooks/contracts", str(answer).encode())
     broken = exchange(daemon.url, post("/hooks/contracts", TOKEN, b'{"target":{"secret":"' + SECRET.encode() + b'"'))
-    ear.note("broken JSON", broken.body)
-    ear.note(
+    collector.note("broken JSON", broken.body)
+    collector.note(
         "broken head", exchange(daemon.url, f"GET / HTTP/1.1\r\nAuthorization : Bearer {TOKEN}\r\n\r\n".encode()).body
     )
 
 
-def listen_to_an_end(ear: Ear, daemon: Daemon) -> None:
-    """Killed, started again, stopped in order."""
+def listen_to_an_end(collector: Collector, daemon: Daemon) -> None:
+    """Kill the daemon, start it again, and stop it in order."""
     daemon.kill9()
-    ear.cli(daemon, "emit", "order.spooled")
-    ear.cli(daemon, "status")
+    collector.cli(daemon, "emit", "order.spooled")
+    collector.cli(daemon, "status")
     daemon.start()
-    ear.note("its arguments", Path(f"/proc/{daemon.pid}/cmdline").read_bytes())
+    collector.note("its arguments", Path(f"/proc/{daemon.pid}/cmdline").read_bytes())
     assert daemon.stop() == 0
-    ear.note("the daemon's log", daemon.log.encode())
+    collector.note("the daemon's log", daemon.log.encode())
 
 
 def has_given_up_or_waits(daemon: Daemon) -> bool:
     return "Waiting for the store" in daemon.log or "holdfast: " in daemon.log
 
 
-def listen_to_failed_starts(ear: Ear, folder: Path) -> None:
+def listen_to_failed_starts(collector: Collector, folder: Path) -> None:
     urls = (
         f"postgresl://app:{PASSWORD}@127.0.0.1:1/shop", f"postgresql://app:{PASSWORD}@127.0.0.1:1/shop",
         f"postgresql://127.0.0.1:1/shop?user=app&password={PASSWORD}", f"sqlite://app:{PASSWORD}@x",
@@ -126,16 +128,16 @@ def listen_to_failed_starts(ear: Ear, folder: Path) -> None:
         for words in (("db", "migrate", "--store", url), ("token", "list", "--store", url)):
             said = run_cli(folder / "other", *words, env={"HOLDFAST_STORE": url})
             assert said.code != 0
-            ear.note(f"holdfast {words[0]}", (said.out + said.err).encode())
+            collector.note(f"holdfast {words[0]}", (said.out + said.err).encode())
         with Daemon(folder / f"other-{number}", env={"HOLDFAST_STORE": url}).launch() as daemon:
             wait_until(partial(has_given_up_or_waits, daemon), 60, lambda: "holdfast up says nothing")
-        ear.note("holdfast up", daemon.log.encode())
+        collector.note("holdfast up", daemon.log.encode())
     for text in ("server: {port: '${A_VARIABLE}'}", "store: '${A_VARIABLE}'", "server: '${A_VARIABLE}"):
         (folder / "bad.yml").write_text(text)
         env = {"HOLDFAST_CONFIG": str(folder / "bad.yml"), "A_VARIABLE": VARIABLE}
         said = run_cli(folder / "other", "up", "--port", "0", env=env)
         assert said.code != 0
-        ear.note("holdfast up", (said.out + said.err).encode())
+        collector.note("holdfast up", (said.out + said.err).encode())
 
 
 def files(folder: Path) -> Iterator[tuple[Path, bytes]]:
@@ -145,8 +147,8 @@ def files(folder: Path) -> Iterator[tuple[Path, bytes]]:
 
 
 @pytest.mark.slow
-async def test_no_canary_is_found_where_it_does_not_live(tmp_path: Path, home: Path) -> None:
-    ear, shop_folder = Ear(), tmp_path / "shop"
+async def test_no_secret_is_found_outside_its_allowed_places(tmp_path: Path, home: Path) -> None:
+    collector, shop_folder = Collector(), tmp_path / "shop"
     shop_folder.mkdir()
     config = 'egress: {allow: [127.0.0.0/8]}\nserver: {hosts: ["${A_VARIABLE}"]}\n'
     async with Sink([500, (400, {}, f"no: {SECRET}".encode())]) as sink:
@@ -159,20 +161,22 @@ async def test_no_canary_is_found_where_it_does_not_live(tmp_path: Path, home: P
             assert daemon.request("POST", "/hooks/contracts", contract)[0] == 201
             daemon.request("POST", "/api/events", {"type": "order.one"})
             direct = {"type": "plain.one", "to": f"http://127.0.0.1:1/bot1:{PATH}/send?key={QUERY}"}
-            ear.note("an event", str(daemon.request("POST", "/api/events", direct)).encode())
+            collector.note("an event", str(daemon.request("POST", "/api/events", direct)).encode())
             daemon.request("POST", "/api/events", {"type": "bad.one"})
             await sink.wait_for(2)
             for listen in (listen_to_commands, listen_to_answers, listen_to_an_end):
-                await asyncio.to_thread(listen, ear, daemon)
-    await asyncio.to_thread(listen_to_failed_starts, ear, tmp_path)
-    assert ear.created.startswith("hf_")
-    assert ear.leaks() == []
+                await asyncio.to_thread(listen, collector, daemon)
+    await asyncio.to_thread(listen_to_failed_starts, collector, tmp_path)
+    assert collector.created.startswith("hf_")
+    assert collector.leaks() == []
 
     store = {"holdfast.db", "holdfast.db-wal", "copy.db"}
     allowed = {(TOKEN, "token"), *((canary, name) for name in store for canary in (SECRET, QUERY, PATH))}
-    found = {(canary, path.name) for path, raw in files(tmp_path) for canary in ear.canaries if canary.encode() in raw}
+    found = {
+        (canary, path.name) for path, raw in files(tmp_path) for canary in collector.canaries if canary.encode() in raw
+    }
     assert found - allowed == set()
     assert {(TOKEN, "token"), (SECRET, "holdfast.db")} <= found, "the scene is set wrong: no canary was ever kept"
     for path, _ in files(home):
-        if path.name != "holdfast.yml":  # the user's own
+        if path.name != "holdfast.yml":  # the user's own file
             assert stat.S_IMODE(os.stat(path).st_mode) == 0o600, path

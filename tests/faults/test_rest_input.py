@@ -1,4 +1,4 @@
-"""The REST surface against everything a stranger may send: one clear problem each, and the daemon lives on."""
+"""Bad requests to the REST API: each gets one clear error, and the daemon keeps running."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def daemon() -> Iterator[Daemon]:
 
 @pytest.fixture(autouse=True)
 def nothing_lost(daemon: Daemon) -> Iterator[None]:
-    """After whatever a test sent, an event that was accepted before is there, and a new one is accepted."""
+    """After each test, an earlier event is still stored, and a new one is accepted."""
     status, before = daemon.request("POST", "/api/events", {"type": "kept.before"})
     assert status == 201
     yield
@@ -36,13 +36,13 @@ def nothing_lost(daemon: Daemon) -> Iterator[None]:
     assert daemon.request("POST", "/api/events", {"type": "kept.after"})[0] == 201
 
 
-def check_problem(answer: Answer, status: int, told: str = "") -> dict[str, Any]:
+def check_problem(answer: Answer, status: int, message: str = "") -> dict[str, Any]:
     assert answer.status == status, answer
     assert answer.headers["content-type"] == "application/problem+json"
     problem = answer.json
     assert {"type", "title", "status", "detail"} <= set(problem)
     assert problem["status"] == status
-    assert told in problem["detail"], problem
+    assert message in problem["detail"], problem
     assert len(problem["detail"]) < 1000
     assert problem["detail"].isprintable()
     return problem
@@ -120,9 +120,9 @@ EVENTS: dict[str, tuple[bytes, int, str]] = {
 
 
 @pytest.mark.parametrize("what", EVENTS)
-def test_a_bad_event_is_refused_and_nothing_of_it_is_kept(daemon: Daemon, what: str) -> None:
-    body, status, told = EVENTS[what]
-    check_problem(exchange(daemon.url, post("/api/events", daemon.token, body)), status, told)
+def test_a_bad_event_is_refused_and_not_stored(daemon: Daemon, what: str) -> None:
+    body, status, message = EVENTS[what]
+    check_problem(exchange(daemon.url, post("/api/events", daemon.token, body)), status, message)
     assert accepted(daemon, "bad.x") == 0
 
 
@@ -170,16 +170,16 @@ CONTRACTS: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("what", CONTRACTS)
-def test_a_bad_contract_is_refused_and_none_is_made(daemon: Daemon, what: str) -> None:
-    body, told = CONTRACTS[what]
+def test_a_bad_contract_is_refused_and_not_stored(daemon: Daemon, what: str) -> None:
+    body, message = CONTRACTS[what]
     for path in ("/hooks/contracts", "/hooks/contracts/test"):
         if path.endswith("test") and what == "no target":
-            continue  # one that is only tried needs no name and no target
-        check_problem(exchange(daemon.url, post(path, daemon.token, json.dumps(body).encode())), 422, told)
+            continue  # a dry run needs no name and no target
+        check_problem(exchange(daemon.url, post(path, daemon.token, json.dumps(body).encode())), 422, message)
     assert daemon.request("GET", "/hooks/contracts")[1] == []
 
 
-def test_a_pattern_made_to_hang_does_not(daemon: Daemon) -> None:
+def test_a_malicious_pattern_does_not_hang(daemon: Daemon) -> None:
     for number, pattern in enumerate(("*a" * 50 + "b", "*" * 200, "[" * 100, "[!a-", "?" * 200)):
         body = {"id": f"p{number}", "target": {"handler": "h"}, "type_criterion": {"pattern": pattern}}
         status, answer = daemon.request("POST", "/hooks/contracts", body)
@@ -279,7 +279,7 @@ PATHS = [
 
 @pytest.mark.parametrize("path", PATHS, ids=ascii)
 @pytest.mark.parametrize("who", ["administrator", "nobody"])
-def test_a_path_that_is_almost_right_leads_nowhere(daemon: Daemon, path: str, who: str) -> None:
+def test_a_path_that_is_almost_right_is_not_found(daemon: Daemon, path: str, who: str) -> None:
     token = daemon.token if who == "administrator" else None
     answer = exchange(daemon.url, head("GET", path, token, connection="close"))
     assert answer.status in ((400, 404) if token else (400, 401)), answer
@@ -287,7 +287,7 @@ def test_a_path_that_is_almost_right_leads_nowhere(daemon: Daemon, path: str, wh
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "OPTIONS", "TRACE", "HEAD", "PROPFIND"])
-def test_a_method_nobody_asked_for_changes_nothing(daemon: Daemon, method: str) -> None:
+def test_an_unsupported_method_changes_nothing(daemon: Daemon, method: str) -> None:
     answer = exchange(daemon.url, head(method, "/api/events", daemon.token, connection="close", content_length="0"))
     assert answer.status == 405
     assert answer.headers["content-type"] == "application/problem+json"
@@ -323,7 +323,7 @@ FORGED: dict[str, tuple[dict[str, Any], int]] = {
 
 
 @pytest.mark.parametrize("what", FORGED)
-def test_who_forges_a_header_gets_no_further(daemon: Daemon, what: str) -> None:
+def test_a_forged_header_is_refused(daemon: Daemon, what: str) -> None:
     headers, status = FORGED[what]
     body = b'{"type":"forged.x"}'
     check_problem(exchange(daemon.url, post("/api/events", daemon.token, body, **headers)), status)
@@ -331,7 +331,7 @@ def test_who_forges_a_header_gets_no_further(daemon: Daemon, what: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["Host", "Authorization", "Content-Type", "Origin", "Idempotency-Key"])
-def test_a_header_that_decides_something_is_not_taken_twice(daemon: Daemon, name: str) -> None:
+def test_a_repeated_security_header_is_refused(daemon: Daemon, name: str) -> None:
     values = {
         "Host": "127.0.0.1",
         "Authorization": "Bearer x",
@@ -344,7 +344,7 @@ def test_a_header_that_decides_something_is_not_taken_twice(daemon: Daemon, name
     assert accepted(daemon, "twice.x") == 0
 
 
-def test_a_compressed_bomb_is_not_opened(daemon: Daemon) -> None:
+def test_a_compressed_body_is_not_decompressed(daemon: Daemon) -> None:
     bomb = gzip.compress(b'{"type":"bomb.x","payload":"' + b"x" * 50_000_000 + b'"}')
     check_problem(exchange(daemon.url, post("/api/events", daemon.token, bomb, content_encoding="gzip")), 415)
     check_problem(exchange(daemon.url, post("/api/events", daemon.token, bomb)), 400)
@@ -380,10 +380,10 @@ HEADS: dict[str, tuple[bytes, int]] = {
 
 
 @pytest.mark.parametrize("what", HEADS)
-def test_a_bad_head_is_refused_in_the_one_shape(daemon: Daemon, what: str) -> None:
+def test_a_bad_head_is_refused_with_the_standard_error_format(daemon: Daemon, what: str) -> None:
     raw, status = HEADS[what]
     answer = exchange(daemon.url, raw)
-    if status == 400 and answer.status in (401, 413, 415, 421):  # it was HTTP after all, and the gate refused it
+    if status == 400 and answer.status in (401, 413, 415, 421):  # it was valid HTTP after all, and was refused
         status = answer.status
     check_problem(answer, status)
 
@@ -395,7 +395,7 @@ def test_chunks_without_an_end_are_cut_at_the_limit(daemon: Daemon) -> None:
     check_problem(answer, 413, "limit")
 
 
-def test_a_length_that_is_not_kept_accepts_nothing(daemon: Daemon) -> None:
+def test_a_body_shorter_than_its_length_is_not_accepted(daemon: Daemon) -> None:
     body = b'{"type":"short.x"}'
     host = urlsplit(daemon.url)
     with socket.create_connection((host.hostname, host.port), timeout=60) as line:
@@ -404,25 +404,25 @@ def test_a_length_that_is_not_kept_accepts_nothing(daemon: Daemon) -> None:
     assert accepted(daemon, "short.x") == 0
 
 
-def test_who_announces_more_than_the_limit_is_refused_before_it_is_sent(daemon: Daemon) -> None:
+def test_a_body_announced_above_the_limit_is_refused_before_it_is_sent(daemon: Daemon) -> None:
     start = head("POST", "/api/events", daemon.token, content_length=str(10**9), expect="100-continue")
     check_problem(exchange(daemon.url, start), 413, "limit")
 
 
-def test_what_follows_a_refused_body_is_not_taken_for_a_request(daemon: Daemon) -> None:
-    """A body that looks like a request, sent by somebody who is refused before it is read."""
+def test_a_refused_body_is_not_parsed_as_the_next_request(daemon: Daemon) -> None:
+    """A body that looks like a request, of a request that is refused before its body is read."""
     inner = post("/api/events", daemon.token, b'{"type":"smuggled.x"}')
     outer = head("POST", "/api/events", None, content_length=str(len(inner))) + inner
     check_problem(exchange(daemon.url, outer), 401)
     assert accepted(daemon, "smuggled.x") == 0
 
 
-def test_an_answer_given_before_the_body_came_ends_the_connection(daemon: Daemon) -> None:
+def test_a_response_before_the_body_closes_the_connection(daemon: Daemon) -> None:
     host = urlsplit(daemon.url)
     with socket.create_connection((host.hostname, host.port), timeout=60) as line:
         line.sendall(head("POST", "/api/events", None, transfer_encoding="chunked"))
         assert read_answer(line).status == 401
-        assert line.recv(1) == b"", "whoever sends a body without end would hold the connection for ever"
+        assert line.recv(1) == b"", "an endless body would hold the connection for ever"
 
 
 def test_a_socket_is_not_upgraded(daemon: Daemon) -> None:
@@ -431,8 +431,8 @@ def test_a_socket_is_not_upgraded(daemon: Daemon) -> None:
     check_problem(exchange(daemon.url, asked), 401)
 
 
-def test_an_event_that_another_door_let_in_does_not_break_the_pages(daemon: Daemon) -> None:
-    """Plain SQL checks less than we do: what it stored can still be looked at, beside all the others."""
+def test_an_unusual_event_stored_by_plain_sql_does_not_break_the_pages(daemon: Daemon) -> None:
+    """Plain SQL checks less than the API: its events are still listed together with all others."""
     import sqlite3
 
     connection = sqlite3.connect(daemon.home / "holdfast.db")

@@ -1,4 +1,4 @@
-"""Senders that take their time, and too many of them: each is told so, and nobody else waits for them."""
+"""Slow senders, and too many of them: each gets an error, and others are not delayed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
 
 
 async def answer_to(port: int, sent: bytes) -> bytes:
-    """Send something and no more; what comes back until the other side hangs up."""
+    """Send bytes and then nothing. Returns the response until the other side closes."""
     async with asyncio.timeout(WAIT_S):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(sent)
@@ -90,11 +90,11 @@ async def test_a_body_that_stops_half_way_is_408_and_not_accepted(port: int) -> 
     assert await accepts(port)
 
 
-async def test_who_connects_and_says_nothing_is_shown_out(port: int) -> None:
+async def test_a_silent_connection_is_closed(port: int) -> None:
     assert await answer_to(port, b"") == b""
 
 
-async def test_a_second_request_on_a_connection_has_its_own_time(port: int) -> None:
+async def test_a_second_request_on_a_connection_has_its_own_timeout(port: int) -> None:
     async with asyncio.timeout(WAIT_S):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         for _ in range(3):
@@ -106,13 +106,13 @@ async def test_a_second_request_on_a_connection_has_its_own_time(port: int) -> N
         writer.close()
 
 
-async def test_more_connections_than_there_is_room_for_are_503_and_make_room_again(port: int) -> None:
+async def test_connections_above_the_limit_get_503_until_others_close(port: int) -> None:
     idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(20)]
     async with asyncio.timeout(WAIT_S):
         got = await answer_to(port, b"")
         assert got.startswith(b"HTTP/1.1 503 ")
         assert b"retry-after: 1" in got
-        while not await accepts(port):  # the idle ones are shown out in time
+        while not await accepts(port):  # idle connections time out
             await asyncio.sleep(0.05)
     for _, writer in idle:
         writer.close()

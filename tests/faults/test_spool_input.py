@@ -1,4 +1,4 @@
-"""The spool against whatever lies in it: nothing is lost or holds up the rest, and every bad record is visible."""
+"""Bad files in the spool: nothing is lost, good records are not delayed, and every bad record is visible."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ async def types(harness: EngineHarness) -> list[str]:
 
 
 @pytest.mark.parametrize("what", RECORDS)
-async def test_a_bad_record_is_set_aside_whole_and_told_of(harness: EngineHarness, tmp_path: Path, what: str) -> None:
+async def test_a_bad_record_is_set_aside_intact_and_reported(harness: EngineHarness, tmp_path: Path, what: str) -> None:
     folder = tmp_path / "spool"
     first = write_event(folder, new_event("first"), make_id(1))
     bad = beside(first, 0xFFFFFFFE)
@@ -120,7 +120,9 @@ THINGS: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.mark.parametrize("what", THINGS)
-async def test_what_is_no_file_is_set_aside_and_not_followed(harness: EngineHarness, tmp_path: Path, what: str) -> None:
+async def test_an_entry_that_is_not_a_file_is_set_aside_and_not_followed(
+    harness: EngineHarness, tmp_path: Path, what: str
+) -> None:
     folder = tmp_path / "spool"
     first = write_event(folder, new_event("first"), make_id(1))
     odd = beside(first, 0xFFFFFFFE)
@@ -133,14 +135,14 @@ async def test_what_is_no_file_is_set_aside_and_not_followed(harness: EngineHarn
     assert "root:" not in page.items[0].payload_json
 
 
-async def test_a_bad_record_that_cannot_be_set_aside_stays_and_holds_up_no_other(
+async def test_a_bad_record_that_cannot_be_set_aside_does_not_block_others(
     harness: EngineHarness, tmp_path: Path
 ) -> None:
     folder = tmp_path / "spool"
     first = write_event(folder, new_event("first"), make_id(1))
     bad = beside(first, 0xFFFFFFFE)
     bad.write_bytes(b"bad")
-    (folder / "rejected").write_text("somebody put a file where the folder should be")
+    (folder / "rejected").write_text("a file in place of the folder")
     spool = SpoolImport(folder, harness.store.events, harness.clock)
     for number in (2, 3):
         with pytest.raises(OSError, match="rejected"):
@@ -153,7 +155,7 @@ async def test_a_bad_record_that_cannot_be_set_aside_stays_and_holds_up_no_other
     assert (folder / "rejected" / bad.name).read_bytes() == b"bad"
 
 
-async def test_a_record_the_store_refuses_holds_up_no_other(harness: EngineHarness, tmp_path: Path) -> None:
+async def test_a_record_the_store_refuses_does_not_block_others(harness: EngineHarness, tmp_path: Path) -> None:
     folder = tmp_path / "spool"
     for number in range(3):
         write_event(folder, new_event(f"t.{number}"), make_id(number))
@@ -169,7 +171,7 @@ async def test_a_record_the_store_refuses_holds_up_no_other(harness: EngineHarne
     assert len(list((folder / "rejected").iterdir())) == 1
 
 
-async def test_large_records_are_not_all_held_at_once(harness: EngineHarness, tmp_path: Path) -> None:
+async def test_large_records_are_not_all_in_memory_at_once(harness: EngineHarness, tmp_path: Path) -> None:
     folder, sizes = tmp_path / "spool", []
     for number in range(30):
         write_event(folder, new_event("big", "x" * 1_000_000), make_id(number))
@@ -184,7 +186,7 @@ async def test_large_records_are_not_all_held_at_once(harness: EngineHarness, tm
     assert len(await types(harness)) == 30
 
 
-def test_what_could_not_be_written_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
@@ -197,7 +199,7 @@ def test_what_could_not_be_written_leaves_nothing_behind(tmp_path: Path, monkeyp
 @examples
 @given(data=st.data())
 def test_no_mutation_of_a_real_record_breaks_the_reader(tmp_path_factory: pytest.TempPathFactory, data) -> None:
-    """Cut, doubled, flipped, spliced: what comes out is an event, or a clear refusal."""
+    """Truncated, duplicated, flipped, spliced: the result is an event, or a clear error."""
     folder = tmp_path_factory.mktemp("spool")
     event = new_event("order.placed", {"id": 42, "text": "é"}, stream="s", properties={"n": 1}, dedup_key="k")
     path = write_event(folder, event, make_id(1))
@@ -220,7 +222,7 @@ def test_no_mutation_of_a_real_record_breaks_the_reader(tmp_path_factory: pytest
 
 
 def importable(path: Path) -> str:
-    """The id of the event a record holds, or the words of a refusal. Anything else that is raised fails the test."""
+    """The event id of a record, or the message of its refusal. Any other exception fails the test."""
     try:
         return EventDecoder().decode(*read_record(path), late=True).id or ""
     except HoldfastError as error:

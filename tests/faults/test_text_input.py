@@ -1,4 +1,4 @@
-"""Parser, settings, publish and the command line against bad text: one clear sentence, never another exception."""
+"""Bad text in parser, settings, publish and the command line: one clear message, never another exception."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ seasoned = st.lists(
 
 
 def refusal(call: Callable[[Any], Any], argument: Any) -> str | None:
-    """The words in which something was refused, or None. Anything else that is raised fails the test."""
+    """The message of a refusal, or None. Any other exception fails the test."""
     try:
         call(argument)
     except HoldfastError as error:
@@ -54,10 +54,10 @@ def refusal(call: Callable[[Any], Any], argument: Any) -> str | None:
 
 @examples
 @given(raw=st.binary(max_size=200) | seasoned.map(lambda text: text.encode("utf-8", "surrogatepass")))
-def test_no_bytes_break_the_parser_and_what_it_takes_it_gives_back(raw: bytes) -> None:
-    told = refusal(parse_json, raw)
-    if told is not None:
-        assert told.isprintable()
+def test_no_bytes_break_the_parser_and_parsed_values_round_trip(raw: bytes) -> None:
+    message = refusal(parse_json, raw)
+    if message is not None:
+        assert message.isprintable()
         return
     value = parse_json(raw)
     canonical = dump_json(value, limit=1 << 20)
@@ -67,10 +67,10 @@ def test_no_bytes_break_the_parser_and_what_it_takes_it_gives_back(raw: bytes) -
 
 @examples
 @given(body=st.dictionaries(st.sampled_from([*FIELDS, "other"]), values) | values)
-def test_no_value_breaks_the_way_in(body: Any) -> None:
-    told = refusal(parse_event, body)
-    if told is not None:
-        assert 0 < len(told) < 1000
+def test_no_value_breaks_the_event_constructor(body: Any) -> None:
+    message = refusal(parse_event, body)
+    if message is not None:
+        assert 0 < len(message) < 1000
         return
     event = parse_event(body)
     assert parse_json(event.payload) == json.loads(event.payload)
@@ -78,7 +78,7 @@ def test_no_value_breaks_the_way_in(body: Any) -> None:
 
 @examples
 @given(value=values)
-def test_what_is_shown_of_a_value_is_short_and_harmless(value: Any) -> None:
+def test_the_shown_form_of_a_value_is_short_and_harmless(value: Any) -> None:
     assert len(short_repr(value)) <= 80
     assert short_repr(value).isprintable()
 
@@ -116,11 +116,11 @@ SETTINGS = {
 
 
 @pytest.mark.parametrize("what", SETTINGS)
-def test_a_bad_settings_file_is_one_clear_sentence(tmp_path: Path, what: str) -> None:
-    text, told = SETTINGS[what]
+def test_a_bad_settings_file_gives_one_clear_message(tmp_path: Path, what: str) -> None:
+    text, message = SETTINGS[what]
     path = tmp_path / "holdfast.yml"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(BadConfig, match=told) as caught:
+    with pytest.raises(BadConfig, match=message) as caught:
         load_config(path)
     assert len(caught.value.message) < 1000
     assert "\n" not in caught.value.message
@@ -133,7 +133,7 @@ def test_a_settings_file_that_is_not_utf_8_is_refused(tmp_path: Path, raw: bytes
         load_config(tmp_path / "holdfast.yml")
 
 
-def test_an_editor_that_writes_a_mark_before_the_text_is_forgiven(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_accepted(tmp_path: Path) -> None:
     (tmp_path / "holdfast.yml").write_bytes(b"\xef\xbb\xbfserver: {port: 5000}")
     assert load_config(tmp_path / "holdfast.yml").port == 5000
 
@@ -160,8 +160,8 @@ sections = values | st.dictionaries(st.sampled_from(INNER), values)
 def test_no_settings_break_the_reader(tmp_path_factory: pytest.TempPathFactory, data: Any) -> None:
     path = tmp_path_factory.mktemp("config") / "holdfast.yml"
     path.write_text(json.dumps(data), encoding="utf-8")
-    told = refusal(load_config, path)
-    assert told is None or 0 < len(told) < 2000
+    message = refusal(load_config, path)
+    assert message is None or 0 < len(message) < 2000
 
 
 # Publish, and plain SQL -------------------------------------------------------------------------------------
@@ -242,10 +242,10 @@ PLAIN: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("what", PLAIN)
-def test_plain_sql_is_refused_in_words_too(connection, what: str) -> None:
-    fields, told = PLAIN[what]
+def test_plain_sql_is_refused_with_a_message_too(connection, what: str) -> None:
+    fields, message = PLAIN[what]
     columns, marks = ", ".join(fields) or "type", ", ".join("?" * (len(fields) or 1))
-    with pytest.raises(sqlite3.IntegrityError, match=f"holdfast: .*{told}"):
+    with pytest.raises(sqlite3.IntegrityError, match=f"holdfast: .*{message}"):
         connection.execute(
             f"INSERT INTO holdfast_publish ({columns}) VALUES ({marks})", tuple(fields.values()) or (None,)
         )
@@ -275,7 +275,7 @@ EMITTED: dict[str, list[str]] = {
 
 
 @pytest.mark.parametrize("what", EMITTED)
-def test_a_bad_command_is_one_clear_sentence_and_spools_nothing(tmp_path: Path, what: str) -> None:
+def test_a_bad_command_gives_one_clear_message_and_spools_nothing(tmp_path: Path, what: str) -> None:
     said = run_cli(tmp_path / "home", "emit", *EMITTED[what])
     assert (said.code, said.out) == (2, ""), said
     assert "Traceback" not in said.err
@@ -284,7 +284,7 @@ def test_a_bad_command_is_one_clear_sentence_and_spools_nothing(tmp_path: Path, 
     assert not list((tmp_path / "home").rglob("*.evt"))
 
 
-def test_bytes_that_are_no_text_are_refused_by_the_command_line(tmp_path: Path) -> None:
+def test_invalid_utf_8_is_refused_by_the_command_line(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "holdfast", "emit", b"a.b", b"--payload", b'"\xff"']
     done = subprocess.run(command, env=clean_env(tmp_path), capture_output=True, timeout=60)
     assert (done.returncode, done.stdout) == (2, b"")
@@ -296,7 +296,7 @@ def test_bytes_that_are_no_text_are_refused_by_the_command_line(tmp_path: Path) 
     assert b"limit" in done.stderr
 
 
-def test_a_spool_that_cannot_be_written_is_a_clear_refusal(tmp_path: Path) -> None:
+def test_an_unwritable_spool_gives_a_clear_message(tmp_path: Path) -> None:
     (tmp_path / "spool").write_text("a file where the folder should be")
     os.chmod(tmp_path, 0o700)
     said = run_cli(tmp_path, "emit", "a.b", "--json")

@@ -20,8 +20,8 @@ from typing import Any
 import pytest
 
 from clients import POSTGRES, SQLITE, Client
-from deaf import swallowing_commits
 from holdfast import Outbox
+from lost_commit import swallowing_commits
 from postgres import Server, fresh_schema, oldest_and_newest, start
 from publisher import (
     COMMITTED,

@@ -1,4 +1,4 @@
-"""The judges are judged: each breach of a promise, built by hand, is seen."""
+"""The checks of the simulation: each kind of violation is detected."""
 
 from __future__ import annotations
 
@@ -37,44 +37,44 @@ def case(*changes: tuple[Seen, Seen], attempts: tuple[Attempt, ...] = (), settle
     return Case(ledger, rows, frozenset({"ordered"}), frozenset({"ordered"}), quiet=True)
 
 
-def test_a_good_story_passes() -> None:
+def test_a_correct_history_passes() -> None:
     good = case((WAITING, HELD), (HELD, DONE), attempts=(attempt(15),), settled=(Settled(25, "one", 1, 7, False),))
     for judge in (check_success, check_lanes, check_holders, check_leases, check_duplicates, check_absorbing,
                   check_starts, check_quiet):  # fmt: skip
         assert list(judge(good)) == []
 
 
-def test_delivered_without_an_ok_is_seen() -> None:
+def test_delivered_without_an_ok_is_detected() -> None:
     assert list(check_success(case((HELD, DONE), attempts=(attempt(15, answer="503"),))))
 
 
-def test_an_attempt_that_overtakes_is_seen() -> None:
+def test_an_attempt_that_overtakes_is_detected() -> None:
     assert list(check_lanes(case(attempts=(attempt(1, overtakes=4),))))
 
 
-def test_first_attempts_out_of_order_are_seen() -> None:
+def test_first_attempts_out_of_order_are_detected() -> None:
     assert list(check_lanes(case(attempts=(attempt(1, seq=2), attempt(3, seq=1)))))
 
 
-def test_a_settlement_with_another_lease_is_seen() -> None:
+def test_a_settlement_with_another_lease_is_detected() -> None:
     assert list(check_holders(case((HELD, DONE), settled=(Settled(25, "one", 1, 8, False),))))
 
 
-def test_a_lease_lost_without_a_cause_is_seen() -> None:
+def test_a_lease_lost_without_a_cause_is_detected() -> None:
     lost = case((HELD, WAITING))
     assert list(check_leases(lost))
     lost.ledger.lives["one"].stalled_until_s = 0.0
     assert not list(check_leases(lost))
 
 
-def test_standing_still_excuses_only_what_is_lost_soon_after() -> None:
+def test_a_freeze_excuses_only_leases_lost_soon_after() -> None:
     lost = case((HELD, WAITING))
     lost.ledger.lives["one"].stalled_until_s = 50.0
     lost.ledger.changes = [change._replace(at_s=51.0) for change in lost.ledger.changes]
     assert list(check_leases(lost))
 
 
-def test_an_attempt_without_a_lease_is_seen() -> None:
+def test_an_attempt_without_a_lease_is_detected() -> None:
     stale = case(attempts=(attempt(1, stale=True, at_s=20.0),))
     assert list(check_stale(stale))
     stale.ledger.operated[1] = 15.0
@@ -85,7 +85,7 @@ def test_an_attempt_without_a_lease_is_seen() -> None:
     assert not list(check_stale(stale))
 
 
-def test_giving_up_without_a_cause_is_seen() -> None:
+def test_a_dead_delivery_without_a_cause_is_detected() -> None:
     dead = HELD._replace(state="dead", attempts=1, reason="rejected", token=None, owner=None, starts=None)
     assert list(check_refusals(case((HELD, dead), attempts=(attempt(1, answer="429"),))))
     assert not list(check_refusals(case((HELD, dead), attempts=(attempt(1, answer="400"),))))
@@ -93,27 +93,27 @@ def test_giving_up_without_a_cause_is_seen() -> None:
     assert not list(check_refusals(case((HELD, dead._replace(reason="exhausted", attempts=4)))))
 
 
-def test_a_duplicate_without_a_cause_is_seen() -> None:
+def test_a_duplicate_without_a_cause_is_detected() -> None:
     twice = case(attempts=(attempt(1), attempt(5, token=9)))
     assert list(check_duplicates(twice))
     twice.ledger.lives["one"].died_n = 3
     assert not list(check_duplicates(twice))
 
 
-def test_an_end_that_is_none_is_seen() -> None:
+def test_an_end_that_is_undone_is_detected() -> None:
     assert list(check_absorbing(case((DONE, WAITING))))
     assert list(check_absorbing(case((DONE, WAITING._replace(generation=2)))))
 
 
-def test_a_claim_that_is_not_counted_is_seen() -> None:
+def test_a_claim_without_a_start_is_detected() -> None:
     assert list(check_starts(case((WAITING, HELD._replace(starts=0)))))
 
 
-def test_an_unquiet_end_is_seen() -> None:
+def test_pending_work_at_the_end_is_detected() -> None:
     assert list(check_quiet(replace(case(), quiet=False)))
 
 
-def test_the_book_allows_only_what_can_follow() -> None:
+def test_receipts_allow_only_valid_transitions() -> None:
     start = Fate(1, 0, False, "pending", "")
     dead = Fate(1, 1, True, "dead", "rejected")
     assert _follows(start, dead)

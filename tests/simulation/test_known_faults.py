@@ -1,4 +1,4 @@
-"""The page of known faults tells the truth: every test, mutant and check it names exists, and no fault is left out."""
+"""The page of known faults is complete and correct: every test, mutant and check it names exists."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_every_fault_has_a_test_that_exists(fault: str) -> None:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_mutant_on_the_page_exists_and_says_which_fault_it_is(fault: str) -> None:
+def test_a_mutant_on_the_page_exists_and_names_its_fault(fault: str) -> None:
     mutants = in_code(ROWS[fault][2])
     assert mutants or ROWS[fault][2].startswith("none: ")
     assert all(MUTANTS[name].fault.startswith(f"{fault}: ") for name in mutants)

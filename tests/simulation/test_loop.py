@@ -1,4 +1,4 @@
-"""The loop of the simulation: virtual time, an order drawn from a seed, lives that freeze and end."""
+"""The loop of the simulation: virtual time, an order drawn from a seed, lives that freeze and die."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_unshuffled_is_first_come_first_served() -> None:
     assert order_of(3, shuffled=False) == list(range(8))
 
 
-def test_a_life_that_ended_takes_no_further_step() -> None:
+def test_a_dead_life_takes_no_further_step() -> None:
     loop, life = SimLoop(Random(1)), Life("one")
     steps: list[int] = []
 
@@ -66,7 +66,7 @@ def test_a_life_that_ended_takes_no_further_step() -> None:
     assert steps == [0, 1, 2]
 
 
-def test_a_frozen_life_goes_on_where_it_stood_when_it_thaws() -> None:
+def test_a_frozen_life_continues_when_it_thaws() -> None:
     loop, life = SimLoop(Random(1)), Life("one")
     at: list[float] = []
 
@@ -85,7 +85,7 @@ def test_a_frozen_life_goes_on_where_it_stood_when_it_thaws() -> None:
     assert at == [0.0, 40.5, 41.5]
 
 
-def test_a_world_where_everybody_waits_is_stuck() -> None:
+def test_a_loop_without_steps_and_timers_is_stuck() -> None:
     async def main() -> None:
         await asyncio.get_running_loop().create_future()
 

@@ -1,4 +1,4 @@
-"""Schedules drawn from seeds keep every promise, the same seed gives the same schedule, and known bugs are seen."""
+"""Schedules drawn from seeds keep every promise, the same seed gives the same schedule, and known bugs are detected."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.proof.simulation.mutants import MUTANTS, recorded_seeds
 from holdfast.proof.simulation.runner import Runner
 
 SCHEDULES = 2500
-PARTS = 10  # so that the workers of a run share them
+PARTS = 10  # so that test workers can share them
 NEAR = 150
 PRINTS = """
 from holdfast.proof.simulation.runner import Runner
@@ -32,7 +32,7 @@ def runner() -> Iterator[Runner]:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_promise_is_kept_on_every_schedule(part: int, record_property: Callable[[str, object], None]) -> None:
-    """About four minutes of one core; always the same seeds, so that who changed nothing is told nothing new."""
+    """About four minutes on one core. The seeds are fixed, so that unchanged code gives unchanged results."""
     counts = campaign(1_000_000 + part * SCHEDULES // PARTS, seeds=SCHEDULES // PARTS)
     record_property("simulated schedules", counts.schedules)
     record_property("faults", sum(counts.faults.values()))
@@ -41,13 +41,13 @@ def test_every_promise_is_kept_on_every_schedule(part: int, record_property: Cal
 
 
 @pytest.mark.parametrize("seed", recorded_seeds()["fixed"])
-def test_a_seed_that_once_found_a_bug_finds_it_no_more(runner: Runner, seed: int) -> None:
+def test_a_seed_that_once_found_a_bug_now_passes(runner: Runner, seed: int) -> None:
     assert runner.run(seed).violations == ()
 
 
 @pytest.mark.parametrize("name", sorted(MUTANTS))
-def test_a_known_bug_is_seen(runner: Runner, name: str) -> None:
-    """By a recorded seed; when the schedules have changed, by one of those that follow."""
+def test_a_known_bug_is_detected(runner: Runner, name: str) -> None:
+    """By a recorded seed; if the schedules have changed, by one of the following seeds."""
     killed = runner.kill(name) or runner.first_kill(MUTANTS[name], recorded_seeds()[name][0], NEAR)
     assert killed is not None, f"{name} survived; look for other seeds with --mutants"
     assert runner.run(killed.seed).violations == ()
@@ -66,8 +66,8 @@ def test_the_same_seed_gives_the_same_schedule(runner: Runner, seed: int) -> Non
     assert first.fingerprint != runner.run(seed + 1).fingerprint
 
 
-def test_where_things_lie_in_memory_makes_no_difference(runner: Runner) -> None:
-    """Seed 213 kills a process that several clients wait for: once they woke in the order of their addresses."""
+def test_memory_addresses_make_no_difference(runner: Runner) -> None:
+    """Seed 213 kills a process that several clients wait for: they once woke in the order of their addresses."""
     assert len({runner.run(213).fingerprint for _ in range(5)}) == 1
 
 

@@ -1,6 +1,6 @@
-"""Every kind of connection an application may have, spoken to in one way, for one table of drivers and situations.
+"""Every kind of connection an application may use, with one interface, for one table of drivers and situations.
 
-Nothing is shared between clients, so that each may live and die in a process of its own.
+Clients share nothing, so that each can run in its own process.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Folder = Path
 
 
 class Client:
-    """Blocking or not, it is awaited. `handle` is what is passed to `publish`."""
+    """Always awaited, also for blocking drivers. `handle` is the object passed to `publish`."""
 
     blocks = True
     begins: str | None = None
@@ -115,7 +115,7 @@ class PsycopgCursor(Psycopg):
 
 
 class PsycopgServerCursor(Psycopg):
-    """A named cursor reads by portions and can run one query only: its connection does the publishing."""
+    """A server-side cursor can run only one query, so its connection is used to publish."""
 
     async def open(self, folder: Folder) -> None:
         await super().open(folder)
@@ -231,7 +231,7 @@ class SqliteAlchemyAsyncScoped(AlchemyAsyncScoped):
 
 
 class Django(Client):
-    """A process has one Django project, so this one is made where the process is the client's own."""
+    """A process can have one Django project, so this one is configured in the client's own process."""
 
     engine = "postgresql"
 

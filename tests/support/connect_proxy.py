@@ -1,4 +1,4 @@
-"""A forward proxy on loopback that knows CONNECT, and resolves names by a table of its own."""
+"""A forward proxy on loopback that supports CONNECT and resolves names from its own table."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Asked(NamedTuple):
 
 
 class ConnectProxy:
-    """Use as `async with ConnectProxy({"hook.test": sink.port}) as proxy`: that name is this port of loopback.
+    """Use as `async with ConnectProxy({"hook.test": sink.port}) as proxy`: the name maps to this loopback port.
 
-    `answer` is sent in place of the usual answer, and then the connection is closed or, if it `hangs`, kept open.
-    `login` is the user and password it asks for, as "user:password".
+    `answer` is sent instead of the usual answer; then the connection is closed, or kept open with `hangs`.
+    `login` is the required user and password, as "user:password".
     """
 
     def __init__(

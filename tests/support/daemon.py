@@ -1,4 +1,4 @@
-"""A real daemon in a process of its own, in a home of its own; and the real command line beside it."""
+"""A real daemon in its own process and home, and the real command line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 from urllib.parse import urlsplit
 
-# Patience, not promises: on a busy machine everything takes its time, and only what hangs should be given up.
+# Long timeouts, not promises: on a busy machine everything is slow, and only a hang should fail.
 READY_S = 60.0
 STOP_S = 60.0
 CLI_S = 120.0
@@ -23,7 +23,7 @@ ANSWER_S = 60.0
 
 
 class Said(NamedTuple):
-    """What a command left behind."""
+    """The exit code and output of a command."""
 
     code: int
     out: str
@@ -35,7 +35,7 @@ class Said(NamedTuple):
 
 
 class Daemon:
-    """Use as `with Daemon() as daemon`; what it started it also ends.
+    """Use as `with Daemon() as daemon`; it stops what it started.
 
     `config` is the text of holdfast.yml, `app` a `module:outbox` importable from `cwd`.
 
@@ -83,9 +83,9 @@ class Daemon:
         return self
 
     def launch(self) -> Self:
-        """Start it, and wait for nothing."""
+        """Start it without waiting."""
         assert self._process is None, "it runs already"
-        (self.home / "address").unlink(missing_ok=True)  # one that was killed left its old address behind
+        (self.home / "address").unlink(missing_ok=True)  # a killed daemon leaves its old address file
         command = [sys.executable, "-m", "holdfast", "up", "--port", str(self._port)]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -113,13 +113,13 @@ class Daemon:
 
     @property
     def log(self) -> str:
-        """Everything it said so far, on both channels, over all its lives."""
+        """All output so far, stdout and stderr, of all its runs."""
         return self._log.read_text(encoding="utf-8", errors="replace") if self._log.exists() else ""
 
     def request(
         self, method: str, path: str, body: Any = None, *, token: str | None = None, headers: Mapping[str, str] = {}
     ) -> tuple[int, Any]:
-        """One request; the status, and the JSON of the answer (or its text where it is none)."""
+        """Send one request. Returns the status and the JSON of the response, or its text."""
         given = {"Authorization": f"Bearer {token or self.token}", "Content-Type": "application/json", **headers}
         raw = None if body is None and method in ("GET", "DELETE") else json.dumps(body).encode()
         return fetch(self.url, method, path, raw, given)
@@ -129,14 +129,14 @@ class Daemon:
         return run_cli(self.home, *arguments, input=input, env={**self.env, **(env or {})}, cwd=self._cwd)
 
     def kill9(self) -> None:
-        """As a power cut would, for this process alone."""
+        """SIGKILL."""
         if self._process is not None:
             self._process.kill()
             self._process.wait(STOP_S)
             self._process = None
 
     def stop(self) -> int:
-        """Ask it to stop in order; its exit code."""
+        """Stop it with SIGTERM. Returns its exit code."""
         assert self._process is not None, "it does not run"
         self._process.send_signal(signal.SIGTERM)
         try:
@@ -153,7 +153,7 @@ class Daemon:
         return self.start()
 
     def wait_for(self, path: str, until: Callable[[Any], bool], timeout_s: float = ANSWER_S) -> Any:
-        """Ask again until the answer is as wanted; that answer."""
+        """Repeat a request until the response fulfils the condition. Returns that response."""
         answer: Any = None
 
         def look() -> bool:
@@ -175,7 +175,7 @@ class Daemon:
 
 
 def wait_until(look: Callable[[], bool], timeout_s: float, why: Callable[[], str]) -> None:
-    """Look again until it is so, for a bounded time."""
+    """Poll until the condition holds, for a limited time."""
     ends = time.monotonic() + timeout_s
     while not look():
         if time.monotonic() > ends:
@@ -214,13 +214,13 @@ def run_cli(
 
 
 def clean_env(home: Path, more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment without what would lead to the user's own Holdfast."""
+    """The environment without variables that refer to the user's own Holdfast."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
     return {**kept, "PYTHONUNBUFFERED": "1", **(more or {}), "HOLDFAST_HOME": str(home)}
 
 
 def _path_with(folder: Path) -> str:
-    """The folder before whatever the tests themselves import from: the daemon must be of the same source."""
+    """A PYTHONPATH with the folder first, then the paths of the tests: the daemon must use the same source."""
     return os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
@@ -254,6 +254,6 @@ def shop(
     config: str = "egress: {allow: [127.0.0.0/8]}\n",
     env: Mapping[str, str] | None = None,
 ) -> Daemon:
-    """A daemon with an application whose handlers ship (order.*), refuse (bad.*) and put off (slow.*)."""
+    """A daemon with an application whose handlers succeed (order.*), reject (bad.*) and retry later (slow.*)."""
     (folder / "shop.py").write_text(SHOP, encoding="utf-8")
     return Daemon(home or folder / "home", app="shop:outbox", cwd=folder, config=config, env=env)

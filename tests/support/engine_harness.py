@@ -1,4 +1,4 @@
-"""A store with one contract and an engine over it, driven tick by tick."""
+"""A store with one contract and an engine, driven tick by tick."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from holdfast.testing.clock import ManualClock, SeededChance
 
 
 class Script:
-    """A deliverer that does what the test says, and remembers what it was asked to do."""
+    """A deliverer controlled by the test, which records the claims it gets."""
 
     def __init__(self, kind: str = "handler", addresses: frozenset[str] | None = None) -> None:
         self.kind = kind
@@ -101,14 +101,14 @@ class EngineHarness:
             pass
 
     async def step(self) -> float | None:
-        """One tick, and time for the workers to come to rest."""
+        """One tick, then wait until the workers are idle."""
         delay = await self.engine.tick()
         for _ in range(20):
             await asyncio.sleep(0)
         return delay
 
     async def drain(self, steps: int = 50) -> None:
-        """Tick until nothing is in hand and nothing is due."""
+        """Tick until nothing is in flight and nothing is due."""
         for _ in range(steps):
             before = len(self.script.seen)
             await self.step()

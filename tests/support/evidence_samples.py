@@ -1,4 +1,4 @@
-"""Books of a small campaign that kept every promise, for tests that spoil them and want the judge to notice."""
+"""The evidence of a small campaign that kept every promise, for tests that change it and expect a violation."""
 
 from __future__ import annotations
 

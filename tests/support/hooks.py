@@ -1,4 +1,4 @@
-"""Hooks of agents as their receiver leaves them in the spool, and the payloads of every CLI to make them of."""
+"""Agent hooks as the receiver writes them to the spool, and sample payloads of every CLI."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def write_hook(
 def drop_hook(
     spool: Path, number: int, agent: str, payload: Mapping[str, Any] | bytes, event: str | None = None
 ) -> None:
-    """As `write_hook`, without the fsyncs: for tests that need thousands, and take no power away."""
+    """Like `write_hook` without fsync, for tests that need thousands of records."""
     body = json.dumps(payload).encode()
     boot = SystemClock().boot_id[:16].lower()
     name = f"{boot}-{boot_ns():020d}-1-{number % (1 << 32):08x}.evt"
@@ -50,7 +50,7 @@ def drop_hook(
 
 
 def fixture(name: str) -> tuple[str, str | None, bytes]:
-    """Agent, the event its receiver is told of (Copilot's payloads do not name it), and the bytes."""
+    """The agent, the event name passed to the receiver (Copilot's payloads do not contain it), and the payload."""
     agent, _, file = name.partition("/")
     told = file.partition(".")[0]
     return agent, None if told == "notify" else told, (FIXTURES / name).read_bytes()
@@ -64,7 +64,7 @@ def claude(native_event: str, session: str = "s1", **fields: Any) -> dict[str, A
 
 
 def stored(event: NewEvent, seq: int = 1) -> Event:
-    """The event as a store would give it back."""
+    """The event as a store returns it."""
     assert event.id is not None
     return Event(
         seq, event.id, event.stream, seq, event.source, event.type, event.timestamp or iso_time(AT_MS), AT_MS,
@@ -73,7 +73,7 @@ def stored(event: NewEvent, seq: int = 1) -> Event:
 
 
 class Life:
-    """A session in memory: feed it hooks, look at what became of it and what was told."""
+    """A session in memory: apply hooks, then inspect its state and the events it emitted."""
 
     def __init__(self) -> None:
         self.session: Session | None = None
@@ -96,7 +96,7 @@ class Life:
 
 
 def applied(session: Session | None, change: Any) -> Session:
-    """What a store makes of a change."""
+    """The session after a change, as a store applies it."""
     before = session or Session(change.id, change.agent, change.native_id)
     names = ("state", "cwd", "pane", "transcript", "title", "last_prompt", "last_answer")
     values = {name: getattr(change, name) for name in names if getattr(change, name) is not None}

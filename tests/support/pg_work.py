@@ -1,4 +1,4 @@
-"""A queue's work by hand, step by step, on any store."""
+"""The steps of a queue worker, one by one, on any store."""
 
 from __future__ import annotations
 

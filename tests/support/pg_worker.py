@@ -1,8 +1,8 @@
-"""A working process of its own: a runtime on a PostgreSQL store, with short leases and a handler that takes its time.
+"""A worker process: a runtime on a PostgreSQL store, with short leases and a slow handler.
 
     python pg_worker.py URL NOTES LEASE_SECONDS blocks|waits|stays|returns SECONDS
 
-Its handler writes `<pid> begins` and `<pid> ends` into NOTES. One that stays does so until there is a file NOTES.go.
+Its handler writes `<pid> begins` and `<pid> ends` into NOTES. With `stays` it waits for a file NOTES.go.
 """
 
 from __future__ import annotations

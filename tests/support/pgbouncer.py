@@ -1,7 +1,7 @@
-"""A real PgBouncer in transaction mode before a server of the tests.
+"""A real PgBouncer in transaction mode in front of a test server.
 
-Where it is not installed, Debian's package is fetched once into a folder of the user's; nothing is installed. Where it
-cannot be had the tests fail and say so.
+If it is not installed, the Debian package is downloaded once into a cache folder; nothing is installed. If that fails,
+the tests fail with the reason.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ pidfile = {folder}/pid
 
 @lru_cache
 def program() -> tuple[Path, Path | None]:
-    """The program, and a folder of libraries it needs beside the system's."""
+    """The program, and a folder with the libraries it needs."""
     if found := shutil.which("pgbouncer", path=os.environ.get("PATH", "") + ":/usr/sbin"):
         return Path(found), None
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "holdfast-tests" / "pgbouncer"
@@ -70,12 +70,12 @@ def _fetch(cache: Path) -> None:
 
 @contextlib.contextmanager
 def pgbouncer(server: Server, mode: str = "transaction") -> Iterator[Path]:
-    """The folder of its socket."""
+    """Run PgBouncer. Yields the folder of its socket."""
     binary, libraries = program()
     folder = Path(tempfile.mkdtemp(prefix="hf-pgb-"))
     try:
         give_to_nobody(folder)
-        shutil.copy(binary, folder / "pgbouncer")  # the cache may lie where only its owner can look
+        shutil.copy(binary, folder / "pgbouncer")  # the cache folder may be readable only by its owner
         for library in () if libraries is None else libraries.glob("*.so*"):
             shutil.copy(library, folder / library.name)
         (folder / "ini").write_text(_CONFIG.format(server=server.folder, folder=folder, mode=mode))

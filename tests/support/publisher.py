@@ -1,4 +1,4 @@
-"""One application's whole life in a process of its own: it writes a row and an event, and ends as it is told to."""
+"""An application in its own process: it writes a row and an event, and ends in a chosen way."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ORDER = "INSERT INTO {orders} VALUES (42) ON CONFLICT DO NOTHING"
 
 
 class Situation(NamedTuple):
-    """How a transaction ends, what exit that makes, and how many events are there afterwards."""
+    """How a transaction ends, the exit code of the process, and the number of events afterwards."""
 
     name: str
     exit: int
@@ -34,7 +34,7 @@ LOST_UNHEARD = Situation("connection lost before the commit was heard of", 1, 1)
 
 
 def live(kind: type[Client], situation: Situation, url: str, folder: Path, orders: str, tell: Connection) -> None:
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # how it failed is seen by its exit
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # the exit code shows how it failed
     asyncio.run(_live(kind(), situation, url, folder, orders, tell))
 
 

@@ -1,4 +1,4 @@
-"""HTTP by hand: bytes on a socket, for requests that no client library would send."""
+"""Raw HTTP: bytes on a socket, for requests that no client library would send."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ANSWER_MAX = 64 * 1024 * 1024
 
 
 class Answer(NamedTuple):
-    """What came back; status 0 if the other side hung up without a word."""
+    """The response; status 0 if the connection was closed without one."""
 
     status: int
     headers: dict[str, str]
@@ -25,7 +25,7 @@ class Answer(NamedTuple):
 
 
 def head(method: str, path: str, token: str | None, **headers: str) -> bytes:
-    """The head of a request to 127.0.0.1; names are given with _ for -, and None leaves one out."""
+    """The head of a request to 127.0.0.1. Header names use _ for -, and None omits a header."""
     given: dict[str, str | None] = {"host": "127.0.0.1", "content-type": "application/json"}
     if token is not None:
         given["authorization"] = f"Bearer {token}"
@@ -39,7 +39,7 @@ def post(path: str, token: str | None, body: bytes, **headers: str) -> bytes:
 
 
 def exchange(url: str, parts: bytes | Iterable[bytes]) -> Answer:
-    """Send bytes, then read one answer. Whoever hangs up while we still send is listened to all the same."""
+    """Send bytes, then read one response, also if the other side closes while we still send."""
     host = urlsplit(url)
     with socket.create_connection((host.hostname or "", host.port or 80), timeout=ANSWER_S) as line:
         try:

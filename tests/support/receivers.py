@@ -1,4 +1,4 @@
-"""Receivers that misbehave: servers that speak bytes instead of HTTP, certificates of any age, a DNS that lies."""
+"""Misbehaving receivers: servers that send raw bytes, certificates of any age, false DNS answers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 async def close_server(server: asyncio.Server) -> None:
-    """Accept no more. A connection accepted just now gets the turns it needs to own its socket, which then closes."""
+    """Stop accepting. A connection accepted just now gets the loop turns it needs to close its socket."""
     server.close()
     for _ in range(4):
         await asyncio.sleep(0)
@@ -32,7 +32,7 @@ async def close_server(server: asyncio.Server) -> None:
 async def raw_server(
     talk: Talk, scheme: str = "http", head: bool = True, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[str]:
-    """A server that speaks bytes: `talk` runs once the request's head has come, or at once without `head`."""
+    """A server of raw bytes: `talk` runs after the request's head, or at once without `head`."""
     tasks: set[asyncio.Task[Any] | None] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -69,7 +69,7 @@ def saying(*chunks: bytes, then: Talk | None = None) -> Talk:
 
 
 def pouring(chunk: bytes, every_s: float = 0.0) -> Talk:
-    """The same bytes for ever, as fast as they are taken or one at a time."""
+    """Send the same bytes without end, as fast as possible or one at a time."""
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while True:
@@ -92,7 +92,7 @@ async def reset(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 def answering_dns(monkeypatch: pytest.MonkeyPatch, *rounds: Sequence[str] | BaseException) -> list[str]:
-    """Let DNS give these answers, one list per question; the questions."""
+    """Make DNS return these answers, one list per query. Returns the queries."""
     asked: list[str] = []
 
     async def getaddrinfo(host: str, port: int, **_: Any) -> list[Any]:
@@ -107,7 +107,7 @@ def answering_dns(monkeypatch: pytest.MonkeyPatch, *rounds: Sequence[str] | Base
 
 
 def self_signed(folder: Path, host: str = "hook.test", from_days: int = -1, to_days: int = 1) -> tuple[Path, Path]:
-    """A certificate for a host, valid between two days from now, and its key."""
+    """A certificate for a host, valid from and until the given days from now, and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
     now = dt.datetime.now(dt.UTC)

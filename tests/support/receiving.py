@@ -1,4 +1,4 @@
-"""The real receiver in a process of its own, and what it left behind."""
+"""The real receiver in its own process, and the files it wrote."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Record = tuple[dict[str, Any], bytes]
 
 
 class Receiver:
-    """Receivers of one home. Its fallback folders are its own too, and removed by `clean`."""
+    """Receivers of one home, with their own fallback folders, removed by `clean`."""
 
     def __init__(self, home: Path, command: Sequence[str] = PYTHON) -> None:
         self.home, self.command = home, list(command)
@@ -39,7 +39,7 @@ class Receiver:
         return subprocess.Popen([*self.command, *words], **{**pipes, **how})
 
     def names(self) -> list[str]:
-        """The records in the spool, in the order in which they would be imported."""
+        """The records in the spool, in import order."""
         return _names(self.home / "spool")
 
     def records(self) -> list[Record]:
@@ -54,7 +54,7 @@ class Receiver:
 
 
 def silent(done: subprocess.CompletedProcess[bytes]) -> bool:
-    """What every agent must see, whatever happened."""
+    """The output every agent must see, whatever happened: none."""
     return (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 

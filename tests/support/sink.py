@@ -1,4 +1,4 @@
-"""A real webhook receiver on a free loopback port: it answers as told and remembers what it was sent."""
+"""A real webhook receiver on a free loopback port: it sends chosen answers and records its requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Received(NamedTuple):
 
 
 class Sink:
-    """Use as `async with Sink() as sink`. Answers are taken in turn; when there are none left it answers 200.
+    """Use as `async with Sink() as sink`. Answers are used in order; after the last it answers 200.
 
     >>> sink = Sink()
     >>> sink.answers = [503, (429, {"Retry-After": "7"}, b"slow down"), 200]
@@ -48,7 +48,7 @@ class Sink:
         await self._runner.cleanup()
 
     async def wait_for(self, count: int, timeout: float = 60.0) -> list[Received]:
-        """Wait until so many requests have come."""
+        """Wait until so many requests have arrived."""
         async with asyncio.timeout(timeout), self._arrival:
             await self._arrival.wait_for(lambda: len(self.received) >= count)
         return self.received

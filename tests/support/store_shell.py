@@ -1,6 +1,6 @@
-"""A database seen from outside: the `sqlite3` command-line shell, or a Python of its own where there is none.
+"""A database read from another process: with the `sqlite3` shell, or a Python process if there is none.
 
-Always another process: two SQLite libraries on one file in one process would break each other's locks.
+Always another process: two SQLite libraries in one process would break each other's locks on a file.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Shell:
         self._command = command
 
     def run(self, path: Path, sql: str) -> subprocess.CompletedProcess[str]:
-        """Statements as a person would type them, stopping at the first error."""
+        """Run statements as typed by a user; stops at the first error."""
         command = [*self._command, str(path)]
         return subprocess.run(
             command,

@@ -1,4 +1,4 @@
-"""A webhook receiver in threads of its own: it sends while the test's event loop is blocked and reads nothing."""
+"""A webhook receiver in its own threads: it can send while the test's event loop is blocked."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Stream = socket.socket | ssl.SSLSocket
 
 
 class Plan(NamedTuple):
-    """What is sent once a request has been read: the answer, in pieces, and then what belongs to no request.
+    """What is sent after a request has been read: the answer in pieces, then bytes that belong to no request.
 
     `early`: the answer is sent when the head has been read, and the body is read after it.
     """
@@ -29,7 +29,7 @@ class Plan(NamedTuple):
 
 
 class ThreadedReceiver:
-    """Requests are told apart by the number `n` at the end of their event's id. `plan` says how each is answered."""
+    """Requests are identified by the number `n` at the end of their event id. `plan` defines each answer."""
 
     def __init__(self, plan: Callable[[int], Plan], tls: ssl.SSLContext | None = None) -> None:
         self._plan, self._tls = plan, tls
@@ -55,7 +55,7 @@ class ThreadedReceiver:
                 thread.join(WAIT_S)
 
     def wait(self, n: int) -> None:
-        """Block this thread, and the event loop with it, until all of the plan for a request has been sent."""
+        """Block this thread, and with it the event loop, until the plan of a request has been sent completely."""
         with self._progress:
             assert self._progress.wait_for(lambda: n in self._done, WAIT_S), f"request {n} was not answered"
 

@@ -1,6 +1,6 @@
 """A real tinyproxy on loopback.
 
-Where it is not installed, Debian's package is fetched once into a folder of the user's; nothing is installed.
+If it is not installed, the Debian package is downloaded once into a cache folder; nothing is installed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BasicAuth {user} {password}
 
 
 def program() -> Path | None:
-    """Where it is; None if it cannot be had."""
+    """The path of the program; None if it is not available."""
     if found := shutil.which("tinyproxy", path=os.environ.get("PATH", "") + ":/usr/sbin"):
         return Path(found)
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "holdfast-tests" / "tinyproxy"
@@ -50,7 +50,7 @@ def _fetch(cache: Path) -> None:
 
 @contextlib.contextmanager
 def running(binary: Path, user: str, password: str) -> Iterator[tuple[int, Path]]:
-    """Its port, and its log."""
+    """Run tinyproxy. Yields its port and its log."""
     with tempfile.TemporaryDirectory(prefix="hf-tinyproxy-") as folder, socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = int(free.getsockname()[1])

@@ -1,4 +1,4 @@
-"""A server whose last word is never heard: a socket before the real one that swallows the answer to COMMIT."""
+"""A proxy in front of PostgreSQL that drops the response to COMMIT."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NAME = ".s.PGSQL.5432"
 
 @contextlib.contextmanager
 def swallowing_commits(server: Path, folder: Path) -> Iterator[threading.Event]:
-    """Listen in `folder` for one client. The event is set when a commit was carried out and nobody told."""
+    """Listen in `folder` for one client. The event is set when a commit was executed and its response dropped."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(folder / NAME))
     listener.listen(4)
@@ -45,7 +45,7 @@ def _accept(listener: socket.socket, server: Path, swallowed: threading.Event, s
 
 
 def _ask(client: socket.socket, upstream: socket.socket, deaf: threading.Event, swallowed: threading.Event) -> None:
-    """What the client says; after its COMMIT no answer goes back."""
+    """Forward the client's messages; after its COMMIT no response is forwarded."""
     with contextlib.suppress(OSError):
         while data := client.recv(65536):
             if b"COMMIT" in data.upper():

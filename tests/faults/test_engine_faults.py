@@ -1,8 +1,8 @@
-"""Faults that engines of this kind are known for, by number: each states our promise, and sees the faulty way.
+"""Known faults of delivery engines, by number: each test shows that Holdfast does not have the fault.
 
-| fault | what goes wrong | where it is shown that ours does not |
+| fault | what goes wrong | tested in |
 |---|---|---|
-| S1 | a crash strands what was claimed | `tests/crash/test_lease_faults.py` |
+| S1 | a crash strands claimed deliveries | `tests/crash/test_lease_faults.py` |
 | S2 | nothing wakes a worker for a retry that is due later | here |
 | S3 | a head in back-off is overtaken | here |
 | S4 | a poison head blocks its lane for ever | here |
@@ -11,17 +11,17 @@
 | S7 | every 4xx is final, also those that mean "later" | here |
 | S8 | a stale worker overwrites the holder's result | `tests/crash/test_lease_faults.py` |
 | S9 | order by wall clock | here |
-| S10 | what cannot be delivered is "delivered with error" | here |
-| S11 | a failure after the answer loses the event | here |
+| S10 | an undeliverable event is "delivered with error" | here |
+| S11 | a failure after the response loses the event | here |
 | S12 | handlers in flight are lost at a restart | here |
-| S13 | bursts are coalesced in silence | `src/holdfast/testing/suite/bursts.py`, with the survivor named |
+| S13 | bursts are coalesced in silence | `src/holdfast/testing/suite/bursts.py`, where the survivor is named |
 | S14 | a slow handler runs twice, as its lease is not renewed | here |
 | S15 | the first fifty streams starve all later ones | here |
 | S16 | overlapping passes publish twice | here |
-| S17 | a cursor jumps over what commits later | here for the router; publishers are not part of this version |
+| S17 | a cursor skips events that commit later | here; PostgreSQL: `tests/store/test_postgres_concurrency.py` |
 | S18 | secrets are copied into every row | here |
 | S19 | a receipt chain does not notice a cut tail | here, against a head kept elsewhere |
-| S20 | row numbers are given twice | here |
+| S20 | row numbers are reused | here |
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ async def test_s02_a_retry_that_is_due_later_needs_no_new_message_to_wake_it(har
     await harness.drain()
     for _ in range(2):
         delay = await harness.step()
-        assert delay is not None, "it would sleep until somebody else woke it"
+        assert delay is not None, "it would sleep until the next wake-up"
         assert 0 < delay <= 60
         harness.clock.advance(60)
         await harness.drain()
@@ -74,7 +74,7 @@ async def test_s03_a_head_in_back_off_is_not_overtaken(harness: EngineHarness) -
     assert harness.script.seqs == [1, 1, 2, 3]
 
 
-async def test_s04_a_poison_head_ends_and_its_lane_goes_on(harness: EngineHarness) -> None:
+async def test_s04_a_poison_head_ends_and_its_lane_continues(harness: EngineHarness) -> None:
     await harness.contract(ordered=True, attempts=3)
     harness.script.answer = lambda claim: Retry("poison", after_s=1) if claim.event.seq == 1 else Delivered()
     await harness.stream(2)
@@ -85,12 +85,12 @@ async def test_s04_a_poison_head_ends_and_its_lane_goes_on(harness: EngineHarnes
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_s06_a_redirect_is_no_delivery(status: int) -> None:
+def test_s06_a_redirect_is_not_a_delivery(status: int) -> None:
     assert not isinstance(judge(status, None, {}), Delivered)
 
 
 @pytest.mark.parametrize("status", [408, 425, 429])
-def test_s07_what_means_later_is_tried_later(status: int) -> None:
+def test_s07_statuses_that_mean_later_are_retried(status: int) -> None:
     assert isinstance(judge(status, None, {}), Retry)
     assert isinstance(judge(400, None, {}), Dead)
 
@@ -106,7 +106,7 @@ async def test_s09_a_clock_that_is_set_back_does_not_change_the_order(harness: E
     assert [event.payload["i"] for event in await harness.store.events.read("s", 0, 10)] == [1, 2]
 
 
-async def test_s10_what_cannot_be_delivered_is_dead_and_counted(harness: EngineHarness) -> None:
+async def test_s10_an_undeliverable_event_is_dead_and_counted(harness: EngineHarness) -> None:
     await harness.contract()
     harness.script.answer = lambda claim: Dead(Reason.REJECTED, "no such customer")
     await harness.stream(1)
@@ -114,10 +114,8 @@ async def test_s10_what_cannot_be_delivered_is_dead_and_counted(harness: EngineH
     assert [(row.state, row.reason) for row in await harness.rows()] == [("dead", "rejected")]
 
 
-async def test_s11_what_was_answered_for_is_there_even_if_nothing_after_it_works(
-    harness: EngineHarness, monkeypatch
-) -> None:
-    """Routing fails after the event was accepted: it waits, and is routed when that works again."""
+async def test_s11_an_accepted_event_survives_a_later_failure(harness: EngineHarness, monkeypatch) -> None:
+    """Routing fails after the event was accepted: the event stays unrouted, and is routed later."""
     await harness.contract()
 
     def broken(*_: object) -> None:
@@ -205,10 +203,8 @@ async def test_s16_a_duty_never_overlaps_itself() -> None:
     assert duty.most == 1
 
 
-async def test_s17_what_commits_after_a_later_one_was_routed_is_routed_too(
-    harness: EngineHarness, tmp_path: Path
-) -> None:
-    """Numbers are given out in the writer's own transaction: what was rolled back leaves no gap to jump over."""
+async def test_s17_an_event_that_commits_late_is_still_routed(harness: EngineHarness, tmp_path: Path) -> None:
+    """Numbers are assigned in the writer's transaction: a rollback leaves no gap."""
     await harness.contract()
     other = sqlite3.connect(tmp_path / "store.db")
     other.execute("INSERT INTO holdfast_publish (type) VALUES ('t.undone')")
@@ -237,7 +233,7 @@ async def test_s18_a_secret_is_in_one_table_and_in_no_delivery(harness: EngineHa
 
 
 async def test_s19_a_cut_tail_shows_against_a_head_kept_elsewhere(harness: EngineHarness, tmp_path: Path) -> None:
-    """A chain alone cannot show that its end is missing; whoever noted its head can."""
+    """A chain alone cannot show that its tail is missing; a head stored elsewhere can."""
     await harness.contract()
     for number in range(3):
         await harness.stream(1, first=number + 1)
@@ -254,7 +250,7 @@ async def test_s19_a_cut_tail_shows_against_a_head_kept_elsewhere(harness: Engin
     assert [fault["kind"] for fault in found["faults"]] == ["cut"]
 
 
-async def test_s20_a_number_is_never_given_twice(harness: EngineHarness, tmp_path: Path) -> None:
+async def test_s20_an_event_number_is_never_reused(harness: EngineHarness, tmp_path: Path) -> None:
     await harness.contract()
     await harness.stream(3)
     await harness.drain()
