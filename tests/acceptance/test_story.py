@@ -46,7 +46,7 @@ def test_up_says_where_it_is_and_what_to_try_and_stops_on_ctrl_c(tmp_path: Path)
     assert "is up at http://127.0.0.1:" in text
     assert str(tmp_path / "home") in text
     assert sum(line.startswith("  holdfast ") for line in said) == 3
-    assert "Nothing was lost" in rest
+    assert "Stopped cleanly." in rest
     modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "home").iterdir() if path.is_file()}
     assert all(mode == 0o600 for mode in modes.values()), modes
     assert (tmp_path / "home").stat().st_mode & 0o777 == 0o700

@@ -61,7 +61,7 @@ def test_a_daemon_whose_file_is_damaged_while_it_runs_stops_at_the_first_read_th
         wait_until(notices, 60, lambda: daemon.log)
         assert process.wait(60) == 1
         assert "Stopped because the store failed" in daemon.log
-        assert "Nothing was lost" not in daemon.log
+        assert "Stopped cleanly." not in daemon.log
 
 
 async def test_below_the_low_water_mark_status_and_readiness_say_so(tmp_path: Path) -> None:

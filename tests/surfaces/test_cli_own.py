@@ -36,7 +36,7 @@ def test_up_stops_in_order_and_leaves_no_address(tmp_path: Path) -> None:
         assert stat.S_IMODE((daemon.home / "token").stat().st_mode) == 0o600
         assert daemon.stop() == 0
         assert not (daemon.home / "address").exists()
-        assert "Nothing was lost" in daemon.log
+        assert "Stopped cleanly." in daemon.log
         assert (tmp_path / "home" / "token").read_text().strip() not in daemon.log
 
 

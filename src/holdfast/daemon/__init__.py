@@ -1,1 +1,1 @@
-"""Opening the doors: the loop, the wiring, and the commands that run a process of their own."""
+"""One working process: the runtime built from all other packages, the background loop, and the HTTP server."""

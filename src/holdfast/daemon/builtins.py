@@ -1,4 +1,4 @@
-"""Handlers that every daemon has, for contracts to name; an application may put its own in their place."""
+"""Handlers that every daemon offers. An application may register its own under the same name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ log = logging.getLogger("holdfast.sessions")
 
 
 async def session_logger(event: Event) -> None:
-    """Write a line about the event into the daemon's log."""
+    """Log one line about the event."""
     log.info("%s %s %s", event.type, event.stream, event.properties_json)
 
 

@@ -1,7 +1,7 @@
-"""The daemon's event loop: it outlives what handlers do to it, and its end waits for no thread.
+"""Runs the daemon's event loop in place of `asyncio.run`, for two reasons.
 
-`SystemExit` or `KeyboardInterrupt` in any task leaves `asyncio.run` and would end the daemon, although only one handler
-failed. And `asyncio.run` waits at its end for the threads of the default pool, which a handler may keep for good.
+`SystemExit` or `KeyboardInterrupt` in any task ends `asyncio.run`, so one failing handler would end the daemon. And at
+its end `asyncio.run` waits for the threads of the default pool, which a handler may occupy forever.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any
 
 from holdfast.logs import LogThrottle
 
-THREADS_S = 0.5
+JOIN_S = 0.5
 
 log = logging.getLogger("holdfast.loop")
 
 
 def run(main: Coroutine[Any, Any, int]) -> int:
-    """Run the daemon to its end; its exit code."""
+    """Run the daemon to its end and return its exit code."""
     loop = asyncio.new_event_loop()
     try:
         asyncio.set_event_loop(loop)
@@ -33,7 +33,7 @@ def run(main: Coroutine[Any, Any, int]) -> int:
     finally:
         asyncio.set_event_loop(None)
         loop.close()
-    _leave_if_stuck(code)
+    _exit_if_threads_run(code)
     return code
 
 
@@ -45,7 +45,7 @@ def _run_to_end(loop: asyncio.AbstractEventLoop, main: asyncio.Task[int]) -> int
             if main.done():
                 raise
             log.error(
-                "a task of a handler raised %s, which would have ended the process; the daemon goes on",
+                "a handler raised %s, which would have ended the process; the daemon continues",
                 type(error).__name__,
                 exc_info=error,
             )
@@ -56,14 +56,14 @@ def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:
     for task in tasks:
         task.cancel()
     if tasks:
-        loop.run_until_complete(asyncio.wait(tasks, timeout=THREADS_S))
+        loop.run_until_complete(asyncio.wait(tasks, timeout=JOIN_S))
 
 
-def _leave_if_stuck(code: int) -> None:
-    """The interpreter would wait for these threads, however long they take."""
+def _exit_if_threads_run(code: int) -> None:
+    """Exit at once if threads are still running: the interpreter would wait for them without limit."""
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
-            thread.join(THREADS_S)
+            thread.join(JOIN_S)
             if thread.is_alive():
                 sys.stdout.flush()
                 sys.stderr.flush()
@@ -71,7 +71,7 @@ def _leave_if_stuck(code: int) -> None:
 
 
 class _ExceptionLog:
-    """What asyncio reports by itself, throttled: with no descriptor left it would report every failed accept."""
+    """Logs errors that asyncio reports, throttled: out of file descriptors, it reports every failed accept."""
 
     def __init__(self) -> None:
         self._throttle = LogThrottle(log, burst=3)

@@ -1,7 +1,7 @@
-"""The runtime inside an application: workers that live as long as the application does.
+"""The runtime inside an application, started and stopped with it.
 
-On SQLite one process keeps a file. If that is another one (a daemon, or a sibling worker of the same application),
-this one publishes all the same, says so in its log, and takes over when the keeper goes.
+On SQLite one process at a time is the keeper of a file. If another process is (a daemon, or another worker of the same
+application), this one only publishes, logs that, and takes over when the keeper ends.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ log = logging.getLogger("holdfast")
 
 @asynccontextmanager
 async def working(outbox: Application) -> AsyncIterator[Workers]:
-    """Deliver while the block runs. The settings are those of `holdfast.yml`, where there is one."""
+    """Deliver while the block runs, with the settings of `holdfast.yml` if it exists."""
     workers = Workers(outbox, load_config(find_home().config))
     await workers.start()
     try:
@@ -40,7 +40,7 @@ async def working(outbox: Application) -> AsyncIterator[Workers]:
 
 
 class Workers:
-    """The duties of one application: at work, or waiting for the keeper to go."""
+    """The runtime of one application: working, or waiting for the keeper to end."""
 
     def __init__(self, outbox: Application, config: Config, chance: Chance | None = None) -> None:
         self._outbox, self._config, self._chance = outbox, config, chance or SystemChance()
@@ -50,7 +50,7 @@ class Workers:
 
     @property
     def at_work(self) -> bool:
-        """Whether this process delivers, rather than waits for another to go."""
+        """Whether this process delivers. False while another process is the keeper."""
         return self._runtime is not None
 
     @property
@@ -63,7 +63,7 @@ class Workers:
             await self._begin()
         except KeeperHeld as held:
             log.warning(
-                "this application publishes, and another process delivers: %s. It takes over when that one goes",
+                "this application only publishes; another process delivers: %s. It takes over when that one ends",
                 str(held).partition(". Stop it first")[0],
             )
             await self._register()
@@ -79,10 +79,10 @@ class Workers:
         if runtime.loop.fatal.done():
             await runtime.abandon()
         elif await runtime.stop():
-            log.error("the application stops while handlers still run. %s", runtime.left())
+            log.error("the application stopped while handlers were still running. %s", runtime.describe_unfinished())
 
     async def _begin(self) -> None:
-        """Be the keeper and begin to work, or say who the keeper is."""
+        """Become the keeper and start to work. Raises `KeeperHeld` if another process is the keeper."""
         outbox = self._outbox
         store = await self._open(keep=True)
         try:
@@ -103,7 +103,7 @@ class Workers:
         self._runtime = runtime
 
     async def _register(self) -> None:
-        """Put this application's contracts beside the keeper's, so that no event of theirs goes unmatched."""
+        """Store this application's contracts although it is not the keeper, so that no matching event is missed."""
         store = await self._open(keep=False)
         try:
             await register(store.contracts, self._outbox.modules(), self._outbox.contracts.all())
@@ -111,12 +111,13 @@ class Workers:
             await store.close()
 
     async def _open(self, keep: bool) -> Store:
-        # sqlite3, not apsw: the application has the same file open, and two SQLite libraries would break its locks.
+        # sqlite3, not apsw: the application may have the same file open, and two SQLite libraries in one process break
+        # each other's POSIX locks.
         options: dict[str, Any] = {"driver": "sqlite3", "keep": keep, "own": False, "what": "an application"}
         return await in_thread("files", partial(open_store, self._outbox.url, **options, **self._config.room))
 
     async def _take_over(self) -> None:
-        """Knock at the keeper's lock, never quite in step with others who do the same."""
+        """Try to become the keeper until it succeeds, at random intervals so that waiting processes do not collide."""
         while True:
             try:
                 async with asyncio.timeout(RETRY_S * (1 + self._chance.fraction())):
@@ -129,12 +130,12 @@ class Workers:
             except KeeperHeld:
                 continue
             except Exception:
-                log.exception("this application could not take over the deliveries, and tries again")
+                log.exception("this application could not take over delivery; it will try again")
                 continue
-            log.info("the other process has gone: this application delivers now")
+            log.info("the other process has ended; this application delivers now")
             return
 
 
 def _log_fatal(fatal: asyncio.Future[StoreFailed]) -> None:
     if not fatal.cancelled():
-        log.critical("nothing is delivered until the application is restarted: %s", fatal.result())
+        log.critical("delivery has stopped until the application is restarted: %s", fatal.result())

@@ -1,4 +1,4 @@
-"""The one background loop: every duty is an object with a `tick`, and no exception of one can end any of them."""
+"""The background loop: runs every duty (an object with a `tick`) and survives any exception of a duty."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log = logging.getLogger("holdfast.loop")
 
 
 class Duty(Protocol):
-    """Something to be done again and again. `tick` says in how many seconds; None: when woken."""
+    """Recurring work. `tick` returns in how many seconds to run it again, or None to wait until it is woken."""
 
     name: str
 
@@ -28,8 +28,8 @@ class Duty(Protocol):
 
 
 @dataclass(slots=True)
-class Watch:
-    """How a duty is doing."""
+class DutyState:
+    """A duty with its schedule and health."""
 
     duty: Duty
     poll_s: float
@@ -40,31 +40,31 @@ class Watch:
 
 
 class Loop:
-    """Runs duties until stopped. A store that can no longer be trusted ends the loop: everything else is survived."""
+    """Runs duties until stopped. Only a store that can no longer be trusted (`StoreFailed`) ends the loop."""
 
     def __init__(self, chance: Chance) -> None:
         self._chance = chance
-        self._watches: dict[str, Watch] = {}
+        self._duties: dict[str, DutyState] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self.fatal: asyncio.Future[StoreFailed] = asyncio.get_running_loop().create_future()
 
     def add(self, duty: Duty, poll_s: float = POLL_S) -> Callable[[], None]:
-        """Take on a duty; what is returned wakes it."""
-        watch = self._watches[duty.name] = Watch(duty, poll_s)
-        self._tasks.append(asyncio.get_running_loop().create_task(self._run(watch), name=f"holdfast:{duty.name}"))
-        return watch.wake.set
+        """Start running a duty. Returns a function that wakes it."""
+        state = self._duties[duty.name] = DutyState(duty, poll_s)
+        self._tasks.append(asyncio.get_running_loop().create_task(self._run(state), name=f"holdfast:{duty.name}"))
+        return state.wake.set
 
     def wake(self, *names: str) -> None:
         for name in names:
-            if name in self._watches:
-                self._watches[name].wake.set()
+            if name in self._duties:
+                self._duties[name].wake.set()
 
     def health(self) -> dict[str, str]:
-        """Per duty: `ok`, or the error it is retrying after."""
-        return {name: watch.last_error or "ok" for name, watch in self._watches.items()}
+        """For each duty `ok`, or the error after which it is being retried."""
+        return {name: state.last_error or "ok" for name, state in self._duties.items()}
 
     def fail(self, error: StoreFailed) -> None:
-        """End everything: nothing may be built on a store that can no longer be trusted."""
+        """Report a fatal error of the store. The owner of the loop stops everything."""
         if not self.fatal.done():
             log.critical("the store failed: %s", error)
             self.fatal.set_result(error)
@@ -75,44 +75,48 @@ class Loop:
             task.cancel()
         await asyncio.gather(*chosen, return_exceptions=True)
 
-    async def _run(self, watch: Watch) -> None:
+    async def _run(self, state: DutyState) -> None:
         while True:
-            delay = await self._tick(watch)
+            delay = await self._tick(state)
             if delay is not None and delay <= 0:
                 await asyncio.sleep(0)
                 continue
-            wait_s = watch.poll_s if delay is None else min(delay, watch.poll_s)
+            wait_s = state.poll_s if delay is None else min(delay, state.poll_s)
             try:
                 async with asyncio.timeout(wait_s):
-                    await watch.wake.wait()
+                    await state.wake.wait()
             except TimeoutError:
                 pass
 
-    async def _tick(self, watch: Watch) -> float | None:
-        watch.wake.clear()
+    async def _tick(self, state: DutyState) -> float | None:
+        state.wake.clear()
         try:
-            delay = await watch.duty.tick()
+            delay = await state.duty.tick()
         except StoreFailed as error:
             self.fail(error)
-            watch.last_error = str(error)
+            state.last_error = str(error)
             return None
         except Exception as error:
-            return await self._survive(watch, error)
-        watch.ticks += 1
-        if watch.failures:
-            log.info("%s recovered after %d failed tries", watch.duty.name, watch.failures)
-        watch.failures, watch.last_error = 0, None
+            return await self._survive(state, error)
+        state.ticks += 1
+        if state.failures:
+            log.info("%s recovered after %d failures", state.duty.name, state.failures)
+        state.failures, state.last_error = 0, None
         return delay
 
-    async def _survive(self, watch: Watch, error: Exception) -> float:
-        watch.failures += 1
-        watch.last_error = f"{type(error).__name__}: {error}"[:500]
-        if watch.failures == 1 or watch.failures % LOG_EVERY == 0:
-            log.error("%s failed (%d in a row) and goes on: %s", watch.duty.name, watch.failures, error, exc_info=error)
-        base = BACKOFF_S[min(watch.failures, len(BACKOFF_S)) - 1]
-        if isinstance(
-            error, StoreFull
-        ):  # to look for room costs nothing, and all should go on as soon as there is some
+    async def _survive(self, state: DutyState, error: Exception) -> float:
+        state.failures += 1
+        state.last_error = f"{type(error).__name__}: {error}"[:500]
+        if state.failures == 1 or state.failures % LOG_EVERY == 0:
+            log.error(
+                "%s failed (%d times in a row) and will be retried: %s",
+                state.duty.name,
+                state.failures,
+                error,
+                exc_info=error,
+            )
+        base = BACKOFF_S[min(state.failures, len(BACKOFF_S)) - 1]
+        if isinstance(error, StoreFull):  # checking for free space is cheap, and work should resume promptly
             base = min(base, FULL_BACKOFF_S)
         await asyncio.sleep(base * (1 + self._chance.fraction()))
         return 0.0

@@ -1,4 +1,4 @@
-"""`holdfast up`: one process from start to a clean end."""
+"""`holdfast up`: one process from start to a clean stop."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 WARM_S = 2.0
 STOP_S = 1.0  # beyond the grace time, to settle and to close
-TURN_S = 0.0005
+SWITCH_S = 0.0005
 REACH_S, REACH_MAX_S = 0.2, 5.0
 
 log = logging.getLogger("holdfast")
@@ -47,7 +47,7 @@ async def run_daemon(
     say: Callable[[str], None],
     probe: Probe = no_probe,
 ) -> int:
-    """Work until a signal stops it. 0: stopped in order; 1: the store failed."""
+    """Run until a signal. Returns 0 after a clean stop and 1 if the store failed."""
     config = load_config(home.config)
     home.make()
     os.umask(0o077)
@@ -55,11 +55,11 @@ async def run_daemon(
     listener = bind(host or config.host, config.port if port is None else port)
     runtime = _open_runtime(url, config, home, app, probe)
     stopping = asyncio.Event()
-    signals = StopSignals(stopping.set, config.grace_s + STOP_S, runtime.left)
-    with signals.installed(), _poke_socket(home, lambda: _wake_spool(runtime)):
+    signals = StopSignals(stopping.set, config.grace_s + STOP_S, runtime.describe_unfinished)
+    with signals.installed(), _wake_socket(home, lambda: _wake_spool(runtime)):
         if not await _start(runtime, stopping, say):
             return 0
-        with _short_turns():
+        with _short_switch_interval():
             await in_thread("files", _load_surfaces)
         surfaces = _surfaces(runtime, home, config, listener)
         server = Server(surfaces, listener)
@@ -68,21 +68,21 @@ async def run_daemon(
         presence = Presence(home.address_file, address)
         say(_greeting(address, shown_url(url), home))
         warming = asyncio.get_running_loop().create_task(_warm_later(surfaces))
-        failed = await _until(stopping, runtime)
+        failed = await _wait_for_stop(stopping, runtime)
         deadline_s = time.monotonic() + config.grace_s
-        say(f"Stopping: no new work is taken; deliveries under way have {config.grace_s:g} s to finish.")
+        say(f"Stopping: nothing new is started; running deliveries have {config.grace_s:g} s to finish.")
         warming.cancel()
         await server.stop()
         presence.end()
         if failed is not None:
             say(f"Stopped because the store failed: {failed}")
             if runtime.engine.running():
-                os._exit(1)  # a handler may not let itself be stopped
+                os._exit(1)  # a running handler may refuse to stop
             return 1
         if await runtime.stop(max(0.0, deadline_s - time.monotonic())):
-            say(f"Stopped. {runtime.left()}")
-            os._exit(0)  # what still runs cannot be stopped in any other way
-    say("Stopped. Nothing was lost.")
+            say(f"Stopped. {runtime.describe_unfinished()}")
+            os._exit(0)  # the running handlers cannot be stopped in any other way
+    say("Stopped cleanly.")
     return 0
 
 
@@ -105,7 +105,7 @@ def _open_runtime(url: str, config: Config, home: Home, app: Application | None,
 
 
 async def _start(runtime: Runtime, stopping: asyncio.Event, say: Callable[[str], None]) -> bool:
-    """Start as soon as the store can be reached, however long that takes. False: told to stop before."""
+    """Start as soon as the store can be reached, without a time limit. False if a signal came first."""
     chance = SystemChance()
     for attempt in itertools.count():
         try:
@@ -118,22 +118,22 @@ async def _start(runtime: Runtime, stopping: asyncio.Event, say: Callable[[str],
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stopping.wait(), pause_s)
         if stopping.is_set():
-            say("Stopped. Nothing was begun.")
+            say("Stopped before it started.")
             return False
-    raise AssertionError("it goes on until it starts or is stopped")
+    raise AssertionError("unreachable: the loop has no end")
 
 
 def _load_surfaces() -> None:
-    """Heavy imports come late, and in a thread: the engine is at work already."""
+    """Do the slow imports late and in a thread, while the engine already delivers."""
     importlib.import_module("holdfast.surfaces.rest.app")
     importlib.import_module("uvicorn")
 
 
 @contextlib.contextmanager
-def _short_turns() -> Iterator[None]:
-    """Threads take turns more often: who imports gives up its turn at every file, and a busy loop keeps it long."""
+def _short_switch_interval() -> Iterator[None]:
+    """Switch threads more often: an importing thread releases the GIL at every file, and a busy loop holds it long."""
     usual = sys.getswitchinterval()
-    sys.setswitchinterval(TURN_S)
+    sys.setswitchinterval(SWITCH_S)
     try:
         yield
     finally:
@@ -141,13 +141,13 @@ def _short_turns() -> Iterator[None]:
 
 
 async def _warm_later(surfaces: App) -> None:
-    """Load the routes nobody has asked for yet, once what waited from before the start had its turn."""
+    """Load the remaining routes a little later, after deliveries that were pending at the start."""
     await asyncio.sleep(WARM_S)
     try:
-        with _short_turns():
+        with _short_switch_interval():
             await surfaces.warm()
     except Exception:
-        log.exception("the routes of the API could not be loaded; the next request for one tries again")
+        log.exception("the routes of the API could not be loaded; the next request tries again")
 
 
 def _surfaces(runtime: Runtime, home: Home, config: Config, listener: socket.socket) -> App:
@@ -162,29 +162,29 @@ def _surfaces(runtime: Runtime, home: Home, config: Config, listener: socket.soc
     return build_app(runtime.operations, tokens, hosts, config.body_max_bytes, config.inbound)
 
 
-async def _until(stopping: asyncio.Event, runtime: Runtime) -> StoreFailed | None:
+async def _wait_for_stop(stopping: asyncio.Event, runtime: Runtime) -> StoreFailed | None:
     runtime.loop.fatal.add_done_callback(lambda _: stopping.set())
     await stopping.wait()
     return runtime.loop.fatal.result() if runtime.loop.fatal.done() else None
 
 
 def _wake_spool(runtime: Runtime) -> None:
-    """Before the start there is no loop to wake; its first step is to look at the spool."""
+    """Before the start there is no loop to wake; it reads the spool when it starts."""
     loop = getattr(runtime, "loop", None)
     if loop is not None:
         loop.wake("spool")
 
 
 @contextlib.contextmanager
-def _poke_socket(home: Home, wake: Callable[[], None]) -> Iterator[None]:
-    """The socket that short-lived processes poke after writing to the spool."""
+def _wake_socket(home: Home, wake: Callable[[], None]) -> Iterator[None]:
+    """The datagram socket that short-lived processes write to after adding a spool file."""
     home.socket.unlink(missing_ok=True)
     receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     receiver.setblocking(False)
     try:
         receiver.bind(str(home.socket))
-    except OSError as error:  # the path may be too long for a socket: the spool is polled all the same
-        log.info("no wake-up socket at %s (%s); the spool is looked at every second", home.socket, error)
+    except OSError as error:  # the path may be too long for a socket; the spool is polled anyway
+        log.info("cannot open the wake-up socket %s (%s); the spool is polled instead", home.socket, error)
         receiver.close()
         yield
         return
@@ -219,13 +219,13 @@ def _greeting(address: str, url: str, home: Home) -> str:
         f'  holdfast emit hello.world --payload \'{{"text": "hi"}}\'\n'
         f"  holdfast events list\n"
         f"  holdfast status\n"
-        f"Ctrl-C stops it."
+        f"Press Ctrl-C to stop."
     )
 
 
 def main(host: str | None, port: int | None, app: Application | None, home: Home) -> int:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("uvicorn").setLevel(logging.ERROR)  # what strangers send must not fill the log
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)  # clients with malformed requests must not fill the log
 
     def say(text: str) -> None:
         sys.stdout.write(text + "\n")

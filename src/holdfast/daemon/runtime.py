@@ -1,67 +1,48 @@
-"""The wiring: from a configuration to a working runtime. Nothing else in the package knows all rooms."""
+"""The runtime: a store with its deliverers, background duties and operator verbs, in one process."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from holdfast.agents.hooks.decoder import HookDecoder
-from holdfast.agents.receiver.fallback_folders import count_waiting, recent_failures
-from holdfast.agents.receiver.spool_duty import SpoolDuty
-from holdfast.agents.sessions.consumer import SessionConsumer
-from holdfast.agents.transcripts.follower import Follower, Pace, Start
-from holdfast.agents.transcripts.places import find_transcript
-from holdfast.agents.transcripts.reader import last_words
 from holdfast.config.config import Config
 from holdfast.config.subscriptions import adopt
-from holdfast.daemon.builtins import BUILTINS
+from holdfast.daemon.agent_duties import AgentDuties
+from holdfast.daemon.deliverers import add_inbound, build_handlers, build_webhooks
+from holdfast.daemon.duties import add_duties
 from holdfast.daemon.loop import Loop
 from holdfast.daemon.loop_monitor import LoopMonitor
-from holdfast.domain.address import KINDS
 from holdfast.domain.contract import Contract
-from holdfast.domain.delivery import Claim, Outcome
-from holdfast.domain.errors import BadConfig
-from holdfast.domain.event import Event
-from holdfast.domain.session import STREAM_PREFIX
+from holdfast.domain.delivery import Claim
 from holdfast.egress.deliverer import DelivererContext, load_deliverers
 from holdfast.egress.engine import Engine
 from holdfast.egress.gatekeeper import Gatekeeper
-from holdfast.egress.handler.deliverer import HandlerDeliverer
-from holdfast.egress.webhook.deliverer import WebhookDeliverer
-from holdfast.egress.webhook.requests import ContractRequests
 from holdfast.file_watch import FileWatch, NoWatch, open_file_watch
 from holdfast.home import Home
-from holdfast.ingress.importer import SpoolImport
-from holdfast.ingress.lateness import Lateness
-from holdfast.ingress.webhook import InboundSource, normalizing
-from holdfast.ingress.webhook.platforms import find_normalizer
 from holdfast.ingress.webhook.platforms.platform import Normalizer
 from holdfast.net.guard import Guard
 from holdfast.operations.context import OperationsContext
-from holdfast.operations.duties.change_watch import ChangeWatch
-from holdfast.operations.duties.checkpointer import Checkpointer
 from holdfast.operations.duties.contract_sweep import ContractSweep
-from holdfast.operations.duties.integrity_check import IntegrityCheck
-from holdfast.operations.duties.pruner import Pruner
 from holdfast.operations.duties.sweeper import Sweeper
 from holdfast.operations.registration import register
 from holdfast.operations.system_events import SystemEvents
 from holdfast.operations.verbs import Operations
-from holdfast.ports import Chance, Clock, SystemChance, SystemClock, Threads
-from holdfast.routing.registry import Refreshing, Registry
-from holdfast.routing.router import Router
+from holdfast.ports import Chance, Clock, SystemChance, SystemClock
+from holdfast.routing.registry import Registry
 from holdfast.store.roles.owners import Owner
 from holdfast.store.roles.store import Feature, Store
-from holdfast.version import __version__
 
 POLL_S, NOTIFIED_POLL_S = 1.0, 5.0
-"""How often duties look for work that nothing told them of: on SQLite every commit is noticed, so less often."""
-LEFT_MAX = 5
+"""How often duties look for work without being woken. On SQLite every commit wakes them, so less often."""
+NAMED_MAX = 5  # how many unfinished deliveries a message names
 
 
 class Runtime:
-    """A store, its duties and its verbs. `start` begins to work, `stop` ends in order."""
+    """Works on a store from `start` until `stop`: in the daemon, or inside an application (then without a home)."""
+
+    loop: Loop
+    engine: Engine
+    operations: Operations
 
     def __init__(
         self,
@@ -78,98 +59,56 @@ class Runtime:
     ) -> None:
         self.store, self.config, self.home = store, config, home
         self._clock, self._chance = clock or SystemClock(), chance or SystemChance()
-        self._contracts = contracts or []
-        self._modules = modules
+        self._contracts, self._modules = contracts or [], modules
         self.guard = Guard(config.egress_allow)
-        self.handlers = HandlerDeliverer()
-        self._sessions = SessionConsumer(store.sessions, last_words, find_transcript)
-        self._follower: Follower | None = None
-        self._reading = Threads("transcripts")
-        self.handlers.add("sessions", self._consume)
-        for name, function in {**BUILTINS, **(handlers or {})}.items():
-            if name == "sessions":
-                raise BadConfig("the handler name 'sessions' is reserved; choose another name")
-            self.handlers.add(name, function)
-        for source in config.inbound:
-            self._serve_inbound(source, normalizers or {})
-        self._registry = registry = Registry(store.contracts, config.policies, config.interval_us)
-        self._system_events = SystemEvents(store, registry, self._clock, config.disable_after_ms)
-        self._webhooks = WebhookDeliverer(
-            self.guard,
-            ContractRequests(registry, self._clock).options,
-            self._clock,
-            user_agent=f"holdfast/{__version__}",
-            trusted=registry.is_trusted,
-            gone=self._system_events.contract_gone,
-            concurrency_per_host=config.concurrency_per_host,
-            proxies=config.proxies,
-            timeout=lambda contract_id: registry.terms_of(contract_id, "https").timeout_s,
-            total_s=KINDS["https"].timeout_s,
-        )
-        self._spool: SpoolImport | None = None
+        self._agents = AgentDuties(store, config, home, self._clock)
+        self.handlers = build_handlers({"sessions": self._agents.handle}, handlers or {})
+        add_inbound(self.handlers, config, normalizers or {}, required=home is not None)
+        self._registry = Registry(store.contracts, config.policies, config.interval_us)
+        self._system_events = SystemEvents(store, self._registry, self._clock, config.disable_after_ms)
+        self._webhooks = build_webhooks(config, self.guard, self._registry, self._system_events, self._clock)
         self._poll_s = NOTIFIED_POLL_S if Feature.ONE_KEEPER in store.features else POLL_S
         self._files: FileWatch = NoWatch()
         self._monitor: LoopMonitor | None = None
-        self._lateness = Lateness()
         self._owner: Owner | None = None
-        self.loop: Loop
-        self.engine: Engine
-        self.operations: Operations
-
-    def _serve_inbound(self, source: InboundSource, normalizers: Mapping[str, Normalizer]) -> None:
-        """Normalize what a source sent. An application that takes no requests may leave it to who does."""
-        try:
-            normalizer = find_normalizer(
-                source.normalizer, source.name, normalizers, source.type_header, source.type_field
-            )
-        except BadConfig:
-            if self.home is not None:
-                raise
-            return
-        self.handlers.add(f"inbound.{source.name}", normalizing(source.name, normalizer))
 
     async def start(self) -> None:
-        """Store and engine first: what waits is on its way before any surface is open.
+        """Start the engine and all duties, so that pending deliveries resume before any surface is open.
 
-        If the store cannot be reached it raises `StoreBusy`, and may be called again.
+        Raises `StoreBusy` if the store cannot be reached; `start` may then be called again.
         """
-        store, config, clock, registry = self.store, self.config, self._clock, self._registry
+        store, registry = self.store, self._registry
         if self._owner is None:
             self._owner = await store.owners.enlist()
-        owner = self._owner
-        alone = Feature.ONE_KEEPER in store.features
-        await register(store.contracts, self._modules(), self._contracts, alone=alone)
-        await store.deliveries.record_served(sorted(self.handlers.serves() or ()))
-        digest = await adopt(store.contracts, config.subscriptions, config.policies, clock.now_ms())
+        digest = await self._put_contracts()
         await registry.refresh()
         if any(queue.kind == "https" for queue in await store.contracts.queues()):
-            await self._webhooks.start()  # before anybody is busy
-        self.loop = loop = Loop(self._chance)
+            await self._webhooks.start()  # its imports are slow once the event loop is busy
+        self.loop = Loop(self._chance)
         self._files = open_file_watch()
-        self._add_engine(owner)
-        self._add_duties(owner, digest)
-        store.on_change(self._changed)
-        store.on_failure(loop.fail)
-        self.operations = Operations(
-            OperationsContext(
-                store=store,
-                owner=owner,
-                guard=self.guard,
-                policies=config.policies,
-                retention=config.retention,
-                clock=clock,
-                chance=self._chance,
-                health=loop.health,
-                spooled=self._spooled,
-                served=lambda: self.handlers.serves() or frozenset(),
-                warnings=self._warnings,
-                hooks=self._hooks,
-                faults=registry.faults,
-            )
+        self._add_engine(self._owner)
+        sweeper = Sweeper(store.deliveries, self._owner, self._served, self._clock, lambda: self.engine.held_ids)
+        sweep = ContractSweep(
+            store.contracts, store.routing, self._clock, digest, registry.forget_private, self._modules, self._contracts
         )
+        add_duties(
+            self.loop, self._files, store, self.config, self._owner, registry, sweeper, sweep, poll_s=self._poll_s
+        )
+        self._agents.add_to(self.loop, self._files)
+        store.on_change(self._wake_for)
+        store.on_failure(self.loop.fail)
+        self.operations = self._build_operations(self._owner, sweep)
+
+    async def _put_contracts(self) -> str | None:
+        """Store the contracts of the code and of the configuration file. Returns the digest of the latter."""
+        store, config = self.store, self.config
+        alone = Feature.ONE_KEEPER in store.features
+        await register(store.contracts, self._modules(), self._contracts, alone=alone)
+        await store.deliveries.record_served(sorted(self._served()))
+        return await adopt(store.contracts, config.subscriptions, config.policies, self._clock.now_ms())
 
     def _add_engine(self, owner: Owner) -> None:
-        """The engine, and the gatekeeper that says which addresses it may try."""
+        """Add the engine, and the gatekeeper that decides which addresses it may try."""
         store, config, clock, loop = self.store, self.config, self._clock, self.loop
         deliverers = load_deliverers([self.handlers, self._webhooks], DelivererContext(clock, self.guard))
         gatekeeper = Gatekeeper(
@@ -193,51 +132,39 @@ class Runtime:
         self.engine.wake = loop.add(self.engine, self._poll_s)
         self.engine.deadlines.wake = loop.add(self.engine.deadlines, poll_s=5.0)
         self.engine.renewal.wake = loop.add(self.engine.renewal, poll_s=5.0)
-        self._monitor = LoopMonitor(self.engine.busy, self._name_of)
+        self._monitor = LoopMonitor(self.engine.busy, self._describe_task)
         self._monitor.start()
 
-    def _add_duties(self, owner: Owner, digest: str | None) -> None:
-        """Everything else that is done again and again."""
-        store, config, clock, loop, registry = self.store, self.config, self._clock, self.loop, self._registry
-        loop.add(Router(store.routing, registry, owner), self._poll_s)
-        loop.add(Refreshing(registry), self._poll_s)
-        served = lambda: self.handlers.serves() or frozenset()  # noqa: E731
-        loop.add(Sweeper(store.deliveries, owner, served, clock, lambda: self.engine.held_ids), poll_s=60.0)
-        self._contract_sweep = ContractSweep(
-            store.contracts, store.routing, clock, digest, registry.forget_private, self._modules, self._contracts
+    def _build_operations(self, owner: Owner, contract_sweep: ContractSweep) -> Operations:
+        agents = self._agents
+        return Operations(
+            OperationsContext(
+                store=self.store,
+                owner=owner,
+                guard=self.guard,
+                policies=self.config.policies,
+                retention=self.config.retention,
+                clock=self._clock,
+                chance=self._chance,
+                health=self.loop.health,
+                spooled=agents.spooled,
+                served=self._served,
+                warnings=lambda: [*filter(None, [contract_sweep.warning]), *agents.warnings()],
+                hooks=agents.hook_counts,
+                faults=self._registry.faults,
+            )
         )
-        loop.add(self._contract_sweep, poll_s=60.0)
-        loop.add(Pruner(store.maintenance, config.retention, config.prune_every_s), poll_s=config.prune_every_s)
-        loop.add(Checkpointer(store.maintenance), poll_s=60.0)
-        watch = ChangeWatch(
-            store.maintenance, lambda: loop.wake("router", "engine", "registry", "contracts", "sweeper")
-        )
-        watch.watch(self._files)
-        watch.wake = loop.add(watch, poll_s=60.0)
-        if owner.unclean:
-            loop.add(IntegrityCheck(store.maintenance), poll_s=3600.0)
-        if self.home is not None:
-            self._spool = self._importer(self.home.spool)
-            spool_duty = SpoolDuty(self.home.root, self._spool, self._importer)
-            spool_duty.watch(self._files, loop.add(spool_duty, poll_s=60.0))
-            if config.transcripts != "off":
-                pace = Pace(start=cast(Start, config.transcripts))
-                self._follower = Follower(store, clock, self._reading, pace=pace)
-                self._follower.wake = loop.add(self._follower, poll_s=5.0)
 
     async def stop(self, grace_s: float | None = None) -> list[Claim]:
-        """Take in no more, finish what has begun, settle, and leave the store clean.
+        """Start nothing new, let running deliveries finish for `grace_s`, settle them and close the store.
 
-        What is returned could not be stopped and runs until the process ends. Then the store stays open: what proves
-        that this process lives also keeps others from running the same deliveries beside it.
+        Returns the deliveries that could not be stopped; they run until the process ends. The store then stays open:
+        the lock that shows this process to be alive also keeps others from running the same deliveries.
         """
         self._files.close()
         await self.loop.stop([name for name in self.loop.health() if name not in ("engine", "renewal", "deadlines")])
         running = await self.engine.stop(self.config.grace_s if grace_s is None else grace_s)
-        if self._monitor is not None:
-            self._monitor.stop()
-        await self.loop.stop()
-        self._reading.close()
+        await self._stop_all()
         if running:
             return running
         if self._owner is not None:
@@ -247,54 +174,37 @@ class Runtime:
         return []
 
     async def abandon(self) -> None:
-        """Let go of a store that failed: nothing more is written to it."""
+        """Close a store that failed, writing nothing more to it."""
         self._files.close()
+        await self._stop_all()
+        await self.store.close()
+
+    async def _stop_all(self) -> None:
         if self._monitor is not None:
             self._monitor.stop()
         await self.loop.stop()
-        self._reading.close()
-        await self.store.close()
+        self._agents.close()
 
-    def left(self) -> str:
-        """What still runs, for an operator who stops this process. It may be called from another thread."""
+    def describe_unfinished(self) -> str:
+        """A sentence about what still runs, for the operator who stops this process. Safe to call from any thread."""
         running = self.engine.running() if hasattr(self, "engine") else []
         if not running:
-            return "What was accepted is kept, and goes on with the next start."
-        named = "; ".join(f"{claim.delivery.address} with event {claim.event.id}" for claim in running[:LEFT_MAX])
-        more = f"; and {len(running) - LEFT_MAX} more" if len(running) > LEFT_MAX else ""
-        what = "1 delivery was" if len(running) == 1 else f"{len(running)} deliveries were"
-        return f"{what} cut off and will run again with the next start: {named}{more}."
+            return "Accepted events are kept and will be delivered after the next start."
+        named = "; ".join(f"{claim.delivery.address} with event {claim.event.id}" for claim in running[:NAMED_MAX])
+        more = f"; and {len(running) - NAMED_MAX} more" if len(running) > NAMED_MAX else ""
+        count = "1 delivery was" if len(running) == 1 else f"{len(running)} deliveries were"
+        return f"{count} interrupted and will run again after the next start: {named}{more}."
 
-    def _name_of(self, task: object) -> str | None:
-        """What a task of the engine delivers, for the log."""
+    def _describe_task(self, task: object) -> str | None:
+        """Which delivery a task of the engine runs, for the log."""
         claim = self.engine.claim_of(task)
         return None if claim is None else f"{claim.delivery.address} (event {claim.event.id})"
 
-    async def _consume(self, event: Event) -> Outcome:
-        """A hook of an agent: bring its session up to date, and look at what it wrote meanwhile."""
-        outcome = await self._sessions.handle(event)
-        if self._follower is not None:
-            self._follower.nudge(event.stream.removeprefix(STREAM_PREFIX))
-        return outcome
+    def _served(self) -> frozenset[str]:
+        return self.handlers.serves() or frozenset()
 
-    def _importer(self, folder: Path) -> SpoolImport:
-        decoders = [HookDecoder(self.config.session_events)]
-        return SpoolImport(folder, self.store.events, self._clock, decoders, self._lateness)
-
-    def _warnings(self) -> list[str]:
-        failures = [] if self.home is None else recent_failures(self.home.root, self._clock.now_ms())
-        return [*filter(None, [self._contract_sweep.warning]), *failures]
-
-    def _spooled(self) -> int:
-        return count_waiting(self.home.root) if self.home is not None else 0
-
-    def _hooks(self) -> dict[str, int]:
-        """What became of agents' hooks that were not appended, since this process began."""
-        spool = self._spool
-        return {} if spool is None else {"unlisted": spool.unlisted, "repeated": spool.repeated}
-
-    def _changed(self, topic: str) -> None:
-        """A commit of this process: wake who has work now."""
+    def _wake_for(self, topic: str) -> None:
+        """Wake the duties that may have work after a commit of this process."""
         if topic == "events":
             self.loop.wake("router")
         elif topic == "deliveries":

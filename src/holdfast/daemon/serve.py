@@ -1,4 +1,4 @@
-"""Serving HTTP beside the duties, in the same event loop, with signals left to the daemon."""
+"""The HTTP server. It runs in the daemon's event loop and leaves signals to the daemon."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from holdfast.domain.errors import BadConfig
 CONNECTIONS_MAX = 1000
 BACKLOG = 1024
 ACCEPT_MAX = 32
-"""How many connections are accepted in one step of the event loop, before those above the limit are closed again."""
+"""How many connections are accepted in one step of the event loop. Those above the limit are closed afterwards."""
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Take the port before anything else is promised. Port 0 takes a free one."""
+    """Open the port. Port 0 picks a free one."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # The protocol by name: asyncio turns off Nagle only on connections of a listener that says TCP.
+    # IPPROTO_TCP explicitly: asyncio turns off Nagle's algorithm only if the listening socket names the protocol.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -27,8 +27,8 @@ def bind(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         raise BadConfig(
-            f"cannot listen on {host}:{port}: {error.strerror}. Is another holdfast running? "
-            f"Choose another port with --port"
+            f"cannot listen on {host}:{port}: {error.strerror}. Another daemon may be running; "
+            f"choose another port with --port"
         ) from None
     listener.listen(BACKLOG)
     listener.setblocking(False)
@@ -36,13 +36,13 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def _connections_max() -> int:
-    """At most half of what the process may have open: deliveries and the store need descriptors too."""
+    """At most half of the process's file descriptors: deliveries and the store need some too."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return CONNECTIONS_MAX if soft == resource.RLIM_INFINITY else max(8, min(CONNECTIONS_MAX, soft // 2))
 
 
 class Server:
-    """Uvicorn, run as a task that ends when asked. It sleeps while nothing happens."""
+    """Uvicorn as a task of the running event loop. It does not wake up while idle."""
 
     def __init__(self, app: Any, listener: socket.socket) -> None:
         import uvicorn
@@ -58,14 +58,14 @@ class Server:
             access_log=False,
             lifespan="off",
             server_header=False,
-            date_header=False,  # the connection adds it: uvicorn would need a timer for it
+            date_header=False,  # the connection class adds it; uvicorn needs a timer for it
             timeout_keep_alive=30,
             timeout_graceful_shutdown=5,
             backlog=ACCEPT_MAX,
         )
         self._server = uvicorn.Server(config)
         self._server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign,assignment]
-        self._server.main_loop = self._main_loop  # type: ignore[method-assign]  # its own wakes up ten times a second
+        self._server.main_loop = self._main_loop  # type: ignore[method-assign]  # uvicorn's own wakes up ten times a second
         self._running, self._stopping = asyncio.Event(), asyncio.Event()
         self._listener = listener
         self._task: asyncio.Task[None] | None = None
@@ -84,6 +84,6 @@ class Server:
             await self._task
 
     async def _main_loop(self) -> None:
-        self._listener.listen(BACKLOG)  # asyncio has set it to what it accepts in one step
+        self._listener.listen(BACKLOG)  # asyncio has lowered it to ACCEPT_MAX
         self._running.set()
         await self._stopping.wait()

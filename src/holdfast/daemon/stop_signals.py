@@ -1,8 +1,8 @@
-"""SIGINT and SIGTERM, also while the event loop is blocked.
+"""Handles SIGINT and SIGTERM, even while the event loop is blocked.
 
-Python runs signal handlers in the main thread, between two of its instructions, and asyncio runs them on the event
-loop: a handler that blocks either would block the stop as well. The signal's number is therefore written into a pipe
-at once, by the interpreter itself, and a thread of ours reads it.
+Python runs signal handlers in the main thread between two instructions, and asyncio runs them on the event loop, so a
+blocking handler function would also block the stop. Here the interpreter itself writes the signal number to a pipe
+(`signal.set_wakeup_fd`), and a thread reads it.
 """
 
 from __future__ import annotations
@@ -23,19 +23,22 @@ EXIT_SECOND_SIGNAL = 130
 
 
 class StopSignals:
-    """The first signal calls `stop` on the event loop. A second one, or `limit_s` later, ends the process."""
+    """The first signal calls `stop` on the event loop. A second signal, or the end of `limit_s`, ends the process.
 
-    def __init__(self, stop: Callable[[], None], limit_s: float, left: Callable[[], str]) -> None:
-        self._stop, self._limit_s, self._left = stop, limit_s, left
+    `describe` returns a sentence about unfinished work for the last message.
+    """
+
+    def __init__(self, stop: Callable[[], None], limit_s: float, describe: Callable[[], str]) -> None:
+        self._stop, self._limit_s, self._describe = stop, limit_s, describe
         self._loop = asyncio.get_running_loop()
         self._read, self._write = os.pipe()
         os.set_blocking(self._write, False)
 
     @contextlib.contextmanager
     def installed(self) -> Iterator[None]:
-        """To be entered in the main thread."""
+        """Must be entered in the main thread."""
         wakeup = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
-        handlers = {number: signal.signal(number, _nothing) for number in SIGNALS}
+        handlers = {number: signal.signal(number, _ignore) for number in SIGNALS}
         threading.Thread(target=self._listen, name="holdfast:signals", daemon=True).start()
         try:
             yield
@@ -52,24 +55,24 @@ class StopSignals:
             self._loop.call_soon_threadsafe(self._stop)
         ready, _, _ = select.select([self._read], [], [], self._limit_s)
         if not ready:
-            _say(f"Stopped by force after {self._limit_s:g} s. {self._left()}")
+            _print(f"Stopped by force after {self._limit_s:g} s. {self._describe()}")
             os._exit(EXIT_FORCED)
         if self._wait_for_signal():
             os._exit(EXIT_SECOND_SIGNAL)
 
     def _wait_for_signal(self) -> bool:
-        """True when one of our signals came; False at the end of the pipe. Others have handlers of their own."""
+        """True when SIGINT or SIGTERM arrives, False at the end of the pipe. Other signals are skipped."""
         while data := os.read(self._read, 1):
             if data[0] in SIGNALS:
                 return True
         return False
 
 
-def _nothing(number: int, frame: FrameType | None) -> None:
-    """A handler must be installed for the interpreter to write the signal's number into the pipe."""
+def _ignore(number: int, frame: FrameType | None) -> None:
+    """The interpreter writes the signal number to the pipe only if a handler is installed."""
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     with contextlib.suppress(OSError, ValueError):
         sys.stdout.write(text + "\n")
         sys.stdout.flush()

@@ -16,7 +16,7 @@ import sys
 from contextvars import ContextVar
 from pathlib import Path
 
-import holdfast.daemon.runtime as runtime_module
+import holdfast.daemon.deliverers as deliverers_module
 import holdfast.egress.engine as engine_module
 from holdfast.daemon.run import run_daemon
 from holdfast.domain.delivery import Claim, Outcome
@@ -53,7 +53,7 @@ def crash_at(point: str, nth: int, note: Path) -> Probe:
 
 def set_identity(life: str, tag: str) -> None:
     """Put the life into the User-Agent, and the tag into the names of PostgreSQL sessions."""
-    setattr(runtime_module, "__version__", f"{__version__} life-{life}")  # noqa: B010 - what the User-Agent is made of
+    setattr(deliverers_module, "__version__", f"{__version__} life-{life}")  # noqa: B010 - what the User-Agent is made of
     if tag:
         from holdfast.store.postgres import pooled_connection as session
 
