@@ -61,7 +61,7 @@ def test_every_column_of_the_door_is_on_the_page(connection):
 
 def test_every_view_is_on_the_page(connection):
     views = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'view'")}
-    table = PAGE.partition("## Views")[2]
+    table = PAGE.partition("## Compatibility views")[2]
     assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == views - {"holdfast_publish", "holdfast_unrouted"}
     for view in views:
         connection.execute(f"SELECT * FROM {view}").fetchall()
