@@ -14,7 +14,7 @@ import pytest
 
 from holdfast.domain.errors import TargetRefused
 from holdfast.net import client as client_module
-from holdfast.net.answer import Answer, Disconnected, Fault
+from holdfast.net.answer import Answer, Disconnected, RequestError
 from holdfast.net.client import Client
 from holdfast.net.connection import READ_MAX, Connection
 from holdfast.net.guard import Guard
@@ -126,7 +126,7 @@ async def test_the_host_is_named_as_the_guard_reads_it(url: str, start: str):
 async def test_a_header_cannot_hold_another(value: str):
     counting = Counting(OK)
     async with receiver(counting.talk) as url, client() as one:
-        with pytest.raises(Fault, match="line break"):
+        with pytest.raises(RequestError, match="line break"):
             await post(one, url, X=value)
     assert counting.connections == 0
 
@@ -151,9 +151,9 @@ async def test_a_header_cannot_hold_another(value: str):
 async def test_a_header_cannot_say_where_the_request_ends(name: str):
     counting = Counting(OK)
     async with receiver(counting.talk) as url, client() as one:
-        with pytest.raises(Fault, match="a header of the request"):
+        with pytest.raises(RequestError, match="a header of the request"):
             await post(one, url, **{name: "x"})
-        with pytest.raises(Fault, match="a header of the request"):
+        with pytest.raises(RequestError, match="a header of the request"):
             await post(one, url, X="\ud800")
     assert counting.connections == 0
 
@@ -357,5 +357,5 @@ async def test_every_address_that_fails_is_told_with_its_reason(monkeypatch: pyt
     answering_dns(monkeypatch, list(errors))
     monkeypatch.setattr(asyncio.get_running_loop(), "sock_connect", failing)
     async with client() as one:
-        with pytest.raises(Fault, match=r"could not connect: .*Refused.*Unreachable"):
+        with pytest.raises(RequestError, match=r"could not connect: .*Refused.*Unreachable"):
             await post(one, "http://hook.test:8080/")

@@ -24,7 +24,7 @@ from holdfast.domain.errors import BadConfig
 from holdfast.domain.event import Event
 from holdfast.egress.webhook.deliverer import WebhookDeliverer
 from holdfast.egress.webhook.requests import RequestOptions
-from holdfast.net.guard import Guard, Target, read_target
+from holdfast.net.guard import Guard, TargetHost, read_target
 from holdfast.net.proxy import DIRECT, Proxies, Proxy, read_proxies
 from holdfast.ports import SystemClock
 from receivers import raw_server, saying, self_signed
@@ -455,7 +455,7 @@ def drive(daemon: Daemon, proxy: ConnectProxy, sink: Sink) -> str:
 class ForAll(Proxies):
     """Loopback too, which is the only place where a test may listen."""
 
-    def find(self, target: Target) -> Proxy | None:
+    def find(self, target: TargetHost) -> Proxy | None:
         return self.https
 
 

@@ -22,13 +22,13 @@ from holdfast.domain.delivery import Claim, Dead, Delivered, Delivery, Outcome, 
 from holdfast.domain.event import Event
 from holdfast.egress.webhook.deliverer import WebhookDeliverer
 from holdfast.egress.webhook.requests import RequestOptions
-from holdfast.net import transport as wire_module
+from holdfast.net import transport as transport_module
 from holdfast.net.answer import Answer
 from holdfast.net.client import Client
 from holdfast.net.connection import Connection
 from holdfast.net.guard import Guard
 from holdfast.net.tls import Tls
-from holdfast.net.transport import Wire
+from holdfast.net.transport import Transport
 from holdfast.ports import SystemClock
 from receivers import answering_dns, raw_server, self_signed
 from threaded_receiver import Plan, ThreadedReceiver
@@ -297,8 +297,8 @@ def test_bytes_sent_before_the_receiver_had_any_of_the_request_are_not_its_answe
             first = await one.deliver(claim(url, 1))
             # As if the next bytes came within a round trip, while nothing of the second request was acknowledged.
             ((kept,),) = one._client._idle.values()
-            monkeypatch.setattr(kept._wire, "round_trip_s", 60.0)
-            monkeypatch.setattr(wire_module, "unacknowledged", lambda fd, count: next(counts))
+            monkeypatch.setattr(kept._transport, "round_trip_s", 60.0)
+            monkeypatch.setattr(transport_module, "unacknowledged", lambda fd, count: next(counts))
             return [first, await one.deliver(claim(url, 2))]
 
     counts = chain([10**9], repeat(0))
@@ -319,13 +319,13 @@ def test_the_kernel_says_how_much_the_other_side_has_not_acknowledged():
             with contextlib.suppress(BlockingIOError):
                 while True:
                     sent += near.send(b"x" * 65536)
-            assert 0 < wire_module.unacknowledged(near.fileno(), count) <= sent
+            assert 0 < transport_module.unacknowledged(near.fileno(), count) <= sent
             near.settimeout(60)
             while sent:
                 sent -= len(far.recv(1 << 20))
             far.sendall(b"an answer acknowledges what came before it")
             assert near.recv(100)
-            assert wire_module.unacknowledged(near.fileno(), count) == 0
+            assert transport_module.unacknowledged(near.fileno(), count) == 0
 
 
 @pytest.mark.parametrize("first", [b"220 mail.example ESMTP\r\n", STRAY_OK], ids=["a greeting", "an answer"])
@@ -397,7 +397,7 @@ async def test_a_success_counts_if_the_receiver_takes_the_rest_of_the_request():
     async with raw_server(talk, head=False) as url, client() as one:
         for _ in range(2):
             answer = await post(one, url, LARGE)
-            assert (answer.status, answer.fault) == (202, None)
+            assert (answer.status, answer.error) == (202, None)
             await asyncio.wait_for(taken.get(), 60)
 
 
@@ -422,7 +422,7 @@ async def test_a_success_does_not_count_if_the_receiver_closes_before_it_has_the
 
     async with raw_server(talk, head=False) as url, client() as one:
         answer = await post(one, url, LARGE)
-    assert (answer.status, answer.fault) == (
+    assert (answer.status, answer.error) == (
         200,
         "answered 200, but closed the connection before it had the whole request",
     )
@@ -446,18 +446,18 @@ async def test_a_success_does_not_count_if_the_receiver_never_takes_the_rest(hea
 def test_a_request_is_written_at_once_and_without_nagle(monkeypatch: pytest.MonkeyPatch):
     options = []
 
-    def noting(wire: Wire, transport: asyncio.BaseTransport) -> None:
+    def noting(self: Transport, transport: asyncio.BaseTransport) -> None:
         sock = transport.get_extra_info("socket")
         options.append(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
-        connection_made(wire, transport)
+        connection_made(self, transport)
 
     async def run(port: int) -> None:
         async with deliverer() as one:
             for n in range(3):
                 await one.deliver(claim(f"http://127.0.0.1:{port}/", n, 1000))
 
-    connection_made = Wire.connection_made
-    monkeypatch.setattr(Wire, "connection_made", noting)
+    connection_made = Transport.connection_made
+    monkeypatch.setattr(Transport, "connection_made", noting)
     with ThreadedReceiver(lambda n: Plan((answer(n, 200, "length"),))).running() as receiver:
         asyncio.run(run(receiver.port))
     assert [bool(option) for option in options] == [True]

@@ -1,4 +1,4 @@
-"""The answer to one request, as far as it has arrived. It can be judged at any moment."""
+"""The answer to one request, as far as it has arrived."""
 
 from __future__ import annotations
 
@@ -8,28 +8,29 @@ from dataclasses import dataclass, field
 from holdfast.net.timeouts import Timeout
 
 
-class Fault(Exception):
-    """Why there is no answer, in our own words: messages of libraries quote URLs, which may carry tokens."""
+class RequestError(Exception):
+    """Why there is no answer. The text is our own: messages of libraries quote URLs, which may carry tokens."""
 
 
-class Disconnected(Fault):
-    """The connection ended before any answer. `reused`: it had served another request before."""
+class Disconnected(RequestError):
+    """The connection ended before any answer. `reused`: the connection had served another request before."""
 
     reused = False
 
 
 @dataclass(slots=True)
 class Answer:
-    """`fault` is what went wrong after the status had arrived, or in place of it.
+    """Status, headers and body. An outcome can be derived from it at any moment.
 
-    `status_decides`: the answer states no length, so whatever becomes of its body, its status counts.
+    `error` is what went wrong after the status arrived, or instead of it. `status_decides`: the answer states no
+    length, so its status counts whether the body is complete or not.
     """
 
     timeout: Timeout | None = None
     status: int | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
-    fault: str | None = None
+    error: str | None = None
     status_decides: bool = False
 
     @property
@@ -37,6 +38,6 @@ class Answer:
         return self.status is not None and 200 <= self.status <= 299
 
     def restart_silence(self, in_s: float = 0.0) -> None:
-        """The receiver made progress: its silence limit counts from now, or from so many seconds from now."""
+        """Restart the silence limit, because the receiver made progress; it counts from `in_s` seconds from now."""
         if self.timeout is not None:
             self.timeout.restart_silence(in_s)

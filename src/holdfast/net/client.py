@@ -1,7 +1,7 @@
-"""The HTTP client of the webhook deliverer: it makes POST requests, over connections that it keeps.
+"""The HTTP client: POST requests over kept connections.
 
-It keeps no cookies and follows no redirect. It needs so little of HTTP that a general client would cost several times
-as much (docs/decisions/0028).
+It keeps no cookies and follows no redirects. A general HTTP client costs several times as much per request
+(docs/decisions/0028).
 """
 
 from __future__ import annotations
@@ -12,36 +12,36 @@ from collections import defaultdict
 from collections.abc import Mapping
 from functools import lru_cache, partial
 
-from holdfast.net.answer import Answer, Fault
+from holdfast.net.answer import Answer, RequestError
 from holdfast.net.connection import Connection
 from holdfast.net.dialer import Dialer
 from holdfast.net.guard import Guard
 from holdfast.net.proxy import DIRECT, Proxies
-from holdfast.net.route import Pool, Route, read_route, request_bytes
+from holdfast.net.route import PoolKey, Route, read_route, request_bytes
 from holdfast.net.timeouts import TimedOut, Timeout, Timeouts
 
 KEEPALIVE_S = 15.0
 IDLE_MAX = 1000
 ROUTES_MAX = 1024
-DISTRUST_S = 300.0
+DISTRUST_S = 300.0  # how long no connection is kept to a receiver that sent data without a request
 DISTRUSTED_MAX = 1000
 
 
 class Client:
-    """Makes one POST, and notes in the `Answer` what arrives as it arrives."""
+    """Sends POST requests. Fills in the `Answer` as data arrives, so that a cancelled request leaves what it got."""
 
     def __init__(self, guard: Guard, tls: ssl.SSLContext | None, connect_s: float, proxies: Proxies = DIRECT) -> None:
         self._guard, self._proxies = guard, proxies
         self._dialer = Dialer(guard, tls, connect_s)
         self._timeouts = Timeouts()
-        self._idle: defaultdict[Pool, list[Connection]] = defaultdict(list)
+        self._idle: defaultdict[PoolKey, list[Connection]] = defaultdict(list)
         self._idle_count = 0
-        self._distrusted: dict[Pool, float] = {}
+        self._distrusted: dict[PoolKey, float] = {}
         self._closing: asyncio.TimerHandle | None = None
         self.route = lru_cache(ROUTES_MAX)(self._plan)
 
     async def start(self) -> None:
-        """Read the machine's certificates without blocking the event loop."""
+        """Load the system's certificates without blocking the event loop."""
         await self._dialer.start()
 
     async def close(self) -> None:
@@ -53,14 +53,14 @@ class Client:
                 connection.close()
 
     def timeout(self, answer: Answer, total_s: float, silence_s: float) -> Timeout:
-        """The time limits of everything that is done for an answer; a context manager."""
+        """A context manager that limits the time for one answer: in total, and between two signs of progress."""
         answer.timeout = self._timeouts.start(total_s, silence_s)
         return answer.timeout
 
     async def post(
         self, route: Route, headers: Mapping[str, str], body: bytes, answer: Answer, *, reuse: bool = True
     ) -> None:
-        """Over a kept connection if there is one and `reuse` allows it."""
+        """Send one request, over a kept connection if there is one and `reuse` allows it."""
         request = request_bytes(route, headers, body)
         connection = self._kept(route) if reuse else None
         if connection is None:
@@ -72,9 +72,9 @@ class Client:
             self._keep(route, connection)
 
     def describe(self, error: Exception, answer: Answer) -> str:
-        """An error in our own words."""
+        """An error as a sentence that quotes no library message, which could hold a URL."""
         match error:
-            case Fault():
+            case RequestError():
                 return str(error)
             case TimedOut(silent=True) if answer.status is None:
                 return f"no answer within {error.limit_s:g} s"
@@ -96,7 +96,7 @@ class Client:
     # Kept connections
 
     def _kept(self, route: Route) -> Connection | None:
-        """The one used last, so that those that are not needed any more stay idle and are closed."""
+        """The connection used last, so that surplus ones stay idle and are closed."""
         kept = self._idle.get(route.pool)
         while kept:
             connection = kept.pop()
@@ -117,8 +117,8 @@ class Client:
         if self._closing is None:
             self._closing = loop.call_later(KEEPALIVE_S, self._close_idle, loop)
 
-    def _distrust(self, pool: Pool) -> None:
-        """Keep no connection to a receiver that sent what nobody asked for: the next stray may look like an answer."""
+    def _distrust(self, pool: PoolKey) -> None:
+        """Keep no connections to a receiver that sent unrequested data: more of it may look like an answer."""
         if len(self._distrusted) >= DISTRUSTED_MAX:
             self._distrusted.clear()
         self._distrusted[pool] = asyncio.get_running_loop().time() + DISTRUST_S
@@ -127,14 +127,14 @@ class Client:
             connection.close()
 
     def _close_idle(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Close what was not used for a while, before the receiver does."""
+        """Close connections that were idle for `KEEPALIVE_S`, before the receiver does."""
         since_s = loop.time() - KEEPALIVE_S
-        young: defaultdict[Pool, list[Connection]] = defaultdict(list)
+        recent: defaultdict[PoolKey, list[Connection]] = defaultdict(list)
         for pool, connections in self._idle.items():
             for connection in connections:
                 if connection.idle_since_s > since_s and connection.is_free:
-                    young[pool].append(connection)
+                    recent[pool].append(connection)
                 else:
                     connection.close()
-        self._idle, self._idle_count = young, sum(map(len, young.values()))
-        self._closing = loop.call_later(KEEPALIVE_S / 3, self._close_idle, loop) if young else None
+        self._idle, self._idle_count = recent, sum(map(len, recent.values()))
+        self._closing = loop.call_later(KEEPALIVE_S / 3, self._close_idle, loop) if recent else None

@@ -1,10 +1,11 @@
-"""One connection to a receiver: HTTP/1.1, one POST at a time, and as much of the answer as an operator wants to see.
+"""One connection to a receiver: HTTP/1.1, one POST at a time, and the first `READ_MAX` bytes of the answer.
 
-The receiver is treated as hostile. Redirects are not followed, nothing is decompressed, little is read, and every part
-of an answer has a bound. Time limits are the caller's: it cancels the POST.
+The receiver is treated as hostile. Redirects are not followed, nothing is decompressed, and every part of an answer has
+a size limit. Time limits are set by the caller, which cancels the POST.
 
-What the receiver sends before it has received a request is never taken for the answer to it. Such bytes are looked for
-before a request is written (`Wire.is_quiet`) and once more when the first bytes after it arrive (`Wire.outstanding`).
+Data that the receiver sends before it has received a request is never taken for the answer to it. The connection looks
+for such data before it writes a request (`Transport.is_quiet`), and again when the first bytes after it arrive
+(`Transport.outstanding`).
 """
 
 from __future__ import annotations
@@ -15,20 +16,20 @@ from functools import lru_cache
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
-from holdfast.net.answer import Answer, Disconnected, Fault
+from holdfast.net.answer import Answer, Disconnected, RequestError
 from holdfast.net.interim import STATUS_LINE_BYTES, skip_interim
-from holdfast.net.transport import Wire
+from holdfast.net.transport import Transport
 
 READ_MAX = 16 * 1024
 HEAD_MAX = 64 * 1024
 INTERIM_MAX = 16 * 1024
-RAW_MAX = 512 * 1024  # of an answer in all: sixteen KiB of body may come in chunks of a byte, and chunks have heads
-UNFRAMED_S = 0.25  # how long the body of an answer without a length is read: its status has decided already
-SOON_S = 0.002  # added to two round trips: the event loop may read a little late
-FLIGHT_BYTES = 8 * 1024  # what goes out at once without waiting for the other side: it arrives as a whole
-OUTSTANDING_EVERY_S = 0.01  # no event tells that the other side has acknowledged something
+RAW_MAX = 512 * 1024  # of a whole answer: 16 KiB of body may come in chunks of one byte, each with its own header
+UNFRAMED_S = 0.25  # how long the body of an answer without a length is read; its status decides
+SOON_S = 0.002  # added to two round trips, because the event loop may read a little late
+FLIGHT_BYTES = 8 * 1024  # sent at once, without waiting for acknowledgements, so it arrives as a whole
+OUTSTANDING_EVERY_S = 0.01  # acknowledgements cause no event, so they are polled
 TITLES_MAX = 256
-TICKETS_MAX = 10  # turns of the event loop for TLS session tickets that arrive before the first request
+TICKETS_MAX = 10  # iterations of the event loop for TLS session tickets that arrive before the first request
 
 _NOT_HTTP = "the answer is not HTTP"
 _BROKE_OFF = "the answer broke off"
@@ -37,28 +38,28 @@ _CLOSED = "the receiver closed the connection without an answer"
 
 @lru_cache(TITLES_MAX)
 def _title(name: bytes) -> str:
-    """The name of a header in its usual spelling. Most answers have the same few."""
+    """A header name in title case. Cached, because most answers have the same few names."""
     return name.strip().decode("latin-1").title()
 
 
 class Connection:
-    """Kept between requests as long as both sides want (`is_kept`), used again if it `is_free`."""
+    """Kept after a request if both sides allow it (`is_kept`), and used again if it is still `is_free`."""
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, transport: Transport) -> None:
         self._parser = HttpResponseParser(self)
-        # As receivers write it: headers over two lines, line ends without CR, blanks after the size of a chunk.
+        # Accept what real receivers send: headers over two lines, line ends without CR, spaces after a chunk size.
         self._parser.set_dangerous_leniencies(
             lenient_headers=True,
             lenient_optional_cr_before_lf=True,
             lenient_spaces_after_chunk_size=True,
             lenient_data_after_close=True,
         )
-        self._wire, self._loop = wire, asyncio.get_running_loop()
+        self._transport, self._loop = transport, asyncio.get_running_loop()
         self._answer: Answer | None = None
         self._done: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._head: dict[str, str] = {}
-        self._start = b""  # of an answer, as long as it may be an interim one
+        self._start = b""  # the first bytes of an answer, while they may belong to an interim one
         self._sent = self._received = self._head_bytes = 0
         self._sent_at_s = 0.0
         self._whole = self._parsing = self._framed = self._unframed = self._ended = False
@@ -66,36 +67,36 @@ class Connection:
         self.idle_since_s = 0.0
         self.on_stray: Callable[[], None] = lambda: None
         """Called when the receiver sends data that belongs to no request."""
-        wire.give_to(self)
+        transport.give_to(self)
 
     @property
     def is_kept(self) -> bool:
-        return self._keep and self._wire.is_open
+        return self._keep and self._transport.is_open
 
     @property
     def is_free(self) -> bool:
-        """To be asked right before the next request: it looks at the socket."""
-        return self._keep and self._wire.is_open and self._wire.is_quiet
+        """Whether the next request may use this connection. Polls the socket, so call it right before the request."""
+        return self._keep and self._transport.is_open and self._transport.is_quiet
 
     async def post(self, request: bytes, answer: Answer) -> None:
-        """Send these bytes; what comes back is noted in the answer as it comes."""
+        """Send a request and fill in the answer as it arrives."""
         self._keep = False
         reused, self._used = self._used, True
         try:
             if not reused:
                 await self._check_silence()
-            if not self._wire.is_open:
+            if not self._transport.is_open:
                 raise Disconnected(_CLOSED)
             self._answer, self._head = answer, {}
             self._start, self._received, self._head_bytes = b"", 0, 0
             self._parsing = self._framed = self._unframed = self._ended = False
             self._done = self._loop.create_future()
-            sent = self._wire.write(request)
-            self._whole = sent <= FLIGHT_BYTES and not self._wire.unsent
+            sent = self._transport.write(request)
+            self._whole = sent <= FLIGHT_BYTES and not self._transport.unsent
             self._sent, self._sent_at_s = (sent, self._loop.time()) if reused else (0, 0.0)
             await self._done
         except BaseException as error:
-            self._keep = False  # an answer may be complete, but nobody is left to keep the connection
+            self._keep = False  # the answer may be complete, but the caller that would keep the connection is gone
             if isinstance(error, Disconnected):
                 error.reused = reused
             raise
@@ -105,34 +106,34 @@ class Connection:
                 self._timer.cancel()
                 self._timer = None
             if not self._keep:
-                self._wire.abort()
+                self._transport.abort()
 
     def close(self) -> None:
-        self._wire.abort()
+        self._transport.abort()
 
     async def _check_silence(self) -> None:
-        """Refuse a receiver that sends data before the first request. Tickets of TLS 1.3 are no such data."""
+        """Refuse a receiver that sends data before the first request. TLS 1.3 session tickets are allowed."""
         for _ in range(TICKETS_MAX):
-            if not self._wire.is_open or self._wire.is_quiet:
+            if not self._transport.is_open or self._transport.is_quiet:
                 break
-            await asyncio.sleep(0)  # the event loop reads what there is
+            await asyncio.sleep(0)  # let the event loop read what has arrived
         if self._spoke_first:
-            raise Fault("the receiver sent data before it was sent a request")
+            raise RequestError("the receiver sent data before it was sent a request")
 
-    # Called by the wire
+    # Called by the transport
 
     def arrived(self, ended: bool) -> None:
         if self._answer is None:
             return
         if self._sent:
             sent, self._sent = self._sent, 0
-            # What was on its way before the request is here within a round trip. Later, the kernel need not be asked.
-            soon = self._loop.time() - self._sent_at_s < SOON_S + 2 * self._wire.round_trip_s
-            if soon and not ended and self._wire.outstanding >= sent:
+            # Data sent before the request arrives within a round trip. After that the kernel need not be asked.
+            soon = self._loop.time() - self._sent_at_s < SOON_S + 2 * self._transport.round_trip_s
+            if soon and not ended and self._transport.outstanding >= sent:
                 self._fail(Disconnected("the receiver sent data on an idle connection"))
                 self.on_stray()
         if not self._whole:
-            self._whole = not self._wire.outstanding
+            self._whole = not self._transport.outstanding
 
     def received(self, data: bytes) -> None:
         answer = self._answer
@@ -142,7 +143,7 @@ class Connection:
             self.on_stray()
             return
         if self._ended:
-            self._keep = False  # more than the answer: the connection is out of step
+            self._keep = False  # more data than the answer: requests and answers no longer match
             self.on_stray()
             return
         self._received += len(data)
@@ -155,11 +156,11 @@ class Connection:
                 self._keep = False
                 self._end()
             except HttpParserError:
-                self._fail(Fault(_NOT_HTTP))
+                self._fail(RequestError(_NOT_HTTP))
         if answer.status is not None:
             answer.restart_silence()
         if self._received > (HEAD_MAX if answer.status is None else RAW_MAX):
-            self._fail(Fault(_NOT_HTTP))
+            self._fail(RequestError(_NOT_HTTP))
         if self._unframed and self._timer is None:
             self._timer = self._loop.call_later(UNFRAMED_S, self._end)
 
@@ -168,14 +169,14 @@ class Connection:
         if answer is None or self._done is None or self._done.done():
             return
         if answer.is_success and not self._whole:
-            answer.fault = f"answered {answer.status}, but closed the connection before it had the whole request"
+            answer.error = f"answered {answer.status}, but closed the connection before it had the whole request"
             self._finish()
         elif self._ended:
             self._finish()
         elif self._unframed:
-            self._end()  # this is how such an answer ends
+            self._end()  # an answer without a length ends with the connection
         elif self._received:
-            self._fail(Fault(_BROKE_OFF))
+            self._fail(RequestError(_BROKE_OFF))
         elif isinstance(error, OSError):
             self._fail(Disconnected(f"the connection broke: {error.strerror or type(error).__name__}"))
         else:
@@ -184,16 +185,16 @@ class Connection:
     # Called by the parser
 
     def on_message_begin(self) -> None:
-        self._keep = False  # the end of the first answer sets it; a second one belongs to no request
+        self._keep = False  # set again at the end of the first answer; a second one belongs to no request
         if self._ended:
             self.on_stray()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._answer is None or self._answer.status is not None:  # of a second answer, or of a trailer
+        if self._answer is None or self._answer.status is not None:  # a second answer, or a trailer
             return
         self._head_bytes += len(name) + len(value)
         if self._head_bytes > HEAD_MAX or b"\0" in value:
-            raise ValueError("not a header")  # which the parser turns into an error of its own
+            raise ValueError("not a header")  # the parser turns it into HttpParserError
         title, text = _title(name), value.decode("utf-8", "replace")
         if title == "Content-Length":
             self._framed = True
@@ -204,7 +205,7 @@ class Connection:
     def on_headers_complete(self) -> None:
         answer, status = self._answer, self._parser.get_status_code()
         if 100 <= status <= 199 and status != 101:
-            raise ValueError("not an interim answer")  # those were skipped
+            raise ValueError("unexpected interim answer")  # all of them were skipped before
         if answer is not None and answer.status is None:
             answer.status, answer.headers = status, self._head
             if not self._framed:
@@ -224,23 +225,23 @@ class Connection:
             self._keep = self._parser.should_keep_alive()
             self._end()
 
-    # The course of an answer
+    # The end of an answer
 
     def _skip_interim(self, data: bytes) -> bytes:
         if not self._start and len(data) >= STATUS_LINE_BYTES and data.startswith(b"HTTP/1.1 2"):
-            self._parsing = True  # nearly always
+            self._parsing = True  # the usual case
             return data
         data, self._parsing = skip_interim(self._start + data)
         self._start = b"" if self._parsing else data
         if len(self._start) > INTERIM_MAX:
-            self._fail(Fault(_NOT_HTTP))
+            self._fail(RequestError(_NOT_HTTP))
         return data
 
     def _end(self) -> None:
         """The answer is complete, or as much of it as is read.
 
-        It may have come before the receiver had all of the request: a refusal, or the answer of a receiver that does
-        not look at the body. A success counts only once the receiver has the rest.
+        It may arrive before the receiver has the whole request, if the receiver rejects it or does not read the body.
+        A success counts only once the receiver has the rest.
         """
         if self._ended or self._answer is None:
             return
@@ -250,18 +251,18 @@ class Connection:
         elif self._answer.is_success:
             self._finish_when_whole()
         else:
-            self._keep = self._keep and not self._wire.outstanding
+            self._keep = self._keep and not self._transport.outstanding
             self._finish()
 
     def _finish_when_whole(self) -> None:
-        self._whole = not self._wire.outstanding
+        self._whole = not self._transport.outstanding
         if self._whole:
             self._finish()
         elif self._answer is not None:
             self._timer = self._loop.call_later(OUTSTANDING_EVERY_S, self._finish_when_whole)
 
-    def _fail(self, fault: Fault) -> None:
-        """End without an answer. A status that has arrived is worth more than a body that has not."""
+    def _fail(self, fault: RequestError) -> None:
+        """End with an error. If a status has arrived, it counts, and the error is noted beside it."""
         self._keep = False
         answer, done = self._answer, self._done
         if answer is None or done is None or done.done() or self._ended:
@@ -270,7 +271,7 @@ class Connection:
         if answer.status is None:
             done.set_exception(fault)
         else:
-            answer.fault = f"answered {answer.status}, but {_BROKE_OFF}"
+            answer.error = f"answered {answer.status}, but {_BROKE_OFF}"
             done.set_result(None)
 
     def _finish(self) -> None:

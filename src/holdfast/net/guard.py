@@ -1,7 +1,8 @@
-"""The outbound guard: which hosts a webhook may reach. One rule for creating, testing and sending.
+"""The outbound guard: which hosts a webhook may reach. The same rule applies to creating, testing and sending.
 
-Everything that is not the public internet is refused unless the operator listed its network (`egress.allow`). The
-table is our own: `ipaddress.is_global` changes between patch releases and lets tunnels, NAT64 and metadata through.
+Every address outside the public internet is refused unless the operator listed its network (`egress.allow`). The guard
+has a table of its own, because `ipaddress.is_global` changes between patch releases and allows tunnels, NAT64 and
+metadata services.
 """
 
 from __future__ import annotations
@@ -27,20 +28,20 @@ ANSWERS_MAX = 16
 IP = IPv4Address | IPv6Address
 
 
-class Range(NamedTuple):
-    """One line of the table. `exact`: neither trust nor a wide network opens it, only the very address does."""
+class BlockedRange(NamedTuple):
+    """One line of the table. `exact`: only the exact address in `egress.allow` permits it, not a network or trust."""
 
     network: IPv4Network | IPv6Network
     reason: str
     exact: bool
 
 
-def _ranges(reason: str, *networks: str, exact: bool = False) -> Iterator[Range]:
-    return (Range(ip_network(network), reason, exact) for network in networks)
+def _ranges(reason: str, *networks: str, exact: bool = False) -> Iterator[BlockedRange]:
+    return (BlockedRange(ip_network(network), reason, exact) for network in networks)
 
 
-# The first line that holds an address gives its reason, so the particular stands before the general.
-TABLE: tuple[Range, ...] = (
+# The first matching line gives the reason, so specific ranges stand before general ones.
+TABLE: tuple[BlockedRange, ...] = (
     *_ranges("a cloud metadata service", "169.254.169.254", "168.63.129.16", "100.100.100.200", exact=True),
     *_ranges("a cloud metadata service", "192.0.0.192", "fd00:ec2::254", "fd20:ce::254", exact=True),
     *_ranges("a link-local address", "169.254.0.0/16", "fe80::/10", exact=True),
@@ -61,7 +62,7 @@ TABLE: tuple[Range, ...] = (
     *_ranges("a reserved address", "::/8"),
 )
 _ISATAP = "an ISATAP tunnel"
-_GLOBAL_V6 = IPv6Network("2000::/3")  # all that has been given out; what lies outside is refused unseen
+_GLOBAL_V6 = IPv6Network("2000::/3")  # all addresses assigned so far; everything outside is refused
 _MAPPED, _NAT64 = IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96")
 _IPV4_LAST = (IPv6Network("::/96"), IPv6Network("::ffff:0:0:0/96"), IPv6Network("64:ff9b:1::/48"))
 _6TO4 = IPv6Network("2002::/16")
@@ -69,7 +70,7 @@ _LOCALHOST = ("localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopba
 _BRACKETED = re.compile(r"\[([^\[\]]*)\](?::[0-9]*)?")
 _NAME = re.compile(r"(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.?")
 
-# Ports where something other than a web server listens: a POST there is an attack on it, or a mistake.
+# Ports of services other than web servers: a POST there is an attack or a mistake.
 CLOSED_PORTS = frozenset(
     {
         1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109,
@@ -81,8 +82,8 @@ CLOSED_PORTS = frozenset(
 )  # fmt: skip
 
 
-class Target(NamedTuple):
-    """A URL as the guard reads it. `address` is set when the host is an address, whatever its spelling."""
+class TargetHost(NamedTuple):
+    """The host and port of a target URL. `address` is set if the host is an IP address in any spelling."""
 
     host: str
     port: int
@@ -96,7 +97,7 @@ class Target(NamedTuple):
 
 
 class Guard:
-    """What the operator allows beyond the public internet.
+    """Checks targets. `allow` lists the networks that are permitted beyond the public internet.
 
     >>> Guard().forbids("127.0.0.1")
     '127.0.0.1 is a loopback address'
@@ -110,9 +111,9 @@ class Guard:
         self._allow = tuple(_parse_network(entry) for entry in allow)
 
     def forbids(self, ip_text: str, *, trusted: bool = False) -> str | None:
-        """Why this address may not be dialled; None when it may.
+        """Why connections to this address are forbidden; None if they are allowed.
 
-        `trusted`: the target stands in the config file or the application's own code.
+        `trusted`: the target comes from the config file or the application's code.
         """
         try:
             address = ip_address(ip_text.partition("%")[0])
@@ -132,7 +133,7 @@ class Guard:
         plain: bool = False,
         trusted: bool = False,
     ) -> None:
-        """Raise unless every address may be dialled. `plain` is http:// instead of https://."""
+        """Raise `TargetRefused` unless every address is allowed. `plain` is http:// instead of https://."""
         demand = "" if trusted else _demand(port, plain)
         reasons, missing = [], []
         for text in addresses:
@@ -147,10 +148,10 @@ class Guard:
             raise TargetRefused(_refusal(what, reasons, missing))
 
     def check_url(self, url: str, *, trusted: bool = False) -> None:
-        """The part of the rule that needs no DNS. A plain name can only be judged by its addresses: `check_target`."""
+        """Check what needs no DNS. A host name is only checked completely with its addresses: see `check_target`."""
         self.check_unresolved(read_target(url), trusted=trusted)
 
-    def check_unresolved(self, target: Target, *, trusted: bool = False) -> None:
+    def check_unresolved(self, target: TargetHost, *, trusted: bool = False) -> None:
         if target.address is not None:
             self._vet_target(target, [target.address], trusted)
         elif target.is_localhost:
@@ -162,11 +163,11 @@ class Guard:
             )
 
     async def check_target(self, url: str, *, trusted: bool = False) -> None:
-        """The whole rule, names resolved. A name that does not resolve now is accepted: sending checks again."""
+        """Check a URL completely, with DNS. A name that does not resolve now is accepted: sending checks it again."""
         await self.check_resolved(read_target(url), trusted=trusted)
 
-    async def check_resolved(self, target: Target, *, trusted: bool = False) -> None:
-        """For what is not dialled here: before a contract is created, or when a proxy makes the connection."""
+    async def check_resolved(self, target: TargetHost, *, trusted: bool = False) -> None:
+        """Check a target that is not connected to here: a new contract's, or one that a proxy connects to."""
         if target.address is not None or target.is_localhost:
             return self.check_unresolved(target, trusted=trusted)
         try:
@@ -175,12 +176,12 @@ class Guard:
             self.check_unresolved(target, trusted=trusted)
 
     async def resolve(self, host: str, port: int, *, plain: bool = False, trusted: bool = False) -> list[str]:
-        """The vetted addresses of a name, looked up once, to be dialled as they are. OSError when there are none."""
+        """The allowed addresses of a name, resolved once, to connect to as they are. OSError if there are none."""
         addresses = await lookup(host, port)
         self.vet(addresses, host=host, port=port, plain=plain, trusted=trusted)
         return addresses[:ANSWERS_MAX]
 
-    def _vet_target(self, target: Target, addresses: list[str], trusted: bool) -> None:
+    def _vet_target(self, target: TargetHost, addresses: list[str], trusted: bool) -> None:
         self.vet(addresses, host=target.host, port=target.port, plain=target.plain, trusted=trusted)
 
     def _lists(self, address: IP, exact: bool) -> bool:
@@ -194,12 +195,12 @@ class Guard:
 
 
 async def getaddrinfo(host: str, port: int, **options: int) -> list[Any]:
-    """Ask the system's resolver, which blocks, in threads of our own."""
+    """Call the system's resolver, which blocks, in a thread."""
     return await in_thread("dns", partial(socket.getaddrinfo, host, port, **options))
 
 
 async def lookup(host: str, port: int) -> list[str]:
-    """The addresses of a name. They are not vetted."""
+    """The addresses of a name, not checked by the guard."""
     try:
         async with asyncio.timeout(DNS_S):  # `wait_for` of Python 3.11 can lose a cancellation
             answers = await getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
@@ -210,8 +211,8 @@ async def lookup(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(answer[4][0]) for answer in answers))
 
 
-def read_target(url: str) -> Target:
-    """Read a URL's host the way the most lenient resolver would, so that no spelling of an address goes unseen.
+def read_target(url: str) -> TargetHost:
+    """Parse a URL's host as the most lenient resolver would, so that every spelling of an address is recognized.
 
     >>> read_target("http://0x7f.1:8080/").address
     '127.0.0.1'
@@ -227,29 +228,29 @@ def read_target(url: str) -> Target:
         _check_brackets(parts.netloc)
     plain = parts.scheme == "http"
     port = port if port is not None else (80 if plain else 443)
-    # Full-width and circled digits, the ideographic full stop and %31 all mean plain characters to some resolver.
+    # Some resolvers read full-width and circled digits, the ideographic full stop and %31 as plain characters.
     host = unicodedata.normalize("NFKC", unquote(parts.hostname)).replace("。", ".").lower()
     address = _literal(host)
     if address is not None:
-        return Target(str(address), port, plain, str(address))
+        return TargetHost(str(address), port, plain, str(address))
     if not _NAME.fullmatch(host) or len(host) > 254:
         raise TargetRefused(f"{short_repr(host)} is not a host name; write international names in their xn-- form")
     if re.fullmatch(r"[0-9]+|0x[0-9a-f]*", host.rstrip(".").rpartition(".")[2]):
-        raise TargetRefused(f"{short_repr(host)} ends like an IPv4 address but is none")
-    return Target(host, port, plain, None)
+        raise TargetRefused(f"{short_repr(host)} ends like an IPv4 address but is not one")
+    return TargetHost(host, port, plain, None)
 
 
 def _check_brackets(netloc: str) -> None:
     """Brackets hold an IPv6 address and nothing else: `[v1.x]` is a form for future versions, not a name."""
-    place = netloc.rpartition("@")[2]
-    found = _BRACKETED.fullmatch(place)
+    authority = netloc.rpartition("@")[2]
+    found = _BRACKETED.fullmatch(authority)
     try:
         if found is not None:
             IPv6Address(unquote(found[1]).partition("%")[0])
             return
     except ValueError:
         pass
-    raise TargetRefused(f"{short_repr(place)} is not a host: brackets hold an IPv6 address and nothing else")
+    raise TargetRefused(f"{short_repr(authority)} is not a host: brackets hold an IPv6 address and nothing else")
 
 
 def _literal(host: str) -> IP | None:
@@ -261,7 +262,7 @@ def _literal(host: str) -> IP | None:
 
 
 def _lenient_v4(text: str) -> IPv4Address:
-    """An IPv4 address as `inet_aton` reads it: one to four numbers, decimal, octal or hex; the last fills the rest."""
+    """An IPv4 address as `inet_aton` parses it: one to four decimal, octal or hex numbers; the last fills the rest."""
     numbers = [_number(part) for part in text.split(".")]
     *heads, last = numbers
     if len(heads) > 3 or any(head > 255 for head in heads) or last >= 256 ** (4 - len(heads)):
@@ -277,13 +278,13 @@ def _number(text: str) -> int:
     return int(text, 8 if text.startswith("0") else 10)
 
 
-def _find(address: IP) -> Range | None:
+def _find(address: IP) -> BlockedRange | None:
     """The line of the table that forbids an address; None for the public internet."""
     inner = _inner(address)
     if isinstance(address, IPv6Address) and inner is not None:
         hidden = _find(inner)
-        # Mapped and NAT64 addresses are judged by what is inside; other wrappings are refused as such, but trust
-        # must not open wrapped what it could not open bare.
+        # Mapped and NAT64 addresses are checked by the address inside; other embeddings are refused as such. Trust must
+        # not permit an embedded address that it does not permit directly.
         if _unwrapped(address) == inner or (hidden is not None and hidden.exact):
             return hidden
     for line in TABLE:
@@ -291,21 +292,21 @@ def _find(address: IP) -> Range | None:
             return line
     if isinstance(address, IPv6Address):
         if _is_isatap(address):
-            return Range(_GLOBAL_V6, _ISATAP, False)
+            return BlockedRange(_GLOBAL_V6, _ISATAP, False)
         if address not in _GLOBAL_V6:
-            return Range(_GLOBAL_V6, "outside the public IPv6 range", False)
+            return BlockedRange(_GLOBAL_V6, "outside the public IPv6 range", False)
     return None
 
 
 def _inner(address: IP) -> IPv4Address | None:
-    """The IPv4 address inside an IPv6 one, for every way of putting it there."""
+    """The IPv4 address that is embedded in an IPv6 one, for every way of embedding."""
     if isinstance(address, IPv4Address):
         return None
     number = int(address)
     if address in _6TO4:
         return IPv4Address(number >> 80 & 0xFFFFFFFF)
     if address in _MAPPED or address in _NAT64 or any(address in net for net in _IPV4_LAST) or _is_isatap(address):
-        # ::1 and :: are addresses of their own.
+        # ::1 and :: embed nothing.
         return IPv4Address(number & 0xFFFFFFFF) if number > 1 else None
     return None
 
@@ -315,20 +316,20 @@ def _is_isatap(address: IPv6Address) -> bool:
 
 
 def _unwrapped(address: IP) -> IP:
-    """The address that is really reached: mapped and NAT64 addresses stand for the IPv4 address inside."""
+    """The address that a connection really reaches: for mapped and NAT64 addresses the IPv4 address inside."""
     if isinstance(address, IPv6Address) and (address in _MAPPED or address in _NAT64):
         return IPv4Address(int(address) & 0xFFFFFFFF)
     return address
 
 
 def _forms(address: IP) -> tuple[IP, IP]:
-    """Under which addresses the allow-list may name this one."""
-    # `localhost` usually has both loopback addresses; who lists the IPv4 one means the machine itself.
+    """The addresses under which the allow-list may name this one."""
+    # `localhost` usually resolves to both loopback addresses, so listing the IPv4 one includes ::1.
     return address, IPv4Address("127.0.0.1") if address == IPv6Address("::1") else _unwrapped(address)
 
 
 def _demand(port: int, plain: bool) -> str:
-    """Why a target needs to be on the allow-list even if its address is public; empty when it need not."""
+    """Why a target must be on the allow-list although its address is public; empty if it need not be."""
     if plain:
         return "http:// carries events unencrypted"
     if port in CLOSED_PORTS:
@@ -339,7 +340,7 @@ def _demand(port: int, plain: bool) -> str:
 def _refusal(what: str, reasons: Sequence[str], missing: Sequence[str]) -> str:
     why = "; ".join(dict.fromkeys(reasons[:3])) or "it has no address"
     lines = ", ".join(f'"{network}"' for network in dict.fromkeys(_network_for(text) for text in missing[:3]))
-    hint = f". If it is meant, add to holdfast.yml:  egress: {{allow: [{lines}]}}" if lines else ""
+    hint = f". To allow it, add to holdfast.yml:  egress: {{allow: [{lines}]}}" if lines else ""
     return f"{what} may not be a target: {why}{hint}"
 
 

@@ -1,10 +1,10 @@
-"""Interim answers (1xx), which may precede the answer itself and say nothing about the request."""
+"""Interim answers (1xx), which may precede the final answer and do not decide anything."""
 
 from __future__ import annotations
 
 import re
 
-STATUS_LINE_BYTES = 13  # `HTTP/1.1 200` and what follows it
+STATUS_LINE_BYTES = 13  # `HTTP/1.1 200` and one more byte
 
 _INTERIM = re.compile(rb"HTTP/\d\.\d 1(?!01)\d\d\b")
 _BLANK_LINE = re.compile(rb"\n\r?\n")
@@ -17,10 +17,10 @@ def head_end(data: bytes) -> int | None:
 
 
 def skip_interim(data: bytes) -> tuple[bytes, bool]:
-    """What follows the interim answers, and whether it is known to be no further one.
+    """The data after the interim answers, and whether it is certain that the final answer starts there.
 
     The parser takes `HTTP/1.0 100`, or one with `Connection: close`, for the last message of the connection and would
-    swallow the answer after it. 101 is an answer: another protocol follows.
+    drop the answer after it. 101 is a final answer: another protocol follows.
 
     >>> skip_interim(b"HTTP/1.0 100 Continue\\r\\n\\r\\nHTTP/1.1 204 No Content\\r\\n")
     (b'HTTP/1.1 204 No Content\\r\\n', True)

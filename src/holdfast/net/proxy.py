@@ -1,7 +1,7 @@
-"""The proxy that webhooks go out through: from `egress.proxy`, or from the environment if that says `env`.
+"""The proxy for outgoing requests: from `egress.proxy`, or from the environment if that is `env`.
 
-Every target is reached by CONNECT, http:// ones too: inside a tunnel an answer is the receiver's, and what the proxy
-itself has to say cannot be taken for it.
+Every target is reached by CONNECT, http:// ones too: inside a tunnel every answer is the receiver's, so an error page
+of the proxy cannot be taken for it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from holdfast.domain.errors import BadConfig, TargetRefused
-from holdfast.net.guard import Target, read_target
+from holdfast.net.guard import TargetHost, read_target
 
 ENVIRONMENT = "env"
 
@@ -24,7 +24,7 @@ _STATUS = re.compile(rb"HTTP/1\.[01] ([1-9][0-9][0-9])(?:[ \r\n]|$)")
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """Where it is, and the value of `Proxy-Authorization`, which is shown nowhere."""
+    """Host and port of a proxy, and the value of `Proxy-Authorization`, which is shown nowhere."""
 
     host: str
     port: int
@@ -33,12 +33,12 @@ class Proxy:
 
     @property
     def name(self) -> str:
-        """For messages: without a password."""
+        """The name for messages: without user and password."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
-    def connect_request(self, place: str) -> bytes:
-        """What asks the proxy for a tunnel to a host and port."""
-        lines = [f"CONNECT {place} HTTP/1.1", f"Host: {place}"]
+    def connect_request(self, authority: str) -> bytes:
+        """The request for a tunnel to a host and port."""
+        lines = [f"CONNECT {authority} HTTP/1.1", f"Host: {authority}"]
         if self.authorization is not None:
             lines.append(f"Proxy-Authorization: {self.authorization}")
         return "\r\n".join([*lines, "", ""]).encode("ascii")
@@ -51,13 +51,13 @@ def connect_status(head: bytes) -> int | None:
 
 
 class Exemption(NamedTuple):
-    """One entry of NO_PROXY: a network or the end of a name, and perhaps one port only."""
+    """One entry of NO_PROXY: a network or the end of a name, optionally for one port only."""
 
     network: IPv4Network | IPv6Network | None
     suffix: str
     port: int | None
 
-    def covers(self, target: Target) -> bool:
+    def covers(self, target: TargetHost) -> bool:
         if self.port is not None and self.port != target.port:
             return False
         if target.address is not None:
@@ -68,7 +68,7 @@ class Exemption(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Proxies:
-    """Which proxy leads to which target.
+    """Which proxy is used for which target.
 
     >>> proxies = read_proxies("http://proxy.example:3128", {})
     >>> proxies.find(read_target("https://hooks.example/"))
@@ -80,7 +80,7 @@ class Proxies:
     exempt: tuple[Exemption, ...] = ()
     exempt_all: bool = False
 
-    def find(self, target: Target) -> Proxy | None:
+    def find(self, target: TargetHost) -> Proxy | None:
         proxy = self.http if target.plain else self.https
         # At the proxy, `localhost` would be the proxy's own machine.
         if proxy is None or self.exempt_all or target.is_localhost or _is_loopback(target.address):
@@ -92,7 +92,7 @@ DIRECT = Proxies()
 
 
 def read_proxies(setting: str, environment: Mapping[str, str]) -> Proxies:
-    """From the setting `egress.proxy`: empty, a URL, or `env`."""
+    """Read the setting `egress.proxy`: empty, a URL, or `env`."""
     if not setting:
         return DIRECT
     if setting != ENVIRONMENT:
@@ -105,7 +105,7 @@ def read_proxies(setting: str, environment: Mapping[str, str]) -> Proxies:
 
 
 def _variable(environment: Mapping[str, str], name: str) -> tuple[str, str]:
-    """The name it was found under, and its value. As elsewhere, the lower-case one goes first."""
+    """The spelling of the variable that is set, and its value. Lower case goes first, as in curl."""
     for spelled in (name.lower(), name):
         if value := environment.get(spelled, "").strip():
             return spelled, value
@@ -113,7 +113,7 @@ def _variable(environment: Mapping[str, str], name: str) -> tuple[str, str]:
 
 
 def _read_proxy(text: str, where: str) -> Proxy:
-    """A message never shows the text: a password stands in it."""
+    """Read a proxy URL. Error messages do not quote it, because it may hold a password."""
     scheme, mark, rest = text.partition("://")
     if not mark:
         scheme, rest = "http", text
@@ -121,11 +121,11 @@ def _read_proxy(text: str, where: str) -> Proxy:
         raise BadConfig(
             f"{where} must be a URL such as http://proxy.example:3128; only http:// and https:// proxies work"
         )
-    # The password may hold any character but the last @, encoded or not.
-    private, _, place = rest.rstrip("/").rpartition("@")
+    # The password may contain any character, also an @ that is not encoded: the last @ ends it.
+    private, _, authority = rest.rstrip("/").rpartition("@")
     try:
-        target = read_target(f"{scheme.lower()}://{place}")
-        if re.search(r"[/?#\s]", place) or target.port == 0:
+        target = read_target(f"{scheme.lower()}://{authority}")
+        if re.search(r"[/?#\s]", authority) or target.port == 0:
             raise ValueError("more than a host and a port")
     except (TargetRefused, ValueError):
         raise BadConfig(f"{where} must be a URL of a host and a port, such as http://proxy.example:3128") from None

@@ -14,7 +14,7 @@ CHECK_EVERY_S = 0.05
 
 
 class TimedOut(TimeoutError):
-    """A limit was reached: the total one, or (`silent`) the one between two signs of progress."""
+    """A limit was reached: the total one or, if `silent`, the one between two signs of progress."""
 
     def __init__(self, silent: bool, limit_s: float) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class Timeouts:
 
 
 class Timeout:
-    """A context manager: cancels the task inside it when a limit is reached, and raises `TimedOut` in its place."""
+    """A context manager: cancels the task inside it when a limit is reached, and raises `TimedOut` instead."""
 
     __slots__ = ("_cancels", "_expired", "_loop", "_over_s", "_silence_s", "_since_s", "_task", "_timeouts", "_total_s")
 
@@ -73,7 +73,7 @@ class Timeout:
             raise self._expired from error
 
     def restart_silence(self, in_s: float = 0.0) -> None:
-        """Count the silence limit from now, or from so many seconds from now."""
+        """Restart the silence limit; it counts from `in_s` seconds from now."""
         self._since_s = self._loop.time() + in_s
 
     def check(self, now_s: float) -> None:

@@ -1,7 +1,7 @@
-"""TLS without a socket: bytes in, bytes out, so that it runs over TCP or inside another TLS connection alike.
+"""TLS without a socket: bytes in, bytes out, so that it runs over TCP or inside another TLS connection.
 
-asyncio's own TLS transport does not tell whether a part of a record has arrived. A connection that is to be used again
-must know: the part belongs to something that the receiver sent before the next request.
+asyncio's own TLS transport does not show whether part of a record has arrived. A connection that is used again must
+know, because that part belongs to data that the receiver sent before the next request.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ HEADER_BYTES = 5  # of a record: its type, the version, and the length of the re
 
 
 class Tls:
-    """The client's side of one TLS connection."""
+    """The client side of one TLS connection."""
 
     def __init__(self, context: ssl.SSLContext, name: str) -> None:
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -27,7 +27,7 @@ class Tls:
         return self._records.is_between
 
     def handshake(self) -> bool:
-        """Go on with the handshake; whether it is complete. What is `outgoing` then has to be sent, errors too."""
+        """Continue the handshake; whether it is complete. Send `outgoing` afterwards, also after an error."""
         try:
             self._object.do_handshake()
         except ssl.SSLWantReadError:
@@ -48,7 +48,7 @@ class Tls:
         return self._outgoing.read()
 
     def decrypt(self, data: bytes) -> bytes:
-        """What the application sent, as far as it is complete. Sets `closed` or `error` where the stream ends."""
+        """The plain data of all complete records. Sets `closed` or `error` if the stream ended."""
         self.feed(data)
         parts = []
         try:
@@ -63,7 +63,7 @@ class Tls:
 
 
 class Records:
-    """Follows where TLS records end in a stream of bytes.
+    """Tracks where TLS records end in a stream of bytes.
 
     >>> records = Records()
     >>> records.skip(bytes.fromhex("170303 0002 ab"))

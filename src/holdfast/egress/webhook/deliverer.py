@@ -75,10 +75,10 @@ class WebhookDeliverer:
         except (TargetRefused, TooLarge) as refused:
             exchange.refusal = refused.message
         except HoldfastError as error:
-            exchange.answer.fault = error.message
+            exchange.answer.error = error.message
         except Exception as error:
             if not exchange.answer.status_decides:
-                exchange.answer.fault = self._client.describe(error, exchange.answer)
+                exchange.answer.error = self._client.describe(error, exchange.answer)
         outcome = exchange.outcome(self._clock.now_ms(), self._clock.boot_ms())
         contract = claim.delivery.contract_id
         if (
@@ -98,9 +98,9 @@ class WebhookDeliverer:
         contract = claim.delivery.contract_id
         exchange.options = await self._options(contract) if contract is not None else UNSIGNED
         route = self._client.route(exchange.url, contract is not None and self._trusted(contract))
-        turn = self._turns.get(route.place)
+        turn = self._turns.get(route.authority)
         if turn is None:
-            turn = self._turns[route.place] = asyncio.Semaphore(self._per_host)
+            turn = self._turns[route.authority] = asyncio.Semaphore(self._per_host)
         async with turn:
             # Waiting for a turn is not the receiver's time: its limits, and the signature's timestamp, begin here.
             exchange.began_ms = self._clock.boot_ms()

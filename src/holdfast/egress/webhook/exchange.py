@@ -50,9 +50,9 @@ class Exchange:
         if self.refusal is not None:
             return Dead(Reason.REJECTED, self._masked(self.refusal), detail)
         if answer.status is None:
-            return Retry(self._masked(answer.fault or "the attempt ended without an answer"), detail=detail)
-        if answer.is_success and answer.fault is not None:
-            return Retry(self._masked(answer.fault), detail=detail)
+            return Retry(self._masked(answer.error or "the attempt ended without an answer"), detail=detail)
+        if answer.is_success and answer.error is not None:
+            return Retry(self._masked(answer.error), detail=detail)
         after_s = retry_after_s(answer.headers.get("Retry-After"), now_ms)
         return judge(answer.status, after_s, detail, self.options.retry_on)
 
