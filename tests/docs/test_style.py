@@ -15,10 +15,21 @@ FUNCTION_LINES_MAX = 50
 LONG_FUNCTIONS = frozenset({"config/config.py:_build"})
 """Functions still above the limit, as path:name. This list may only shrink."""
 
-ANY_MAX = 714
+ANY_MAX = 600
 """Uses of `Any` in src, except testing and proof. May only be lowered; the goal is 178."""
 
-BANNED = ("hitherto", "mourn", "mourns", "newsroom", "obituary", "teleclaude")
+BANNED = (
+    "dawdle",
+    "hitherto",
+    "inkwell",
+    "mourn",
+    "mourns",
+    "newsroom",
+    "nought",
+    "obituary",
+    "patience",
+    "teleclaude",
+)
 """Words with a plain replacement, or from outside the project. Matched as whole words, in any case."""
 
 ALLOWED: frozenset[tuple[str, str]] = frozenset()

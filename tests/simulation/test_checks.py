@@ -18,7 +18,7 @@ from holdfast.proof.simulation.checks import (
     check_success,
 )
 from holdfast.proof.simulation.ledger import Attempt, Case, Change, Ledger, LifeRecord, Seen, Settled
-from holdfast.proof.simulation.receipts import Fate, _follows
+from holdfast.proof.simulation.receipts import Status, _follows
 
 WAITING = Seen(1, "evt1", "ordered", 1, "pending", 1, 0, None, 1, 1, None, None, 0)
 HELD = WAITING._replace(token=7, owner=3, starts=1)
@@ -114,9 +114,9 @@ def test_pending_work_at_the_end_is_detected() -> None:
 
 
 def test_receipts_allow_only_valid_transitions() -> None:
-    start = Fate(1, 0, False, "pending", "")
-    dead = Fate(1, 1, True, "dead", "rejected")
+    start = Status(1, 0, False, "pending", "")
+    dead = Status(1, 1, True, "dead", "rejected")
     assert _follows(start, dead)
-    assert _follows(dead, Fate(2, 0, False, "pending", ""))
-    assert not _follows(dead, Fate(1, 2, True, "delivered", ""))
-    assert not _follows(start, Fate(1, 2, False, "pending", ""))
+    assert _follows(dead, Status(2, 0, False, "pending", ""))
+    assert not _follows(dead, Status(1, 2, True, "delivered", ""))
+    assert not _follows(start, Status(1, 2, False, "pending", ""))

@@ -41,7 +41,7 @@ class Schedules:
 
 def run_schedules(first: int, count: int | None, seconds: float | None, progress: Progress) -> Schedules:
     """Run consecutive seeds from `first`: `count` of them, or for `seconds`."""
-    whole, deadline_s, throttled = Schedules(), time.monotonic() + (seconds or 1e9), _Throttled(progress)
+    total, deadline_s, throttled = Schedules(), time.monotonic() + (seconds or 1e9), _Throttled(progress)
 
     def chunks() -> Iterator[tuple[int, int, float]]:
         begun = 0
@@ -51,9 +51,9 @@ def run_schedules(first: int, count: int | None, seconds: float | None, progress
             begun += size
 
     for done in _spread(_run_chunk, chunks()):
-        whole.add(done)
-        throttled.progress(f"  {whole.count} schedules")
-    return whole
+        total.add(done)
+        throttled.progress(f"  {total.count} schedules")
+    return total
 
 
 def kill_mutants(seeds: int, progress: Progress) -> dict[str, int | None]:
@@ -66,12 +66,12 @@ def kill_mutants(seeds: int, progress: Progress) -> dict[str, int | None]:
 
 def cut_power_often(wanted: int, seed: int, progress: Progress) -> Tally:
     """Check `wanted` disk images after power cuts, from as many recordings as needed."""
-    whole, throttled = Tally(), _Throttled(progress)
+    total, throttled = Tally(), _Throttled(progress)
     shares = [min(IMAGES_PER_SEED, wanted - start) for start in range(0, wanted, IMAGES_PER_SEED)]
     for tally in _spread(_cut_share, iter(zip(range(seed, seed + len(shares)), shares, strict=True))):
-        whole.add(tally)
-        throttled.progress(f"  {whole.images} images")
-    return whole
+        total.add(tally)
+        throttled.progress(f"  {total.images} images")
+    return total
 
 
 def _run_chunk(share: tuple[int, int, float]) -> Schedules:

@@ -137,8 +137,8 @@ def _check_server(version: str) -> None:
 @contextmanager
 def work_folder(request: ProofRequest) -> Iterator[Path]:
     """A temporary folder, beside the SQLite file if one was named, so that the proof runs on that disk."""
-    beside = _folder_of(request.store) if request.store is not None and request.sqlite else None
-    root = Path(tempfile.mkdtemp(prefix="holdfast-prove-", dir=beside))
+    parent = _folder_of(request.store) if request.store is not None and request.sqlite else None
+    root = Path(tempfile.mkdtemp(prefix="holdfast-prove-", dir=parent))
     try:
         yield root
     except KeyboardInterrupt:

@@ -12,7 +12,7 @@ from holdfast.domain.receipt import Link, verify
 from holdfast.domain.states import State
 from holdfast.proof.kills.evidence import DeliveryRow, Evidence, StoreRows, Violation
 
-Fate = tuple[str, str | None, int, int]
+Status = tuple[str, str | None, int, int]
 """state, reason, attempts, generation"""
 
 
@@ -20,19 +20,19 @@ def check_receipts(evidence: Evidence) -> Iterator[Violation]:
     store = evidence.store
     for fault in verify(store.links, heads=store.heads):
         yield Violation("receipts", f"{fault.chain} {fault.seq}", f"{fault.kind}: {fault.message}")
-    fates: dict[int, Fate] = {}
+    statuses: dict[int, Status] = {}
     for leaf in _leaves(store):
-        before = fates.get(leaf["delivery"])
+        before = statuses.get(leaf["delivery"])
         after = (leaf["state"], leaf["reason"], leaf["attempts"], leaf["generation"])
         if before is not None and before[0] != State.PENDING and before[3] == after[3]:
             yield Violation("receipts", leaf["event"], f"delivery {leaf['delivery']} changed after its end")
         if before is not None and before[3] == after[3] and after[2] != before[2] + 1 and after[0] != State.DROPPED:
             yield Violation("receipts", leaf["event"], f"delivery {leaf['delivery']} skips an attempt in the receipts")
-        fates[leaf["delivery"]] = after
+        statuses[leaf["delivery"]] = after
     for row in store.deliveries:
-        if fates.get(row.id, (State.PENDING, None, 0, 1)) != _fate(row):
+        if statuses.get(row.id, (State.PENDING, None, 0, 1)) != _status(row):
             yield Violation(
-                "receipts", row.event, f"delivery {row.id} is {row.state}; the receipts say {fates.get(row.id)}"
+                "receipts", row.event, f"delivery {row.id} is {row.state}; the receipts say {statuses.get(row.id)}"
             )
 
 
@@ -41,7 +41,7 @@ def count_links(store: StoreRows) -> tuple[int, int]:
     return len(store.links), sum(link.count for link in store.links)
 
 
-def _fate(row: DeliveryRow) -> Fate:
+def _status(row: DeliveryRow) -> Status:
     return row.state, row.reason, row.attempts, row.generation
 
 

@@ -42,7 +42,7 @@ class Fault:
     times: int | None = None
     met: int = 0
 
-    def strikes(self, kind: str, file: str) -> bool:
+    def applies_to(self, kind: str, file: str) -> bool:
         if (kind, file) != (self.kind, self.file):
             return False
         if self.skip > 0:
@@ -84,7 +84,7 @@ class TestDisk:
     def does(self, kind: str, path: str, at: int = 0, data: bytes = b"") -> None:
         """Called before an operation takes place."""
         file = ending(path)
-        if self.fault is not None and self.fault.strikes(kind, file):
+        if self.fault is not None and self.fault.applies_to(kind, file):
             raise apsw.exception_for(self.fault.code)
         if self.recording and kind != "read" and not (self.lying and kind == "sync"):
             self.ops.append(Op(kind, file, at, data))

@@ -14,7 +14,7 @@ from holdfast.proof.kills.evidence import Violation
 from holdfast.proof.simulation.ledger import Case
 
 
-class Fate(NamedTuple):
+class Status(NamedTuple):
     """Sorts by generation, then attempts, with `pending` before an end."""
 
     generation: int
@@ -28,24 +28,24 @@ def check_receipts(case: Case) -> Iterator[Violation]:
     """The chains verify, each transition has one leaf, and the last leaf of a delivery equals its row."""
     for fault in verify(case.store.links, heads=case.store.heads):
         yield Violation("receipts", f"{fault.chain} {fault.seq}", f"{fault.kind}: {fault.message}")
-    fates: defaultdict[int, list[Fate]] = defaultdict(list)
+    statuses: defaultdict[int, list[Status]] = defaultdict(list)
     for link in case.store.links:
         for line in link.leaves.split(b"\n"):
             leaf = json.loads(line)
             ended = leaf["state"] != State.PENDING
-            fate = Fate(leaf["generation"], leaf["attempts"], ended, leaf["state"], leaf["reason"] or "")
-            fates[leaf["delivery"]].append(fate)
+            status = Status(leaf["generation"], leaf["attempts"], ended, leaf["state"], leaf["reason"] or "")
+            statuses[leaf["delivery"]].append(status)
     for row in case.store.deliveries:
-        history = [Fate(1, 0, False, State.PENDING, ""), *sorted(fates[row.id])]
+        history = [Status(1, 0, False, State.PENDING, ""), *sorted(statuses[row.id])]
         for before, after in pairwise(history):
             if not _follows(before, after):
                 yield Violation("receipts", row.event, f"delivery {row.id}: {before} is followed by {after}")
-        row_fate = Fate(row.generation, row.attempts, row.state != State.PENDING, row.state, row.reason or "")
-        if history[-1] != row_fate:
-            yield Violation("receipts", row.event, f"delivery {row.id} is {row_fate}; the receipts say {history[-1]}")
+        row_status = Status(row.generation, row.attempts, row.state != State.PENDING, row.state, row.reason or "")
+        if history[-1] != row_status:
+            yield Violation("receipts", row.event, f"delivery {row.id} is {row_status}; the receipts say {history[-1]}")
 
 
-def _follows(before: Fate, after: Fate) -> bool:
+def _follows(before: Status, after: Status) -> bool:
     if after.generation != before.generation:  # an operator reprocessed an ended delivery
         return before.ended and (after.generation, after.attempts, after.ended) == (before.generation + 1, 0, False)
     if before.ended:

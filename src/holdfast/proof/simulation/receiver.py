@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 SLOW_S = (31.0, 75.0)
 AFTER_S = 2.0
-_ANSWER: ContextVar[Callable[[], object]] = ContextVar("fate")
+_ANSWER: ContextVar[Callable[[], object]] = ContextVar("answer")
 
 
 class Receivers:
