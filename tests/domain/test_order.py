@@ -38,7 +38,7 @@ def test_an_id_has_one_shape_and_holds_its_moment(now_ms, entropy):
 @given(st.binary(max_size=20).filter(lambda raw: len(raw) != ENTROPY_BYTES))
 @examples
 def test_an_id_with_too_little_or_too_much_chance_is_refused(entropy):
-    with pytest.raises(ValueError, match="10 bytes of chance"):
+    with pytest.raises(ValueError, match="10 random bytes"):
         make_id("evt", 0, entropy)
 
 

@@ -186,5 +186,5 @@ def test_a_leaf_is_one_line_of_json_for_any_actor(actor, reason, number):
 
 
 def test_a_fault_says_where_and_what():
-    shown = ChainFault("node-1", 3, "gap", "link 2 was expected here").as_dict()
-    assert shown == {"chain": "node-1", "seq": 3, "kind": "gap", "message": "link 2 was expected here"}
+    shown = ChainFault("node-1", 3, "gap", "link 2 is missing before it").as_dict()
+    assert shown == {"chain": "node-1", "seq": 3, "kind": "gap", "message": "link 2 is missing before it"}

@@ -58,7 +58,7 @@ def test_an_end_may_be_a_moment() -> None:
         ({"headers": {"Host": "x"}}, "set by Holdfast"),
         ({"headers": {"webhook-id": "x"}}, "set by Holdfast"),
         ({"headers": {"X": "a\r\nY: b"}}, "printable ASCII"),
-        ({"headers": {"X Y": "a"}}, "not a header's name"),
+        ({"headers": {"X Y": "a"}}, "not a valid header name"),
         ({"headers": {"x": "1", "X": "2"}}, "twice"),
         ({"headers": ["x"]}, "must be an object"),
         ({"format": "yaml"}, "use one of raw"),

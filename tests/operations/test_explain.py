@@ -83,7 +83,7 @@ async def test_every_miss_says_the_value_and_what_was_wanted_the_nearest_first(
             "why": [
                 "source is 'app', not 'github'",
                 "type is 'order.placed', not 'push'",
-                "property 'branch' is missing; wanted one of 'main', 'next'",
+                "property 'branch' is missing; expected one of 'main', 'next'",
             ],
         },
         {
@@ -91,8 +91,8 @@ async def test_every_miss_says_the_value_and_what_was_wanted_the_nearest_first(
             "failed": 3,
             "why": [
                 "property 'country' is 'FR', which does not match the pattern 'A?'",
-                "property 'total' is missing; wanted any value",
-                "property 'labels' is ['a', 'b'], which does not hold 'vip'",
+                "property 'total' is missing; expected any value",
+                "property 'labels' is ['a', 'b'], which does not contain 'vip'",
             ],
         },
     ]

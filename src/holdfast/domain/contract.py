@@ -1,4 +1,4 @@
-"""Contract: who wants which events, where. Criteria are joined by AND; a contract has exactly one address."""
+"""Contract: which events go to which address. All criteria must match; a contract has exactly one address."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SECRET_MAX = 1024
 ID_PATTERN = r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}"
 
 RATE_MAX = 1_000_000
-RATE_LATE_US = 200_000  # what a request may be late, and its rate still kept
+RATE_LATE_US = 200_000  # how late a request may arrive without exceeding the rate at the receiver
 HEADERS_MAX = 20
 HEADER_VALUE_MAX = 4096
 HEADERS_OWNED = frozenset(
@@ -51,7 +51,7 @@ class Terms(NamedTuple):
     policy: Policy
     timeout_s: float
     concurrency: int
-    interval_us: int = 0  # between two requests to one address; 0: as fast as they come
+    interval_us: int = 0  # between two requests to one address; 0: no limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Criterion:
     """One condition on one value.
 
     `match`: equal to the value or to one of a list. `pattern`: a case-sensitive wildcard (`*`, `?`, `[ab]`).
-    Both given: both must hold. Neither, and required: the value must be there. `required: false` always passes.
+    With both, both must match. With neither, the value must be present. `required: false` always passes.
     """
 
     match: str | tuple[str, ...] | None = None
@@ -77,20 +77,20 @@ class Criterion:
         )
 
     def why(self, what: str, value: Any) -> str:
-        """Why a value that does not pass does not, in one sentence: what it is, and what was wanted."""
+        """Why a value does not pass, in one clause: the actual value and the expected one."""
         if value is None:
-            return f"{what} is missing; wanted {self._wish()}"
+            return f"{what} is missing; expected {self._expected()}"
         values = texts_of(value)
         if self.match is not None and not _any_equal(values, self.match):
-            verb = "which does not hold" if isinstance(value, list) else "not"
+            verb = "which does not contain" if isinstance(value, list) else "not"
             return f"{what} is {short_repr(value)}, {verb} {_named(self.match)}"
         return f"{what} is {short_repr(value)}, which does not match the pattern {short_repr(self.pattern)}"
 
-    def _wish(self) -> str:
-        wishes = [] if self.match is None else [_named(self.match)]
+    def _expected(self) -> str:
+        parts = [] if self.match is None else [_named(self.match)]
         if self.pattern is not None:
-            wishes.append(f"the pattern {short_repr(self.pattern)}")
-        return " and ".join(wishes) or "any value"
+            parts.append(f"the pattern {short_repr(self.pattern)}")
+        return " and ".join(parts) or "any value"
 
     def as_dict(self) -> dict[str, Any]:
         match = list(self.match) if isinstance(self.match, tuple) else self.match
@@ -99,7 +99,7 @@ class Criterion:
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """A subscription. Its signing secret is kept elsewhere and is never part of it."""
+    """A subscription. Its signing secret is stored apart and is never part of it."""
 
     id: str
     address: Address
@@ -116,13 +116,13 @@ class Contract:
     timeout_s: float | None = None
     concurrency: int | None = None
     rate: str | None = None
-    headers: tuple[str, ...] = ()  # the names; their values are kept with the secret
+    headers: tuple[str, ...] = ()  # the names; their values are stored with the secret
     format: str | None = None
     template: str | None = None
     retry_on: tuple[int, ...] = ()
     registered_by: str | None = None  # the module whose code registered it
-    retired: bool = False  # that code is gone, which disabled it
-    fault: str | None = None  # why its stored form cannot be read; then nothing else of it is known
+    retired: bool = False  # disabled because that code no longer registers it
+    fault: str | None = None  # why its stored form cannot be read; then its other fields are defaults
 
     @property
     def policy_name(self) -> str:
@@ -134,7 +134,7 @@ class Contract:
         return self.ordered if self.ordered is not None else by_default
 
     def is_over(self, at_ms: int) -> bool:
-        """Whether its time had run out by then."""
+        """Whether the contract had expired at that time."""
         return self.expires_at_ms is not None and at_ms >= self.expires_at_ms
 
     def terms(self, policies: Mapping[str, Policy]) -> Terms:
@@ -150,18 +150,18 @@ class Contract:
         )
 
     def matches(self, source: str, type: str, properties: Mapping[str, Any], accepted_at_ms: int) -> bool:
-        """Whether this contract wants the event. Expiry counts from when the event was accepted."""
+        """Whether the event matches. Expiry is compared with the time when the event was accepted."""
         return next(self._misses(source, type, properties, accepted_at_ms), None) is None
 
     def misses(self, source: str, type: str, properties: Mapping[str, Any], accepted_at_ms: int) -> Iterator[str]:
-        """Why this contract does not want the event: one sentence per criterion that fails."""
+        """Why the event does not match: one clause per criterion that fails."""
         for what, value, criterion in self._misses(source, type, properties, accepted_at_ms):
             yield what if criterion is None else criterion.why(what, value)
 
     def _misses(
         self, source: str, type: str, properties: Mapping[str, Any], accepted_at_ms: int
     ) -> Iterator[tuple[str, Any, Criterion | None]]:
-        """What fails, its value and the criterion; without a criterion the first part says it all."""
+        """The part that fails, its value and the criterion. Without a criterion the first item is the full reason."""
         if self.fault is not None:
             yield self.fault, None, None
         if self.is_over(accepted_at_ms):
@@ -171,7 +171,7 @@ class Contract:
                 yield "source", source, self.source_criterion
         elif source in HIDDEN_SOURCES:
             yield f"source {short_repr(source)} reaches a contract only if it names that source", source, None
-        elif source == HOLDFAST_SOURCE and not self._asks_for_news():
+        elif source == HOLDFAST_SOURCE and not self._names_system_events():
             yield (
                 f"source {short_repr(source)} reaches a contract only if it names it, or a type {HOLDFAST_SOURCE}.…",
                 source,
@@ -184,17 +184,20 @@ class Contract:
             if not criterion.passes(value):
                 yield f"property {short_repr(name)}", value, criterion
 
-    def _asks_for_news(self) -> bool:
-        """Who wants everything wants no news of the house itself, least of all of his own deliveries."""
-        wish = self.type_criterion
-        if wish is None:
+    def _names_system_events(self) -> bool:
+        """Whether the type criterion names Holdfast's own events.
+
+        A contract for all events does not get them: some are about its own deliveries, which would make a loop.
+        """
+        criterion = self.type_criterion
+        if criterion is None:
             return False
-        named = (wish.match,) if isinstance(wish.match, str) else wish.match or ()
-        return any(text.startswith(HOLDFAST_SOURCE) for text in (*named, wish.pattern or ""))
+        types = (criterion.match,) if isinstance(criterion.match, str) else criterion.match or ()
+        return any(text.startswith(HOLDFAST_SOURCE) for text in (*types, criterion.pattern or ""))
 
 
 def parse_criterion(value: object, what: str) -> Criterion:
-    """A criterion from JSON or YAML. A bare value is shorthand for `match`; anything unknown is an error."""
+    """A criterion from JSON or YAML. A bare value is short for `match`; unknown keys are an error."""
     if isinstance(value, Mapping):
         unknown = sorted(set(value) - {"match", "pattern", "required"}, key=str)
         if unknown:
@@ -213,8 +216,8 @@ def parse_criterion(value: object, what: str) -> Criterion:
 def parse_rate(value: object) -> int:
     """The microseconds between two requests at a rate such as `10/s`, `90/m` or `1000/h`.
 
-    A little more than an even share: a receiver that sees one request late and the tenth after it in time must still
-    count no more than ten in any second.
+    Slightly longer than an even share: if one request arrives late and the tenth after it on time, the receiver must
+    still count no more than ten in any second.
 
     >>> parse_rate("10/s")
     120000
@@ -227,18 +230,18 @@ def parse_rate(value: object) -> int:
 
 
 def check_headers(value: object) -> dict[str, str]:
-    """Headers of a contract's requests. Those that the protocol, the client or the signature own are refused."""
+    """Headers of a contract's requests. Headers that the protocol, the client or the signature set are rejected."""
     if not isinstance(value, Mapping) or len(value) > HEADERS_MAX:
         raise BadInput(f"headers must be an object of at most {HEADERS_MAX} names and texts")
     for name, text in value.items():
         if not isinstance(name, str) or not _HEADER.fullmatch(name):
-            raise BadInput(f"headers: {short_repr(name)} is not a header's name")
+            raise BadInput(f"headers: {short_repr(name)} is not a valid header name")
         if name.lower() in HEADERS_OWNED or name.lower().startswith("webhook-"):
             raise BadInput(f"headers: {name} is set by Holdfast itself; leave it out")
         if not isinstance(text, str) or not 0 < len(text) <= HEADER_VALUE_MAX or not _HEADER_VALUE.fullmatch(text):
             raise BadInput(f"headers: the value of {name} must be 1 to {HEADER_VALUE_MAX} printable ASCII characters")
     if len({name.lower() for name in value}) < len(value):
-        raise BadInput("headers: the same name twice")
+        raise BadInput("headers: a name is given twice")
     return dict(value)
 
 
@@ -274,7 +277,7 @@ def parse_criteria(values: object, what: str) -> dict[str, Criterion]:
         raise BadInput(f"{what} must be an object of property names and criteria, not {short_repr(values)}")
     if len(values) > PROPERTIES_MAX:
         raise BadInput(f"{what} has {len(values)} names; an event has at most {PROPERTIES_MAX}")
-    return {check_name(name, "a property's name"): parse_criterion(v, f"{what}.{name}") for name, v in values.items()}
+    return {check_name(name, "a property name"): parse_criterion(v, f"{what}.{name}") for name, v in values.items()}
 
 
 def _parse_match(match: object, what: str) -> str | tuple[str, ...] | None:
@@ -299,14 +302,14 @@ def _match_text(value: object, what: str) -> str:
 
 
 def _text(value: object) -> str:
-    """A value as criteria see it: `true` in a file is True in an event, and 5 is "5"."""
+    """A value as criteria compare it: True is "true", 5 is "5"."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
 
 
 def texts_of(value: Any) -> list[str]:
-    """A value as criteria see it: one text, or one for each item of a list."""
+    """A value as criteria compare it: one text, or one for each item of a list."""
     return [_text(item) for item in value] if isinstance(value, list) else [_text(value)]
 
 
@@ -323,7 +326,7 @@ def _any_like(values: list[str], pattern: str) -> bool:
 
 
 def _like(text: str, pattern: str) -> bool:
-    """A wildcard that has only stars, without a regular expression: thousands of patterns need no cache."""
+    """Match a pattern with no wildcard but `*`, without compiling it: thousands of patterns need no cache."""
     first, *middle = pattern.split("*")
     if not middle:
         return text == first
@@ -341,7 +344,7 @@ def _like(text: str, pattern: str) -> bool:
 
 
 def _named(match: str | tuple[str, ...]) -> str:
-    """The values a criterion wants, not too many of them."""
+    """The values that a criterion matches, at most five of them."""
     if isinstance(match, str):
         return short_repr(match)
     shown = ", ".join(short_repr(value) for value in match[:NAMED_MAX])
@@ -355,6 +358,6 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def default_terms(kind: str, policies: Mapping[str, Policy]) -> Terms:
-    """The terms of a direct address, which has no contract to say otherwise."""
+    """The terms of a direct address, which has no contract."""
     defaults = KINDS[kind]
     return Terms(policies[defaults.policy], defaults.timeout_s, defaults.concurrency)

@@ -1,33 +1,33 @@
-"""What can go wrong, drawn as one small tree. A message says what happened, to which thing, and what to do.
+"""The tree of errors. A message says what happened, to which thing, and what to do.
 
     HoldfastError
     ├── BadInput            the caller's value cannot be accepted                       422
-    │   ├── BadJson         not JSON that every part of the house can carry             400
+    │   ├── BadJson         not JSON, or JSON that cannot be stored                     400
     │   ├── TooLarge        over a size limit                                           413
     │   ├── BadConfig       a setting, a file or a variable is wrong
     │   └── TargetRefused   the outbound guard does not allow this address              422
-    ├── Conflict            clashes with what is already there                          409
+    ├── Conflict            conflicts with existing data                                409
     │   ├── DedupConflict   a dedup key was used with another body
     │   └── StreamClosed    the stream takes no more events
     ├── NotFound            no such thing                                               404
-    ├── Denied              who asks may not                                            401/403
-    │   └── Unverified      a request is not signed as its source must sign             401
+    ├── Denied              the caller is not allowed to do this                        401/403
+    │   └── Unverified      a request without the signature of its source               401
     └── StoreError          the store cannot do it                                      503
         ├── StoreMissing    no Holdfast tables in this database
         ├── StoreTooNew     made by a later version
-        ├── StoreFull       no room on the disk
+        ├── StoreFull       the disk is full
         ├── StoreBusy       another writer holds the lock for too long
-        ├── StoreFailed     an fsync failed or the file changed under us: stop, restart, verify
+        ├── StoreFailed     an fsync failed or the file was replaced: stop, restart, verify
         └── KeeperHeld      another process is the keeper of this file
 
-`Reject` and `RetryAfter` are no faults: a handler raises them to say how its delivery ends.
+`Reject` and `RetryAfter` are not errors of Holdfast: a handler raises them to decide how its delivery ends.
 """
 
 from __future__ import annotations
 
 
 class HoldfastError(Exception):
-    """The root of everything Holdfast raises on purpose."""
+    """The base class of all errors of Holdfast."""
 
     @property
     def message(self) -> str:
@@ -55,7 +55,7 @@ class TargetRefused(BadInput):
 
 
 class Conflict(HoldfastError):
-    """It clashes with what is already there."""
+    """The change conflicts with existing data."""
 
 
 class DedupConflict(Conflict):
@@ -75,11 +75,11 @@ class Denied(HoldfastError):
 
 
 class Unverified(Denied):
-    """The request is not signed as its source must sign it."""
+    """The request does not have the signature of its source."""
 
 
 class StoreError(HoldfastError):
-    """The store could not do it."""
+    """The store failed."""
 
 
 class StoreMissing(StoreError):
@@ -91,7 +91,7 @@ class StoreTooNew(StoreError):
 
 
 class StoreFull(StoreError):
-    """There is no room left on the disk."""
+    """The disk is full."""
 
 
 class StoreBusy(StoreError):
@@ -107,12 +107,12 @@ class KeeperHeld(StoreError):
 
 
 class Reject(Exception):
-    """Raised by a handler: this event can never be handled. The delivery becomes dead(rejected) at once."""
+    """Raised by a handler: the event can never be handled. The delivery becomes dead(rejected) without a retry."""
 
 
 class RetryAfter(Exception):
-    """Raised by a handler: not now; try again in so many seconds (bounded by the policy)."""
+    """Raised by a handler: try again after this many seconds, within the bounds of the policy."""
 
     def __init__(self, seconds: float, message: str = "") -> None:
-        super().__init__(message or f"the handler asked for another try in {seconds:g} s")
+        super().__init__(message or f"the handler asked for a retry in {seconds:g} s")
         self.seconds = float(seconds)

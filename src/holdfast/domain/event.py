@@ -1,4 +1,4 @@
-"""Event: an immutable fact. `NewEvent` is what a caller hands in, `Event` what the store keeps."""
+"""Event: an immutable fact. A caller creates a `NewEvent`; the store returns an `Event`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TYPE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/@+-]*")
 
 
 class NewEvent(NamedTuple):
-    """A fact that wants to be accepted. Build it with `new_event`, which checks every part."""
+    """An event that is not stored yet. Build it with `new_event`, which checks every field."""
 
     type: str
     payload: bytes
@@ -45,14 +45,14 @@ class NewEvent(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """What must be the same when a dedup key comes again."""
+        """Must be equal when a dedup key is used again."""
         parts = (self.type, self.stream or "", self.to or "", str(self.not_before_ms or ""))
         head = "\n".join(f"{len(part)}:{part}" for part in parts).encode()
         return hashlib.sha256(head + b"\n" + self.properties + b"\n" + self.payload).hexdigest()
 
 
 class Event:
-    """A fact as the store keeps it. `properties` and `payload` are read from the stored bytes when asked for."""
+    """A stored event. `properties` and `payload` are parsed from the stored bytes at first use."""
 
     __slots__ = (
         "_payload", "_properties", "accepted_at_ms", "id", "n", "payload_json", "properties_json",
@@ -92,7 +92,7 @@ class Event:
         if self._properties is None:
             try:
                 self._properties = json.loads(self.properties_json)
-            except (ValueError, RecursionError):  # plain SQL lets in more than we can read: it has nothing to match
+            except (ValueError, RecursionError):  # inserted by plain SQL: it matches no property
                 self._properties = {}
         return self._properties
 
@@ -106,7 +106,7 @@ class Event:
         return f"Event({self.id}, {self.type!r}, stream={self.stream!r}, seq={self.seq})"
 
     def as_dict(self) -> dict[str, Any]:
-        """The shape every surface shows."""
+        """The JSON object that every interface shows."""
         return {
             "id": self.id,
             "stream": self.stream,
@@ -120,7 +120,7 @@ class Event:
         }
 
     def body(self) -> bytes:
-        """The bytes a webhook carries. The stored payload is spliced in as it is, never written anew."""
+        """The body of a webhook. The stored payload is inserted unchanged, never serialized again."""
         text = (
             f'{{"id":{_quote(self.id)},"payload":{self.payload_json},"properties":{self.properties_json},'
             f'"seq":{self.seq},"source":{_quote(self.source)},"stream":{_quote(self.stream)},'
@@ -130,7 +130,7 @@ class Event:
 
 
 class Appended(NamedTuple):
-    """What the store answers to an accepted event."""
+    """The result of appending an event. With `duplicate`, the event is an earlier one with the same dedup key."""
 
     id: str
     stream: str
@@ -154,7 +154,7 @@ def new_event(
     at: datetime | None = None,
     id: str | None = None,
 ) -> NewEvent:
-    """Check everything a caller says about a fact, and put it into the form that is stored.
+    """Check every field of an event, and convert it to the stored form.
 
     >>> new_event("order.placed", {"id": 42}, stream="order:42").payload
     b'{"id":42}'
@@ -188,13 +188,13 @@ def check_type(value: object) -> str:
 
 
 def check_name(value: object, what: str) -> str:
-    """A name people choose: any printable text, no control characters, nothing a terminal could mistake."""
+    """A name chosen by a user: printable text without control characters or outer spaces."""
     if not isinstance(value, str) or not value:
         raise BadInput(f"{what} must be a non-empty string, not {short_repr(value)}")
     if len(value) > NAME_MAX:
         raise BadInput(f"{what} is {len(value)} characters long; the limit is {NAME_MAX}")
     if not value.isprintable() or value != value.strip():
-        raise BadInput(f"{what} {short_repr(value)} holds control characters or outer spaces; remove them")
+        raise BadInput(f"{what} {short_repr(value)} contains control characters or outer spaces; remove them")
     return value
 
 
@@ -206,10 +206,10 @@ def check_properties(properties: Mapping[str, Any]) -> bytes:
     if not properties:
         return b"{}"
     for name, value in properties.items():
-        check_name(name, "a property's name")
+        check_name(name, "a property name")
         if isinstance(value, list):
             if not all(isinstance(item, str) for item in value):
-                raise BadInput(f"property {name!r} is a list that holds something other than strings")
+                raise BadInput(f"property {name!r} is a list with items other than strings")
         elif not isinstance(value, str | int | float | bool | None):
             raise BadInput(f"property {name!r} must be a string, number, boolean, null or list of strings")
     return dump_json(dict(properties), "properties", PROPERTIES_BYTES_MAX)
@@ -259,19 +259,19 @@ def _iso_second(second: int) -> str:
 
 
 def _shown(text: str) -> Any:
-    """The value of stored JSON, or what is wrong with it: plain SQL lets in what no surface could show."""
+    """The value of stored JSON, or what is wrong with it: plain SQL can insert text that is not valid JSON."""
     try:
         value = json.loads(text)
         dump_json(value, "it", limit=2 * len(text) + BYTES_MAX)
     except BadInput as error:
-        told = error.message
+        reason = error.message
     except RecursionError:
-        told = f"it is nested deeper than {DEPTH_MAX} levels"
+        reason = f"it is nested deeper than {DEPTH_MAX} levels"
     except ValueError:
-        told = "it is not JSON that can be read"
+        reason = "it is not valid JSON"
     else:
         return value
-    return {"unreadable": told, "raw": ascii(text[:RAW_MAX])[1:-1]}
+    return {"unreadable": reason, "raw": ascii(text[:RAW_MAX])[1:-1]}
 
 
 def _moment(at: object) -> datetime:
@@ -288,7 +288,7 @@ def _epoch_ms(moment: datetime) -> int:
     return round(moment.timestamp() * 1000)
 
 
-# What `dumps` of a text comes to, at a tenth of the price.
+# The same as `json.dumps` of a text, ten times faster.
 _quote = json.encoder.encode_basestring
 
 

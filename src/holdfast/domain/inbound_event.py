@@ -1,4 +1,4 @@
-"""HookEvent: what a normalizer makes of a platform's request, in the one form every event has."""
+"""HookEvent: the result of a normalizer for one inbound webhook. It has nothing to do with agent hooks."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class HookEvent:
-    """One fact out of a request.
+    """One event in the request of an inbound webhook; a request may hold several.
 
-    `timestamp`: RFC 3339, or None for when the request was accepted. `stream`: what it is ordered within, or None for
-    the source as a whole. `dedup_key`: the platform's own name for the fact, where one request may repeat another's.
+    `timestamp`: RFC 3339, or None for the time when the request was accepted. `stream`: the stream that orders it, or
+    None for that of the source. `dedup_key`: the platform's id of the event, if requests may repeat events.
 
     >>> HookEvent("shop", "shop.order.paid", properties={"order": 42}, payload={"id": 42}).type
     'shop.order.paid'

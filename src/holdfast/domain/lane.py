@@ -1,4 +1,4 @@
-"""Lane: the line in which ordered deliveries wait. Only the head of a lane can be claimed."""
+"""Lane: a queue of ordered deliveries. Only the head of a lane can be claimed."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 from holdfast.domain.address import KINDS
 
 SESSIONS = "handler:sessions"
-"""The consumer of agent hooks: the one address whose lanes coalesce."""
+"""The consumer of agent hooks: the only address whose lanes coalesce."""
 
 INBOUND = "handler:inbound."
-"""The beginning of the addresses where requests are normalized, in the order they were accepted."""
+"""The prefix of the addresses where webhook requests are normalized, in the order they were accepted."""
 
 CRITICAL = frozenset(
     f"hook.{name}"
@@ -20,14 +20,14 @@ CRITICAL = frozenset(
         "subagent_start", "subagent_stop", "compact",
     )
 )  # fmt: skip
-"""Hook events that are never dropped. All others are bursty: of those that wait together, the latest is enough."""
+"""Hook events that are never dropped. All others are bursty: of those that wait together, only the latest is kept."""
 
 COALESCE_LOOKBACK = 32
 LANE_MAX = 1000
 
 
 def is_ordered_directly(address: str) -> bool:
-    """Whether an address is ordered although no contract says so.
+    """Whether deliveries to a direct address are ordered without a contract.
 
     >>> is_ordered_directly("handler:inbound.shop"), is_ordered_directly("handler:ship")
     (True, False)
@@ -36,9 +36,9 @@ def is_ordered_directly(address: str) -> bool:
 
 
 def lane_key(address_kind: str, address: str, contract_id: str | None, stream: str | None, ordered: bool) -> str | None:
-    """The lane a delivery belongs to, or None when it may overtake and be overtaken.
+    """The lane of a delivery, or None if it is unordered.
 
-    A session is one lane whatever stream or contract a message came from: there is one terminal at its end.
+    A session is one lane, whatever stream or contract a message came from: it has one terminal.
     An event without a stream is its own stream, so an ordered contract has nothing to order it against.
 
     >>> lane_key("https", "https://example.com", "orders", "order:42", True)
@@ -52,7 +52,7 @@ def lane_key(address_kind: str, address: str, contract_id: str | None, stream: s
 
 
 def may_coalesce(address: str) -> bool:
-    """Whether anything that waits for this address may ever be dropped for something later.
+    """Whether a pending delivery to this address may be dropped in favor of a later one.
 
     >>> may_coalesce("handler:sessions"), may_coalesce("handler:ship")
     (True, False)
@@ -61,9 +61,9 @@ def may_coalesce(address: str) -> bool:
 
 
 def burst_key(address: str, type: str, properties: Mapping[str, Any] | None = None) -> str | None:
-    """What a waiting delivery may be replaced by: a later one of the same key, with nothing critical between them.
+    """A pending delivery may be replaced by a later one with the same key, if no critical event is between them.
 
-    The same tool in the same hands, or the same event of a CLI that we have no word for.
+    The key is the same tool of the same subagent, or the same native event of a CLI without a common name.
 
     >>> burst_key("handler:sessions", "hook.tool_use", {"tool_name": "Bash"})
     'hook.tool_use Bash'
@@ -71,6 +71,6 @@ def burst_key(address: str, type: str, properties: Mapping[str, Any] | None = No
     """
     if not may_coalesce(address) or type in CRITICAL:
         return None
-    facts = properties or {}
-    what = facts.get("native_event" if type == "hook.raw" else "tool_name")
-    return " ".join(str(part) for part in (type, what, facts.get("subagent_id")) if part)
+    known = properties or {}
+    name = known.get("native_event" if type == "hook.raw" else "tool_name")
+    return " ".join(str(part) for part in (type, name, known.get("subagent_id")) if part)

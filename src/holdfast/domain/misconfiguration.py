@@ -1,7 +1,7 @@
-"""What a stored contract needs and this process does not have.
+"""Misconfigured contracts: a stored contract needs something that this process does not have.
 
 A contract is stored under one configuration and read under another: a policy may have been removed from the file, a
-format may come from a newer version. Such a contract is misconfigured. Its deliveries wait, everything else goes on.
+format may come from a newer version. The deliveries of such a contract stay queued; other contracts are not affected.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from holdfast.domain.text import short_repr
 
 
 def misconfiguration(contract: Contract, policies: Mapping[str, Policy]) -> str | None:
-    """The first thing that is missing, in one clause; None where nothing is.
+    """The first problem, in one clause; None if the contract is usable.
 
     >>> from holdfast.domain.address import parse_address
     >>> misconfiguration(Contract("c", parse_address("handler:h"), policy="slow"), {})

@@ -6,8 +6,8 @@ A leaf is one line of canonical JSON. A link binds the leaves' Merkle root to th
     node  = SHA-256(0x01 || left || right)          an odd node moves up unchanged
     link  = SHA-256("holdfast.link.v1\\n" chain "\\n" seq "\\n" at "\\n" count "\\n" prev root)
 
-A chain shows edits and removals in its middle. That its tail was cut, or the whole rewritten, shows only against a
-head that was exported elsewhere: `verify` takes such heads and says what they contradict.
+A chain reveals edits and removals in its middle. A cut tail or a rewritten chain is revealed only by a head that was
+exported elsewhere: `verify` takes such heads and reports contradictions.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _quote = json.encoder.encode_basestring_ascii
 
 
 class Head(NamedTuple):
-    """Where a chain ends: the sequence number and hash of its last link (0 and zeros before the first)."""
+    """The end of a chain: sequence number and hash of its last link (0 and zeros before the first)."""
 
     seq: int
     hash: bytes
@@ -51,7 +51,7 @@ class Link:
 
 
 class ChainFault(NamedTuple):
-    """One thing that is wrong with a chain, and where."""
+    """One fault of a chain: its position, kind and description."""
 
     chain: str
     seq: int
@@ -63,11 +63,11 @@ class ChainFault(NamedTuple):
 
 
 Leaf = tuple[int, int, str, str, str | None, int]
-"""delivery, generation, event id, state, reason, attempts: what one leaf says."""
+"""delivery, generation, event id, state, reason, attempts."""
 
 
 def leaf_lines(leaves: Iterable[Leaf], at_ms: int, actor: str) -> list[bytes]:
-    """The canonical lines of transitions made together: digests and names, never a payload."""
+    """The canonical lines of the transitions of one transaction. They contain ids and names, never a payload."""
     start = f'{{"actor":{_quote(actor)},"at":{at_ms},"attempts":'
     lines = []
     for delivery, generation, event_id, state, reason, attempts in leaves:
@@ -105,7 +105,7 @@ def merkle_root(level: list[bytes]) -> bytes:
 
 
 def proof(leaves: list[bytes], index: int) -> list[tuple[str, bytes]]:
-    """The path that proves one leaf belongs to a root: the sibling at each level and the side it stands on."""
+    """The Merkle path from one leaf to the root: the sibling at each level, and its side."""
     level, path = [sha256(b"\x00" + line).digest() for line in leaves], []
     while len(level) > 1:
         sibling = index ^ 1
@@ -134,36 +134,36 @@ def verify(
 ) -> Iterator[ChainFault]:
     """Every fault in the given chains, not only the first.
 
-    `links` come ordered by chain and seq. `heads` is what the store says each chain ends with; `anchors` are heads
-    that were exported elsewhere and must be part of the chain; `before` is where each chain stood before `links`.
+    `links` are ordered by chain and seq. `heads`: the end of each chain according to the store. `anchors`: heads that
+    were exported elsewhere and must be part of the chain. `before`: the end of each chain before `links`.
     """
-    wanted: dict[str, dict[int, set[bytes]]] = {}
+    expected: dict[str, dict[int, set[bytes]]] = {}
     for chain, anchor in anchors:
-        wanted.setdefault(chain, {}).setdefault(anchor.seq, set()).add(anchor.hash)
+        expected.setdefault(chain, {}).setdefault(anchor.seq, set()).add(anchor.hash)
     ends: dict[str, Head] = dict(before or {})
     for item in links:
         yield from _link_faults(item, ends.get(item.chain, NO_LINKS))
-        anchored = wanted.get(item.chain, {}).pop(item.seq, None)
+        anchored = expected.get(item.chain, {}).pop(item.seq, None)
         if anchored is not None and anchored != {item.hash}:
-            yield ChainFault(item.chain, item.seq, "rewritten", "an exported head names another hash for this link")
+            yield ChainFault(item.chain, item.seq, "rewritten", "an exported head has another hash for this link")
         ends[item.chain] = Head(item.seq, item.hash)
     for chain, head in (heads or {}).items():
         if ends.get(chain, NO_LINKS) != head:
-            yield ChainFault(chain, head.seq, "cut", "the chain does not end where the store says it ends")
-    for chain, missing in wanted.items():
+            yield ChainFault(chain, head.seq, "cut", "the chain does not end at the head in the store")
+    for chain, missing in expected.items():
         for seq in sorted(missing):
             if seq > 0:
-                yield ChainFault(chain, seq, "cut", "an exported head names a link that is no longer there")
+                yield ChainFault(chain, seq, "cut", "an exported head names a link that is missing")
 
 
 def _link_faults(item: Link, before: Head) -> Iterator[ChainFault]:
     if item.seq != before.seq + 1:
-        yield ChainFault(item.chain, item.seq, "gap", f"link {before.seq + 1} was expected here")
+        yield ChainFault(item.chain, item.seq, "gap", f"link {before.seq + 1} is missing before it")
     elif item.prev != before.hash:
-        yield ChainFault(item.chain, item.seq, "broken_link", "it does not name the hash of the link before it")
+        yield ChainFault(item.chain, item.seq, "broken_link", "its prev is not the hash of the previous link")
     lines = item.leaves.split(b"\n") if item.leaves else []
     root = merkle_root([sha256(b"\x00" + line).digest() for line in lines])
     if root != item.root:
-        yield ChainFault(item.chain, item.seq, "edited_leaf", "its leaves are not those that were hashed")
+        yield ChainFault(item.chain, item.seq, "edited_leaf", "its leaves do not match its root")
     if link_hash(item.chain, item.seq, item.at_ms, len(lines), item.prev, item.root) != item.hash:
-        yield ChainFault(item.chain, item.seq, "edited_link", "its hash is not that of its content")
+        yield ChainFault(item.chain, item.seq, "edited_link", "its hash does not match its content")

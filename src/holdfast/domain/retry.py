@@ -1,4 +1,4 @@
-"""Policies as data: when to try again, how often, and how long a lease lasts."""
+"""Retry policies: delays, number of attempts and lease time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RETRY_AFTER_MAX_S = 3600.0
 class Policy:
     """A schedule of delays (the last one repeats), a number of attempts (None: no limit), a lease, and jitter.
 
-    Jitter is only ever added: an attempt may come later than the schedule says, never earlier.
+    Jitter is only added: an attempt may be later than in the schedule, never earlier.
     """
 
     name: str

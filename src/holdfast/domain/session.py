@@ -1,4 +1,4 @@
-"""Session: the read model of one agent session's stream. What the hooks told, in one row."""
+"""Session: the read model of an agent session, one row per session, built from its hook events."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STREAM_PREFIX = "session:"
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One agent session as it stands. `facts` holds what has no column of its own, such as the model."""
+    """The current state of one agent session. `facts` holds values without a column of their own, such as the model."""
 
     id: str
     agent: str
@@ -47,9 +47,9 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class SessionChange:
-    """What one event changes of a session, applied in the transaction that settles its delivery.
+    """The changes of a session by one event, applied in the transaction that settles its delivery.
 
-    None leaves a column as it is. `facts` are laid over those that are there; one that is None is removed.
+    None leaves a column unchanged. `facts` are merged into the existing ones; a fact that is None is removed.
     """
 
     id: str

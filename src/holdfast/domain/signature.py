@@ -26,15 +26,15 @@ def secret_key(secret: str) -> bytes:
     except (binascii.Error, ValueError):
         key = b""
     if not key:
-        raise BadInput("the secret begins with whsec_ but what follows is not base64")
+        raise BadInput("the secret begins with whsec_ but the rest is not base64")
     return key
 
 
 def check_signing(secret: str) -> None:
-    """Complain about a secret that could never sign anything."""
+    """Raise `BadInput` for a secret that cannot sign."""
     if secret.startswith(ed25519.PUBLIC_PREFIX):
         raise BadInput(
-            "the secret begins with whpk_, which is the receiver's public key; to sign give whsk_… or whsec_…"
+            "the secret begins with whpk_, which is a public key for receivers; to sign, give whsk_… or whsec_…"
         )
     if is_private_key(secret):
         ed25519.signer(secret)
@@ -47,15 +47,15 @@ def is_private_key(secret: str) -> bool:
 
 
 def public_keys(secrets: Iterable[str]) -> list[str]:
-    """What receivers need to verify `v1a` signatures: the public key of each secret that has one."""
+    """The public keys with which receivers verify `v1a` signatures: one for each private key."""
     return [ed25519.signer(secret).public_key for secret in secrets if is_private_key(secret)]
 
 
 @lru_cache(maxsize=256)
 def _keyed(key: bytes) -> hmac.HMAC:
-    """An HMAC that has taken in its key and nothing else: copies of it need not do so again.
+    """An HMAC with only its key set, to be copied for each text.
 
-    `hmac.digest` would give the interpreter to another thread at every call, however short the text.
+    `hmac.digest` would release the interpreter lock at every call, however short the text.
     """
     return hmac.new(key, digestmod="sha256")
 
@@ -74,7 +74,7 @@ def hook_signature(secret: str, body: bytes) -> str:
 def standard_signature(secret: str, message_id: str, timestamp: int, body: bytes) -> str:
     """One signature of Standard Webhooks over `id.timestamp.body`: `v1a` by a private key, else `v1`, an HMAC."""
     if "." in message_id:
-        raise BadInput("a webhook id must not hold a dot: it would make the signed text ambiguous")
+        raise BadInput("a webhook id must not contain a dot: it would make the signed text ambiguous")
     signed = f"{message_id}.{timestamp}.".encode() + body
     if is_private_key(secret):
         return "v1a," + base64.b64encode(ed25519.signer(secret).sign(signed)).decode()
@@ -82,15 +82,15 @@ def standard_signature(secret: str, message_id: str, timestamp: int, body: bytes
 
 
 def sign(secrets: Iterable[str], message_id: str, timestamp: int, body: bytes) -> dict[str, str]:
-    """Every signature header of one attempt. Several secrets (a rotation) give several Standard signatures.
+    """The signature headers of one attempt. Several secrets (a rotation) give several Standard signatures.
 
-    A private key signs nothing that only who knows it could verify: `X-Hook-Signature` is by a shared secret.
+    `X-Hook-Signature` needs a shared secret: a receiver could not verify it with a public key.
     """
     headers = {"webhook-id": message_id, "webhook-timestamp": str(timestamp)}
-    known = list(secrets)
-    if known:
-        headers["webhook-signature"] = " ".join(standard_signature(s, message_id, timestamp, body) for s in known)
-    if shared := next((secret for secret in known if not is_private_key(secret)), None):
+    keys = list(secrets)
+    if keys:
+        headers["webhook-signature"] = " ".join(standard_signature(s, message_id, timestamp, body) for s in keys)
+    if shared := next((secret for secret in keys if not is_private_key(secret)), None):
         headers["X-Hook-Signature"] = hook_signature(shared, body)
     return headers
 
@@ -98,7 +98,7 @@ def sign(secrets: Iterable[str], message_id: str, timestamp: int, body: bytes) -
 def verify_hook(secrets: Iterable[str], body: bytes, header: str) -> bool:
     given = header.encode("utf-8", "replace")
     matches = [hmac.compare_digest(hook_signature(secret, body).encode(), given) for secret in secrets]
-    return any(matches)  # every secret is compared: time must not tell which one fits
+    return any(matches)  # all are compared, so that the time does not reveal which one matches
 
 
 def verify_standard(
@@ -114,7 +114,7 @@ def verify_standard(
         return False
     if abs(now_s - int(stamp)) > tolerance_s or "." in message_id or not message_id.isascii():
         return False
-    wanted = [standard_signature(secret, message_id, int(stamp), body).encode() for secret in secrets]
+    expected = [standard_signature(secret, message_id, int(stamp), body).encode() for secret in secrets]
     given = [token.encode("utf-8", "replace") for token in headers.get("webhook-signature", "").split(" ")]
-    matches = [hmac.compare_digest(w, g) for w in wanted for g in given]
+    matches = [hmac.compare_digest(e, g) for e in expected for g in given]
     return any(matches)

@@ -14,7 +14,7 @@ class State(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why a delivery ended other than well."""
+    """Why a delivery ended without being delivered."""
 
     REJECTED = "rejected"
     EXHAUSTED = "exhausted"
@@ -29,7 +29,7 @@ class Reason(StrEnum):
 
 
 class StateRule(NamedTuple):
-    """One line of the table."""
+    """One row of the table."""
 
     before: State
     trigger: str
@@ -40,7 +40,7 @@ class StateRule(NamedTuple):
 
 STATE_RULES: tuple[StateRule, ...] = (
     StateRule(State.PENDING, "Delivered", State.DELIVERED, (), "the receiver has it"),
-    StateRule(State.PENDING, "Handed", State.PENDING, (), "given over; waits for the receiver's own confirmation"),
+    StateRule(State.PENDING, "Handed", State.PENDING, (), "handed over; waits for the receiver's confirmation"),
     StateRule(State.PENDING, "Retry", State.PENDING, (), "failed; due again later"),
     StateRule(State.PENDING, "Retry", State.DEAD, (Reason.EXHAUSTED,), "failed as often as the policy allows"),
     StateRule(
@@ -48,19 +48,19 @@ STATE_RULES: tuple[StateRule, ...] = (
         "Dead",
         State.DEAD,
         (Reason.REJECTED, Reason.CRASH_LOOP, Reason.NO_HANDLER),
-        "refused for good, killed its process five times, or nobody serves its handler",
+        "rejected for good, crashed its process five times, or its handler does not exist",
     ),
     StateRule(
         State.PENDING,
         "Dropped",
         State.DROPPED,
         (Reason.COALESCED, Reason.EVICTED, Reason.EXPIRED, Reason.CANCELLED, Reason.CONTRACT_REMOVED),
-        "no longer wanted, with the reason and, where one exists, the survivor",
+        "no longer needed; the reason and, if there is one, the survivor are recorded",
     ),
-    StateRule(State.DEAD, "operator: reprocess", State.PENDING, (), "a new life: next generation, tail of its lane"),
-    StateRule(State.DEAD, "operator: discard", State.DROPPED, (Reason.DISCARDED,), "seen, and not wanted any more"),
+    StateRule(State.DEAD, "operator: reprocess", State.PENDING, (), "requeued: next generation, end of its lane"),
+    StateRule(State.DEAD, "operator: discard", State.DROPPED, (Reason.DISCARDED,), "discarded by an operator"),
     StateRule(State.DELIVERED, "operator: retry", State.PENDING, (), "sent again on request: next generation"),
-    StateRule(State.DROPPED, "operator: retry", State.PENDING, (), "wanted after all: next generation"),
+    StateRule(State.DROPPED, "operator: retry", State.PENDING, (), "requeued on request: next generation"),
 )
 
 REASONS_OF: dict[State, frozenset[Reason]] = {

@@ -56,5 +56,5 @@ def _end_faults(heads: dict[str, Head], ends: dict[str, Head], anchors: list[tup
     faults = list(verify((), heads={c: h for c, h in heads.items() if ends.get(c, NO_LINKS) != h}))
     for chain, anchor in anchors:
         if anchor.seq > ends.get(chain, NO_LINKS).seq:
-            faults.append(ChainFault(chain, anchor.seq, "cut", "an exported head names a link that is no longer there"))
+            faults.append(ChainFault(chain, anchor.seq, "cut", "an exported head names a link that is missing"))
     return faults
