@@ -14,7 +14,7 @@ from domain_strategies import event_types, examples, json_values, properties
 from holdfast.domain.address import parse_address
 from holdfast.domain.contract import HIDDEN_SOURCES, Contract, Criterion
 from holdfast.routing.index import DEPTH_MAX, LEAF, ContractIndex
-from holdfast.routing.paths import EXACT, INNER, PATTERN, PREFIX, PRESENT, SUFFIX, marks_of
+from holdfast.routing.paths import EXACT, INNER, PATTERN, PREFIX, PRESENT, SUFFIX, fixed_parts
 
 HANDLER = parse_address("handler:h")
 AT_MS = 1000
@@ -190,7 +190,7 @@ def test_an_index_that_lost_all_its_contracts_is_as_new(world, leaf):
         for contract in known:
             index.remove(contract.id)
     assert index.candidates(*world.fact()) == []
-    assert (index._keys._uses, index._keys._cuts, index._counts) == ({}, {}, {})
+    assert (index._keys._uses, index._keys._lengths_of, index._counts) == ({}, {}, {})
     assert (index._named.is_empty, index._open.is_empty) == (True, True)
 
 
@@ -290,7 +290,7 @@ def test_contracts_of_any_length_are_told_apart_by_a_bounded_number_of_criteria(
 
 
 @pytest.mark.parametrize(
-    ("pattern", "marks"),
+    ("pattern", "parts"),
     [
         ("order.placed", [(EXACT, "order.placed")]),
         ("order.*", [(PREFIX, "order.")]),
@@ -313,5 +313,5 @@ def test_contracts_of_any_length_are_told_apart_by_a_bounded_number_of_criteria(
         ("[!]*", [(PREFIX, "[!]")]),
     ],
 )
-def test_a_pattern_shows_what_a_text_must_have(pattern, marks):
-    assert list(marks_of(pattern)) == marks
+def test_the_fixed_parts_of_a_pattern(pattern, parts):
+    assert list(fixed_parts(pattern)) == parts

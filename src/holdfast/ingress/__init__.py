@@ -1,1 +1,1 @@
-"""Coming in: facts are appended, never acted upon."""
+"""Ingress: events come in and are appended. Nothing here acts on an event."""

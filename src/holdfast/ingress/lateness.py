@@ -1,4 +1,4 @@
-"""Whether a record of the spool comes late: after a newer one of its stream was imported."""
+"""Late spool records: those imported after a newer record of the same stream."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ STREAMS_MAX = 10_000
 
 
 class Lateness:
-    """The newest record of each stream, over all folders of a home; of the streams heard of last.
+    """The newest imported record of each stream, over all spool folders of a home; at most 10,000 recent streams.
 
-    Records of other streams say nothing: of two writers at work at once, the one that began first may end last.
+    Streams are compared separately: of two concurrent writers, the one that started first may finish last.
     """
 
     def __init__(self) -> None:
@@ -18,19 +18,19 @@ class Lateness:
         self._read: dict[str | None, tuple[str, int]] = {}
 
     def begin(self) -> None:
-        """A batch is read. What was read before and not kept comes again, and is no later for it."""
+        """Start a batch. Records of an earlier batch that was not kept are read again, and must not count as late."""
         self._read = {}
 
-    def is_late(self, place: SpoolPosition, stream: str | None) -> bool:
-        here = (place.boot, place.since_boot_ns)
+    def is_late(self, position: SpoolPosition, stream: str | None) -> bool:
+        here = (position.boot, position.since_boot_ns)
         newest = self._read.get(stream) or self._newest.get(stream)
-        late = newest is not None and newest[0] == place.boot and here < newest
+        late = newest is not None and newest[0] == position.boot and here < newest
         if not late:
             self._read[stream] = here
         return late
 
     def keep(self) -> None:
-        """What was read is stored."""
+        """The records of the batch are stored."""
         for stream, moment in self._read.items():
             self._newest.pop(stream, None)
             self._newest[stream] = moment

@@ -1,8 +1,8 @@
-"""The spool: how short-lived processes hand over a fact without opening the database. Stdlib only, and little of it.
+"""The spool: short-lived processes append events as files, without opening the database.
 
-A record is one file: a line of JSON that says what it is, then the payload's bytes. It is created exclusively,
-written, synced, renamed, and its folder synced; only then is it accepted. The name carries the boot and the
-nanoseconds since boot, so that a record finished before another was begun sorts before it.
+A record is one file: a header line of JSON, then the bytes of the payload. The file is created exclusively, written,
+synced and renamed, and its folder is synced; only then is the event accepted. The name contains the boot id and the
+nanoseconds since boot, so that a record finished before another was started sorts before it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NAME = re.compile(r"([0-9a-z]{1,16})-(\d{20})-(\d+)-([0-9a-f]{8})\.evt")
 
 
 class SpoolPosition(NamedTuple):
-    """Where a record stands in the order of a spool."""
+    """The position of a record in the order of the spool."""
 
     boot: str
     since_boot_ns: int
@@ -35,7 +35,7 @@ class SpoolPosition(NamedTuple):
 
 
 def write_event(folder: Path, event: NewEvent, id: str) -> Path:
-    """Accept an event into the spool. When this returns, it survives."""
+    """Write an event into the spool. It is durable when this returns."""
     header = {
         "v": 1,
         "kind": "event",
@@ -67,7 +67,7 @@ def write_record(folder: Path, header: dict[str, Any], body: bytes) -> Path:
         finally:
             os.close(descriptor)
         os.rename(unfinished, folder / name)
-    except BaseException:  # not accepted: what was begun must not take up what room there is
+    except BaseException:  # not accepted: an unfinished file must not use up disk space
         unfinished.unlink(missing_ok=True)
         raise
     sync_folder(folder)
@@ -75,13 +75,13 @@ def write_record(folder: Path, header: dict[str, Any], body: bytes) -> Path:
 
 
 def position_of(name: str) -> SpoolPosition | None:
-    """The place of a record by its name; None for anything else that lies in the folder."""
+    """The position of a record by its file name; None for other files."""
     match = _NAME.fullmatch(name)
     return None if match is None else SpoolPosition(match[1], int(match[2]), name)
 
 
 def read_record(path: Path) -> tuple[dict[str, Any], bytes]:
-    """The header and the bytes of a record, or BadInput that says what is wrong with it."""
+    """The header and the payload bytes of a record. `BadInput` if it is damaged."""
     raw = read_raw(path, RECORD_MAX + 1)
     if len(raw) > RECORD_MAX:
         raise BadInput(f"the spool record is larger than {RECORD_MAX:,} bytes")
@@ -96,7 +96,7 @@ def read_record(path: Path) -> tuple[dict[str, Any], bytes]:
 
 
 def read_raw(path: Path, limit: int) -> bytes:
-    """The beginning of a file that lies in the spool: never through a link, and never waiting for a pipe."""
+    """The first bytes of a file in the spool. Links are not followed, and a pipe does not block."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -108,7 +108,7 @@ def read_raw(path: Path, limit: int) -> bytes:
 
 
 def notify_daemon(path: Path) -> None:
-    """Tell a daemon that there is something to import, if one listens. It would notice by itself a little later."""
+    """Wake a listening daemon to import the spool now. Without this it polls once a second."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
             sender.setblocking(False)

@@ -20,7 +20,7 @@ class SpoolDecoder(Protocol):
     kind: str
 
     def decode(self, header: Mapping[str, Any], body: bytes, *, late: bool) -> NewEvent | None:
-        """The event of a record, or None if records like this one are not wanted. `BadInput` rejects the record."""
+        """The event of a record, or None to skip it. `BadInput` rejects the record."""
         ...
 
     def repeats(self, event: NewEvent) -> bool:
@@ -44,7 +44,7 @@ class EventDecoder:
         )
         id = header.get("id")
         if not isinstance(id, str) or not _ID.fullmatch(id):
-            raise BadInput("the spool record carries no event id")
+            raise BadInput("the spool record has no event id")
         values = {name: getattr(event, name) for name in NewEvent._fields}
         return NewEvent(**{**values, "id": id})
 

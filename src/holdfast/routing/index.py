@@ -1,8 +1,8 @@
-"""The index: the contracts that may want an event, found without asking every one of them.
+"""The contract index: finds the contracts that may match an event without checking every one.
 
-Contracts stand in a tree. Each goes down by its own paths, the rarest first, and only where many stand together: a node
-keeps the first few as they are and divides when it overflows. So an event meets few contracts that do not want it,
-however many there are. Whoever is met is asked itself (`Contract.matches`): the index may be too generous, never wrong.
+Contracts are kept in a tree. Each is placed along its own paths, the rarest first. A node keeps the first few contracts
+as a list and divides when it overflows. So an event is compared with few contracts that do not match, however many
+there are. `Contract.matches` decides on each candidate: the index may return too many, never too few.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from holdfast.domain.contract import HIDDEN_SOURCES, Contract, Criterion
 from holdfast.routing.key_index import KeyIndex
 from holdfast.routing.paths import PATTERN, SOURCE, TYPE, Field, Key, Path, paths_of
 
-LEAF = 8  # so many contracts are asked one by one rather than told apart
-DEPTH_MAX = 8  # and by no more than so many paths
-PLACES_MAX = 128  # at most so many places for one contract: lists of values multiply them
+LEAF = 8  # contracts in a node before it divides
+DEPTH_MAX = 8  # paths by which one contract is placed
+PLACES_MAX = 128  # places of one contract in the tree: lists of values multiply them
 
 
 class IndexEntry(NamedTuple):
-    """A contract, all its paths, and those by which it goes down the tree."""
+    """A contract, all its paths, and the paths by which it is placed in the tree."""
 
     contract: Contract
     paths: list[Path]
@@ -33,19 +33,19 @@ class ContractIndex:
         self._counts: Counter[Key] = Counter()
         self._entries: dict[str, IndexEntry] = {}
         self._keys = KeyIndex()
-        # Apart, so that an event of a hidden source does not meet those that never want it.
+        # Two trees: events of a hidden source skip contracts without a source criterion, which never match them.
         self._named, self._open = _Node(), _Node()
-        known = [(contract, paths_of(contract)) for contract in contracts]
-        for _, paths in known:
+        with_paths = [(contract, paths_of(contract)) for contract in contracts]
+        for _, paths in with_paths:
             self._count(paths, 1)
-        for contract, paths in known:
+        for contract, paths in with_paths:
             self._place(contract, paths)
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def put(self, contract: Contract) -> None:
-        """Add a contract, or replace the one of that id."""
+        """Add a contract, or replace the one with the same id."""
         self.remove(contract.id)
         paths = paths_of(contract)
         self._count(paths, 1)
@@ -58,7 +58,7 @@ class ContractIndex:
             self._root(entry.contract).remove(entry, 0, self._keys)
 
     def matching(self, source: str, type: str, properties: Mapping[str, Any], accepted_at_ms: int) -> list[Contract]:
-        """The contracts that want an event, by id."""
+        """The contracts that match an event, ordered by id."""
         return [
             contract
             for contract in self.candidates(source, type, properties)
@@ -66,12 +66,12 @@ class ContractIndex:
         ]
 
     def candidates(self, source: str, type: str, properties: Mapping[str, Any]) -> list[Contract]:
-        """Every contract that wants such an event, by id, and a few others."""
-        asked = _Asked(source, type, properties, self._keys.of(source, type, properties))
+        """Every contract that matches such an event, and a few that do not, ordered by id."""
+        lookup = _Lookup(source, type, properties, self._keys.of(source, type, properties))
         found: dict[str, IndexEntry] = {}
-        self._named.collect(asked, found)
+        self._named.collect(lookup, found)
         if source not in HIDDEN_SOURCES:
-            self._open.collect(asked, found)
+            self._open.collect(lookup, found)
         return [found[id].contract for id in sorted(found)]
 
     def _root(self, contract: Contract) -> _Node:
@@ -82,7 +82,7 @@ class ContractIndex:
         self._root(contract).add(entry, 0, self._keys)
 
     def _route(self, paths: list[Path]) -> list[Path]:
-        """The rarest first; among the rare ones those that are cheap to look up."""
+        """The rarest paths first; among rare ones, those that are cheap to look up."""
         route: list[Path] = []
         places = 1
         for path in sorted(paths, key=self._weight):
@@ -106,8 +106,8 @@ class ContractIndex:
                     del counts[key]
 
 
-class _Asked:
-    """One event while it goes through the tree. A pattern is tried on it once, however many contracts have it."""
+class _Lookup:
+    """One event during a lookup. Each pattern is evaluated once, however many contracts use it."""
 
     __slots__ = ("_properties", "_source", "_tried", "_type", "keys")
 
@@ -128,9 +128,9 @@ class _Asked:
 
 
 class _Node:
-    """Contracts that stay here, and those that went further: by a key, or by a pattern that must be tried.
+    """The contracts kept here, and those placed below: by a key, or by a pattern that must be evaluated.
 
-    Below a key that only one contract has stands its entry itself: most keys are such, and nodes are large.
+    A key with a single contract maps to its entry instead of a node: most keys are such, and nodes use more memory.
     """
 
     __slots__ = ("_branches", "_divided", "_patterns", "_rest")
@@ -147,7 +147,7 @@ class _Node:
 
     def add(self, entry: IndexEntry, depth: int, keys: KeyIndex) -> None:
         if self._divided and depth < len(entry.route):
-            for key in dict.fromkeys(entry.route[depth]):  # a pattern may hold the same piece twice
+            for key in dict.fromkeys(entry.route[depth]):  # a pattern may contain the same piece twice
                 self._pass_on(entry, key, depth + 1, keys)
             return
         self._rest[entry.contract.id] = entry
@@ -159,40 +159,40 @@ class _Node:
 
     def _pass_on(self, entry: IndexEntry, key: Key, depth: int, keys: KeyIndex) -> None:
         below = self._patterns if key[0] == PATTERN else self._branches
-        there = below.get(key)
-        if there is None:
+        child = below.get(key)
+        if child is None:
             below[key] = entry
             keys.add(key)
             return
-        if isinstance(there, IndexEntry):
-            first, there = there, _Node()
-            below[key] = there
-            there.add(first, depth, keys)
-        there.add(entry, depth, keys)
+        if isinstance(child, IndexEntry):
+            first, child = child, _Node()
+            below[key] = child
+            child.add(first, depth, keys)
+        child.add(entry, depth, keys)
 
     def remove(self, entry: IndexEntry, depth: int, keys: KeyIndex) -> None:
         if self._rest.pop(entry.contract.id, None) is not None or depth == len(entry.route):
             return
         for key in dict.fromkeys(entry.route[depth]):
             below = self._patterns if key[0] == PATTERN else self._branches
-            there = below.get(key)
-            if isinstance(there, _Node):
-                there.remove(entry, depth + 1, keys)
-                over = there.is_empty
-            else:  # an entry with a wish that nothing can fulfil may stand nowhere, and another in this place by now
-                over = there is not None and there.contract.id == entry.contract.id
+            child = below.get(key)
+            if isinstance(child, _Node):
+                child.remove(entry, depth + 1, keys)
+                over = child.is_empty
+            else:  # the entry may be stored nowhere (its criterion cannot match), and another may be here now
+                over = child is not None and child.contract.id == entry.contract.id
             if over:
                 del below[key]
                 keys.drop(key)
 
-    def collect(self, asked: _Asked, found: dict[str, IndexEntry]) -> None:
+    def collect(self, lookup: _Lookup, found: dict[str, IndexEntry]) -> None:
         if self._rest:
             found.update(self._rest)
-        below = [self._branches[key] for key in self._branches.keys() & asked.keys] if self._branches else []
+        below = [self._branches[key] for key in self._branches.keys() & lookup.keys] if self._branches else []
         if self._patterns:
-            below += [there for key, there in self._patterns.items() if asked.matches(key)]
-        for there in below:
-            if isinstance(there, IndexEntry):
-                found[there.contract.id] = there
+            below += [child for key, child in self._patterns.items() if lookup.matches(key)]
+        for child in below:
+            if isinstance(child, IndexEntry):
+                found[child.contract.id] = child
             else:
-                there.collect(asked, found)
+                child.collect(lookup, found)

@@ -1,4 +1,4 @@
-"""Which of the keys in use an event holds: the one place where its values are taken apart."""
+"""The keys of an event that the contract index uses: its values, split into prefixes, suffixes and parts."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from holdfast.routing.paths import EXACT, INNER, PATTERN, PREFIX, PRESENT, SOURC
 
 
 class KeyIndex:
-    """The keys by which the tree of contracts divides, each with the number of nodes that use it."""
+    """The keys by which the nodes of the contract index divide, each with the number of nodes that use it."""
 
     def __init__(self) -> None:
         self._uses: dict[Key, int] = {}
-        self._cuts: dict[Field, _Cuts] = {}
+        self._lengths_of: dict[Field, _Lengths] = {}
 
     def add(self, key: Key) -> None:
         uses = self._uses[key] = self._uses.get(key, 0) + 1
         if uses == 1 and key[0] != PATTERN:
-            cuts = self._cuts.get(key[1])
-            if cuts is None:
-                cuts = self._cuts[key[1]] = _Cuts()
-            cuts.change(key, 1)
+            lengths = self._lengths_of.get(key[1])
+            if lengths is None:
+                lengths = self._lengths_of[key[1]] = _Lengths()
+            lengths.change(key, 1)
 
     def drop(self, key: Key) -> None:
         self._uses[key] -= 1
         if not self._uses[key]:
             del self._uses[key]
-            if key[0] != PATTERN and self._cuts[key[1]].change(key, -1):
-                del self._cuts[key[1]]
+            if key[0] != PATTERN and self._lengths_of[key[1]].change(key, -1):
+                del self._lengths_of[key[1]]
 
     def of(self, source: str, type: str, properties: Mapping[str, Any]) -> set[Key]:
-        """The keys in use that an event holds."""
+        """The keys of an event that are in use."""
         found: set[Key] = set()
-        if not self._cuts:
+        if not self._lengths_of:
             return found
         self._look(SOURCE, source, found)
         self._look(TYPE, type, found)
@@ -45,23 +45,23 @@ class KeyIndex:
         return found
 
     def _look(self, field: Field, value: Any, found: set[Key]) -> None:
-        cuts = self._cuts.get(field)
-        if cuts is None:
+        lengths = self._lengths_of.get(field)
+        if lengths is None:
             return
         keys: list[Key] = [(PRESENT, field, "")]
         for text in texts_of(value):
             size = len(text)
             keys.append((EXACT, field, text))
-            keys += [(PREFIX, field, text[:length]) for length in cuts.prefixes if length <= size]
-            keys += [(SUFFIX, field, text[-length:]) for length in cuts.suffixes if length <= size]
-            for width in cuts.widths:
+            keys += [(PREFIX, field, text[:length]) for length in lengths.prefixes if length <= size]
+            keys += [(SUFFIX, field, text[-length:]) for length in lengths.suffixes if length <= size]
+            for width in lengths.widths:
                 keys += [(INNER, field, text[at : at + width]) for at in range(size - width + 1)]
         uses = self._uses
         found.update([key for key in keys if key in uses])
 
 
-class _Cuts:
-    """In which lengths the values of one field are worth being cut."""
+class _Lengths:
+    """The lengths of prefixes, suffixes and inner parts that are in use for one field."""
 
     __slots__ = ("_lengths", "_number", "prefixes", "suffixes", "widths")
 
@@ -73,15 +73,15 @@ class _Cuts:
         self.widths: list[int] = []
 
     def change(self, key: Key, by: int) -> bool:
-        """Count one key more or less; whether none is left."""
+        """Count one key more or less. Returns whether none is left."""
         kind, _, text = key
         self._number += by
         if kind not in (EXACT, PRESENT):
-            lengths = {PREFIX: self.prefixes, SUFFIX: self.suffixes, INNER: self.widths}[kind]
+            in_use = {PREFIX: self.prefixes, SUFFIX: self.suffixes, INNER: self.widths}[kind]
             self._lengths[kind, len(text)] += by
             number = self._lengths[kind, len(text)]
             if by > 0 and number == 1:
-                lengths.append(len(text))
+                in_use.append(len(text))
             elif number == 0:
-                lengths.remove(len(text))
+                in_use.remove(len(text))
         return self._number == 0

@@ -1,4 +1,4 @@
-"""The contracts in force at one version, and what they want of an event."""
+"""The contracts in force at one version, and the targets of an event."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ log = logging.getLogger("holdfast.router")
 class Registry:
     """A cache of the store's contracts. The router checks its version in the transaction that uses it.
 
-    `interval_us`: the time between two requests to one URL, where its contract does not say.
+    `interval_us`: the time between two requests to one URL, unless its contract has a rate.
     """
 
     def __init__(self, contracts: Contracts, policies: Mapping[str, Policy], interval_us: int = 0) -> None:
@@ -41,38 +41,41 @@ class Registry:
         self._cannot_sign: frozenset[str] = frozenset()
 
     async def refresh(self) -> None:
-        """Read until what was read belongs to one version: everything at first, and then only what changed since."""
+        """Read until the result belongs to one version: everything at first, later only the changes."""
         async with self._turn:
             while (version := await self._contracts.version()) != self.version:
-                anew = not 0 <= self.version < version  # a store that was put back to an earlier state is a new one
-                changes = await (self._everything() if anew else self._contracts.changed(self.version))
+                reload = not 0 <= self.version < version  # a restored store may have an earlier version: read it all
+                changes = await (self._everything() if reload else self._contracts.changed(self.version))
                 if not can_sign_by_key():
                     self._cannot_sign = frozenset(await self._contracts.with_private_keys())
                 if await self._contracts.version() == version:
-                    self._apply(changes, anew)
+                    self._apply(changes, reload)
                     self.version = version
 
     async def _everything(self) -> list[ContractChange]:
         queues = {row.contract_id: row.id for row in await self._contracts.queues() if row.contract_id}
-        known = await self._contracts.all(inactive=True)
-        return [ContractChange(contract.id, contract, queues.get(contract.id)) for contract in known]
+        contracts = await self._contracts.all(inactive=True)
+        return [ContractChange(contract.id, contract, queues.get(contract.id)) for contract in contracts]
 
-    def _apply(self, changes: Sequence[ContractChange], anew: bool) -> None:
-        """Bring everything that is held to these changes; the index by them alone where they are few."""
-        found = [change.contract for change in changes if change.contract is not None]
-        faults = {one.id: fault for one in found if (fault := self._fault(one)) is not None}
-        sound = [one for one in found if one.id not in faults]
-        terms = {one.id: self._paced(one.terms(self._policies), one.address.kind) for one in sound}
-        if anew:
+    def _apply(self, changes: Sequence[ContractChange], reload: bool) -> None:
+        """Apply changes to the caches. The index is changed in place if they are few, else rebuilt."""
+        changed = [change.contract for change in changes if change.contract is not None]
+        faults = {contract.id: fault for contract in changed if (fault := self._fault(contract)) is not None}
+        usable = [contract for contract in changed if contract.id not in faults]
+        terms = {
+            contract.id: self._with_default_rate(contract.terms(self._policies), contract.address.kind)
+            for contract in usable
+        }
+        if reload:
             self._known, self._queues, self._terms, self._private, self._faults = {}, {}, {}, {}, {}
         moved = [change for change in changes if change.contract != self._known.get(change.id)]
-        rebuild = anew or len(moved) > len(self._known) // 4
+        rebuild = reload or len(moved) > len(self._known) // 4
         for id, contract, queue in changes:
             for cache in (self._private, self._terms):
                 cache.pop(id, None)
             if contract is None or queue is None:
-                for held in (self._known, self._queues):
-                    held.pop(id, None)
+                for cached in (self._known, self._queues):
+                    cached.pop(id, None)
             else:
                 self._known[id], self._queues[id] = contract, queue
                 if id in terms:
@@ -89,7 +92,7 @@ class Registry:
 
     def _fault(self, contract: Contract) -> str | None:
         if contract.id in self._cannot_sign:
-            return "it signs with a private key, which needs cryptography: install holdfast[ed25519]"
+            return "it signs with a private key, which needs the package cryptography: install holdfast[ed25519]"
         return misconfiguration(contract, self._policies)
 
     def _note_fault(self, id: str, fault: str | None) -> None:
@@ -100,26 +103,26 @@ class Registry:
             return
         self._faults[id] = fault
         if fault != before:
-            log.error("contract %s is misconfigured: %s. What it must deliver waits until that is repaired", id, fault)
+            log.error("contract %s is misconfigured: %s. Its deliveries stay queued until this is fixed", id, fault)
 
     def faults(self) -> Mapping[str, str]:
-        """The contracts that are misconfigured here, and why."""
+        """The contracts that are misconfigured in this process, and why."""
         return self._faults
 
     def blocked_queues(self) -> list[int]:
-        """The queues of misconfigured contracts: nothing of them can be delivered by this process."""
+        """The queues of misconfigured contracts: this process cannot deliver from them."""
         return [self._queues[id] for id in self._faults if id in self._queues]
 
     def targets(self, event: Event) -> tuple[RouteTarget, ...]:
-        """Where one event goes: to every contract that wants it, by their ids, and to its direct address."""
-        wanting = self._index.matching(event.source, event.type, event.properties, event.accepted_at_ms)
-        found = [_target(contract, self._queues[contract.id], event) for contract in wanting]
+        """The targets of one event: those of matching contracts, ordered by contract id, and its direct address."""
+        matching = self._index.matching(event.source, event.type, event.properties, event.accepted_at_ms)
+        found = [_target(contract, self._queues[contract.id], event) for contract in matching]
         if event.to is not None:
             found.extend(_direct(event, event.to))
         return tuple(found)
 
     def wants(self, source: str, type: str, properties: Mapping[str, Any], now_ms: int) -> bool:
-        """Whether any contract would be given such an event."""
+        """Whether any contract matches such an event."""
         return bool(self._index.matching(source, type, properties, now_ms))
 
     def is_trusted(self, contract_id: str) -> bool:
@@ -128,33 +131,33 @@ class Registry:
         return contract is not None and contract.source != "api"
 
     def contract(self, contract_id: str) -> Contract | None:
-        """A contract as of the version in force, active or not."""
+        """A contract in the current version, active or not."""
         return self._known.get(contract_id)
 
     def forget_private(self) -> None:
-        """Look anew at the next use: an old secret's time may be over, which changes no version."""
+        """Read secrets again at their next use: an expired secret does not change the version."""
         self._private = {}
 
     async def private(self, contract_id: str, now_ms: int = 0) -> ContractSecrets:
-        """A contract's signing secrets and headers as of the version in force, none of them past its time."""
+        """The signing secrets and headers of a contract in the current version, without expired ones."""
         known = self._private.get(contract_id)
         if known is None or (known.until_ms is not None and known.until_ms <= now_ms):
             known = self._private[contract_id] = await self._contracts.private(contract_id)
         return known
 
     def terms_of(self, contract_id: str | None, kind: str) -> Terms:
-        """How a delivery is carried out; of a contract that is gone, by the defaults of its kind."""
+        """The terms of a delivery. Without a contract, or if it was removed: the defaults of the address kind."""
         known = self._terms.get(contract_id) if contract_id is not None else None
-        return known or self._paced(default_terms(kind, self._policies), kind)
+        return known or self._with_default_rate(default_terms(kind, self._policies), kind)
 
-    def _paced(self, terms: Terms, kind: str) -> Terms:
-        """With the rate that goes for every URL that has none of its own."""
-        paced = KINDS[kind].gated and self._interval_us and not terms.interval_us
-        return terms._replace(interval_us=self._interval_us) if paced else terms
+    def _with_default_rate(self, terms: Terms, kind: str) -> Terms:
+        """The terms, with the default rate for a URL that has no rate of its own."""
+        use_default = KINDS[kind].gated and self._interval_us and not terms.interval_us
+        return terms._replace(interval_us=self._interval_us) if use_default else terms
 
 
 class Refreshing:
-    """Notices that another process changed the contracts, also in a process that only delivers."""
+    """Reads contract changes of other processes, also in a process that does not route."""
 
     name = "registry"
 
@@ -175,7 +178,7 @@ def _target(contract: Contract, queue: int, event: Event) -> RouteTarget:
 def _direct(event: Event, to: str) -> list[RouteTarget]:
     try:
         address = parse_address(to)
-    except BadInput as error:  # plain SQL may say anything: such an event is listed as unmatched, and stops nobody
+    except BadInput as error:  # inserted by plain SQL: the event is listed as unmatched
         log.warning("event %s cannot go to its direct address: %s", event.id, error)
         return []
     if KINDS[address.kind].deliverer is None:

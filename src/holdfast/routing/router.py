@@ -1,4 +1,4 @@
-"""The router: from events to deliveries, in stream order, in one transaction with its own place."""
+"""The router: creates deliveries for events, in stream order, in one transaction with its own position."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class Router:
         self.routed = 0
 
     async def tick(self) -> float | None:
-        """Route one batch. Again at once while there is more, otherwise when woken."""
+        """Route one batch. Returns 0 while there may be more, else None: wait for a wake-up."""
         async with self._routing.batch(BATCH_MAX) as batch:
             if not batch.events:
                 return None
             if batch.version != self._registry.version:
                 await self._registry.refresh()
             if batch.version != self._registry.version:
-                return 0.0  # the contracts changed between the two looks: take the batch anew
+                return 0.0  # the contracts changed between the two reads: take the batch again
             plans = [
                 Plan(event.n, self._registry.targets(event), batch.due_at_ms.get(event.n, 0)) for event in batch.events
             ]
