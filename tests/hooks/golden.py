@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "src")]
 
 from holdfast.agents.hooks.decoder import decode_hook  # noqa: E402
-from holdfast.agents.hooks.hook import read_hook  # noqa: E402
+from holdfast.agents.sessions.consumer import read_agent_hook  # noqa: E402
 from holdfast.agents.sessions.lifecycle import advance  # noqa: E402
 from hooks import FILES, applied, fixture, header, stored  # noqa: E402
 
@@ -24,7 +24,7 @@ def line(name: str) -> dict[str, Any]:
     agent, told, body = fixture(name)
     raw = decode_hook(header(1, agent, told, pane="%3", tmux="/tmp/tmux-1000/default"), body)
     assert raw is not None
-    change, events = advance(None, read_hook(stored(raw)))
+    change, events = advance(None, read_agent_hook(stored(raw)))
     session = applied(None, change)
     payload = json.loads(raw.payload)
     assert payload.pop("raw") == json.loads(body)

@@ -13,7 +13,7 @@ from engine_harness import EngineHarness
 from holdfast.agents.hooks.decoder import HookDecoder
 from holdfast.agents.hooks.hook import EVENT_TYPES
 from holdfast.agents.sessions.consumer import SessionConsumer
-from holdfast.agents.sessions.lifecycle import Last
+from holdfast.agents.transcripts.latest_texts import LatestTexts
 from holdfast.config.config import load_config
 from holdfast.daemon.runtime import Runtime
 from holdfast.domain.delivery import Claim, Outcome
@@ -179,7 +179,7 @@ async def test_a_fault_of_ours_ends_dead_too(house: House, monkeypatch: pytest.M
     monkeypatch.setattr("holdfast.agents.sessions.consumer.advance", fault)
     house.hook(claude("Stop"))
     await house.settle()
-    assert "cannot be understood: KeyError" in ((await house.rows(state="dead"))[0].last_error or "")
+    assert "cannot process the hook event: KeyError" in ((await house.rows(state="dead"))[0].last_error or "")
 
 
 async def test_a_row_that_vanished_is_made_anew(house: House) -> None:
@@ -195,13 +195,13 @@ async def test_a_row_that_vanished_is_made_anew(house: House) -> None:
 async def test_the_transcript_is_asked_at_the_end_of_a_turn_and_its_fault_costs_nothing(tmp_path: Path) -> None:
     asked: list[tuple[str, str]] = []
 
-    def read_last(agent: str, path: str) -> Last | None:
+    def read_last(agent: str, path: str) -> LatestTexts | None:
         asked.append((agent, path))
         if len(asked) > 1:
             raise OSError("gone")
-        return Last(title="From the transcript")
+        return LatestTexts(title="From the transcript")
 
-    house = await House(tmp_path).work(read_last=read_last)
+    house = await House(tmp_path).work(read_latest=read_last)
     for payload in (claude("UserPromptSubmit", prompt="Go"), claude("Stop"), claude("Stop")):
         house.hook(payload)
         await house.settle()

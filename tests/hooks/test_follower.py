@@ -18,11 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.agents.transcripts import follower as module
-from holdfast.agents.transcripts.follower import READER, Follower, Pace
-from holdfast.agents.transcripts.output import digest
-from holdfast.agents.transcripts.reader import head_of
+from holdfast.agents.transcripts.follower import Follower, FollowSettings
 from holdfast.daemon.loop import Loop
-from holdfast.domain.errors import StreamClosed
+from holdfast.domain.errors import StoreBusy, StreamClosed
 from holdfast.domain.event import iso_time, new_event
 from holdfast.domain.session import SessionChange, SessionState
 from holdfast.ports import Inline, SystemClock, Threads, no_probe
@@ -41,9 +39,9 @@ class Crash(BaseException):
 class World:
     """A store and the transcripts of some sessions; the follower may die and be started anew."""
 
-    def __init__(self, folder: Path, **pace: Any) -> None:
+    def __init__(self, folder: Path, **settings: Any) -> None:
         self.folder, self.clock, self.chance = folder, ManualClock(), SeededChance(1)
-        self.pace = Pace(**pace)
+        self.settings = FollowSettings(**settings)
         self.store: Store = self._open()
         self.crash_at: str | None = None
         self.follower = self.new_follower()
@@ -53,7 +51,7 @@ class World:
         return open_store(url, keep=True, clock=self.clock, chance=self.chance, executor=lambda name: Inline())
 
     def new_follower(self, **options: Any) -> Follower:
-        return Follower(self.store, self.clock, Inline(), pace=self.pace, probe=self._probe, **options)
+        return Follower(self.store, self.clock, Inline(), settings=self.settings, probe=self._probe, **options)
 
     def _probe(self, point: str) -> None:
         if point == self.crash_at:
@@ -356,12 +354,19 @@ async def test_where_a_transcript_never_read_begins_can_be_chosen(tmp_path: Path
     assert await world.output() == told
 
 
-async def test_dying_while_beginning_does_not_tell_the_old(world: World) -> None:
-    """The cursor was made, and the place to begin at was not yet written into it."""
+async def test_a_crash_before_the_first_bookmark_does_not_publish_old_output(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await world.session()
     append(world.path(), line("old", "2001-01-01T00:00:00Z"))
-    path = str(world.path())
-    await world.store.cursors.ensure(READER, f"session:s#{digest(path, head_of(path) or '')}")
+
+    async def fail(*_: object) -> None:
+        raise StoreBusy("no bookmark was written")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.store.bookmarks, "put", fail)
+        with pytest.raises(StoreBusy):
+            await world.drain()
     await world.drain()
     assert await world.output() == []
     append(world.path(), line("new"))
@@ -380,7 +385,7 @@ async def test_a_session_that_ended_is_read_to_its_end_and_then_left(world: Worl
     append(world.path(), line("too late"))
     await world.drain()
     assert await world.output() == ["while we were away", "last words"]
-    assert not world.follower._follows
+    assert not world.follower._followed
 
 
 async def test_a_session_that_goes_on_in_another_file_finishes_the_one_before(world: World) -> None:
@@ -394,7 +399,7 @@ async def test_a_session_that_goes_on_in_another_file_finishes_the_one_before(wo
     assert sorted(await world.output()) == ["one", "three", "two"]
     world.clock.advance(module.LINGER_MS / 1000 + 1)
     await world.drain()
-    assert [path for _, path in world.follower._follows] == [str(world.path("next"))]
+    assert [path for _, path in world.follower._followed] == [str(world.path("next"))]
 
 
 async def test_only_so_many_are_followed_the_newest_first(tmp_path: Path) -> None:
@@ -489,7 +494,7 @@ async def test_trouble_with_one_transcript_is_not_the_others(
         world.clock.advance(60)
         await world.drain()
     assert await world.output() == ["one"]
-    said = [record.getMessage() for record in caplog.records if "is not read" in record.getMessage()]
+    said = [record.getMessage() for record in caplog.records if "cannot read the transcript" in record.getMessage()]
     assert len(said) == 4  # once for each
     append(world.path("missing"), line("here now"))
     world.clock.advance(60)
@@ -500,7 +505,7 @@ async def test_trouble_with_one_transcript_is_not_the_others(
 async def test_two_followers_of_one_store_tell_it_once(world: World) -> None:
     await world.session()
     append(world.path(), *[line(str(number)) for number in range(20)])
-    world.pace = Pace(batch_bytes=300)
+    world.settings = FollowSettings(batch_bytes=300)
     one, other = world.new_follower(), world.new_follower()
     for turn in range(200):
         world.clock.advance(1.5)
@@ -531,7 +536,7 @@ async def test_a_closed_stream_does_not_stop_the_reading(
 
 async def test_files_are_read_away_from_the_event_loop(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     threads: set[int] = set()
-    for name in ("read", "head_of", "glance", "start_at"):
+    for name in ("read", "head_of", "try_stat", "start_at"):
         real = getattr(module, name)
 
         def watched(*args: Any, real: Callable[..., Any] = real) -> Any:

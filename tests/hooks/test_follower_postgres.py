@@ -6,7 +6,7 @@ import asyncio
 import json
 from pathlib import Path
 
-from holdfast.agents.transcripts.follower import Follower, Pace
+from holdfast.agents.transcripts.follower import Follower, FollowSettings
 from holdfast.domain.session import SessionChange, SessionState
 from holdfast.ports import Inline
 from holdfast.testing.clock import ManualClock, SeededChance
@@ -30,7 +30,7 @@ async def test_daemons_that_follow_the_same_transcript_tell_it_once_and_in_order
     stores = [await open_postgres("shared", clock, SeededChance(seed), True) for seed in (1, 2)]
     change = SessionChange("s", "claude", "n", state=SessionState.WORKING, transcript=str(path))
     await stores[0].sessions.change(change)
-    followers = [Follower(store, clock, Inline(), pace=Pace(batch_bytes=700)) for store in stores]
+    followers = [Follower(store, clock, Inline(), settings=FollowSettings(batch_bytes=700)) for store in stores]
 
     async def follow(follower: Follower) -> None:
         while await follower.tick() == 0.0:

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from golden import GOLDEN, SHOWN, line
 from replay import Book, check_ends, drain, read_book
 
-from holdfast.agents.hooks.hook import read_hook
+from holdfast.agents.sessions.consumer import read_agent_hook
 from holdfast.agents.sessions.lifecycle import advance
 from holdfast.domain.event import Event
 
@@ -145,6 +145,6 @@ def check_sequence(book: Book) -> None:
 def folded(events: list[Event]) -> dict[str, Any]:
     session = None
     for event in events:
-        session = applied(session, advance(session, read_hook(event))[0])
+        session = applied(session, advance(session, read_agent_hook(event))[0])
     assert session is not None
     return {**{name: getattr(session, name) for name in SHOWN}, "facts": session.facts}

@@ -105,7 +105,7 @@ def test_without_its_record_uninstall_removes_exactly_our_entries(tmp_path: Path
     path.parent.mkdir(parents=True)
     path.write_bytes(texts(name)[kind])
     make_installer(environment).install([name], tools=True)
-    (environment.home / "state" / "wired.json").unlink()
+    (environment.home / "state" / "installed-hooks.json").unlink()
     make_installer(environment).uninstall([name])
     assert path.read_bytes() == texts(name)[kind]
 
@@ -236,7 +236,7 @@ def test_a_file_that_cannot_be_understood_is_refused_with_a_sentence(tmp_path: P
     told = only(answer, "claude")
     assert told["result"] == "refused"
     assert str(path) in told["error"]
-    assert "not touched" in told["error"]
+    assert "file not changed" in told["error"]
     assert snapshot(path.parent) == before
     assert only(answer, "gemini")["result"] == "changed"
 
@@ -338,7 +338,7 @@ def test_a_plugin_of_that_name_that_is_not_ours_is_not_touched(tmp_path: Path) -
     path = environment.home / FOLDERS["opencode"] / "plugin" / "holdfast.js"
     path.parent.mkdir(parents=True)
     path.write_text("export const Mine = 1\n")
-    assert "not touched" in only(make_installer(environment).install(["opencode"]), "opencode")["error"]
+    assert "file not changed" in only(make_installer(environment).install(["opencode"]), "opencode")["error"]
     make_installer(environment).uninstall(["opencode"])
     assert path.read_text() == "export const Mine = 1\n"
 
@@ -360,8 +360,8 @@ def test_a_script_of_the_users_that_calls_the_receiver_is_the_users() -> None:
 def test_a_path_with_spaces_survives_the_shell(tmp_path: Path) -> None:
     environment = make_environment(tmp_path / "my agents")
     environment = replace(environment, spool_home=str(tmp_path / "my state"))
-    words = split_line(environment.line("gemini", "Stop"))
-    assert words == environment.words("gemini", "Stop")
+    words = split_line(environment.command_line("gemini", "Stop"))
+    assert words == environment.command("gemini", "Stop")
     assert is_own(words)
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import click
 import pytest
 
 from daemon import Daemon, Said, run_cli
-from holdfast.agents.install.installer import NAMES
-from holdfast.surfaces.cli.hooks import AGENTS
+from holdfast.agents.registry import agent_names
+from holdfast.surfaces.cli.hooks import agent_option
 from installing import snapshot
 
 
@@ -63,7 +64,7 @@ def test_a_refusal_is_told_and_makes_the_command_fail(shell: Shell) -> None:
     shell.settings.write_text("{")
     said = shell("hooks", "install")
     assert said.code == 1
-    assert f"claude: refused: {shell.settings} cannot be read" in said.out
+    assert f"claude: refused: cannot read {shell.settings}" in said.out
     assert "codex: installed" in said.out
     assert shell.settings.read_text() == "{"
 
@@ -96,8 +97,14 @@ def test_the_projects_own_file(shell: Shell) -> None:
     assert "SessionEnd" in json.loads((shell.project / ".claude" / "settings.local.json").read_text())["hooks"]
 
 
-def test_every_agent_that_can_be_wired_can_be_named() -> None:
-    assert AGENTS == NAMES
+def test_every_agent_of_the_registry_can_be_named() -> None:
+    @click.command()
+    @agent_option
+    def command(names: tuple[str, ...]) -> None: ...
+
+    (option,) = command.params
+    assert isinstance(option.type, click.Choice)
+    assert tuple(option.type.choices) == agent_names()
 
 
 def test_a_daemon_that_was_started_by_hand_is_mentioned(shell: Shell, tmp_path: Path) -> None:

@@ -14,8 +14,15 @@ from typing import Any
 
 import pytest
 
-from holdfast.agents.hooks.adapters import adapter_for
-from holdfast.agents.install.environment import GUARD, Environment, find_program, is_own, slow_program, split_line
+from holdfast.agents.install.environment import (
+    GUARD,
+    Environment,
+    fastest_receiver,
+    is_own,
+    python_receiver,
+    split_line,
+)
+from holdfast.agents.registry import hook_format
 from holdfast.ingress.spool import read_record
 from installing import AGENTS, JSON_FILES, make_environment, make_installer
 
@@ -51,7 +58,7 @@ def test_no_event_that_fires_for_every_chunk_is_wired(tmp_path: Path, name: str)
 def test_a_cli_that_reports_subagents_reports_their_start_and_their_end(tmp_path: Path, name: str, tools: bool) -> None:
     environment = make_environment(tmp_path)
     make_installer(environment).install([name], tools=tools)
-    events = adapter_for(name).events
+    events = hook_format(name).events
     wired = [
         events[event] for event in make_installer(environment).status([name])["agents"][0]["events"] if event in events
     ]
@@ -62,13 +69,13 @@ def test_a_cli_that_reports_subagents_reports_their_start_and_their_end(tmp_path
 def commands(value: Any) -> list[list[str]]:
     """Every command line in a file, as words."""
     if isinstance(value, list):
-        return [words for item in value for words in commands(item)]
+        return [command for item in value for command in commands(item)]
     if not isinstance(value, dict):
         return []
-    line = value.get("command") or value.get("bash")
-    if isinstance(line, str):
-        return [split_line(line)]
-    return [words for item in value.values() for words in commands(item)]
+    command_line = value.get("command") or value.get("bash")
+    if isinstance(command_line, str):
+        return [split_line(command_line)]
+    return [command for item in value.values() for command in commands(item)]
 
 
 def written(environment: Environment, name: str) -> list[list[str]]:
@@ -82,25 +89,25 @@ def written(environment: Environment, name: str) -> list[list[str]]:
     return commands(json.loads(text))
 
 
-@pytest.mark.parametrize("program", [slow_program(), find_program()], ids=["slow", "quickest"])
+@pytest.mark.parametrize("program", [python_receiver(), fastest_receiver()], ids=["slow", "quickest"])
 @pytest.mark.parametrize("name", FILES)
 def test_every_command_that_is_written_reaches_the_spool(tmp_path: Path, name: str, program: tuple[str, ...]) -> None:
     """The real receiver, the one that works everywhere and the quickest one; a run for each different command."""
     agent = name.split()[0]
     environment = Environment(tmp_path, {}, tmp_path, sys.executable, program, str(tmp_path / "a home"))
     make_installer(environment).install([agent], tools=True)
-    lines = {tuple(words) for words in written(environment, name)}
+    lines = {tuple(command) for command in written(environment, name)}
     assert lines
-    for words in lines:
-        assert is_own(words)
+    for command in lines:
+        assert is_own(command)
         guard = () if name in ("codex notify", "opencode") else GUARD
         start = (*guard, *program, "--agent", agent, "--home", str(tmp_path / "a home"))
-        assert words[: len(start)] == start
+        assert command[: len(start)] == start
     payload = b'{"session_id": "s1", "hook_event_name": "Stop"}'
     argument = [payload.decode()] if name == "codex notify" else []
-    for words in lines:
+    for command in lines:
         done = subprocess.run(
-            [*words, *argument], input=b"" if argument else payload, capture_output=True, timeout=30, check=False,
+            [*command, *argument], input=b"" if argument else payload, capture_output=True, timeout=30, check=False,
             env={"PATH": os.environ["PATH"]}, cwd=tmp_path,
         )  # fmt: skip
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
@@ -119,8 +126,8 @@ def test_a_receiver_that_is_gone_disturbs_no_agent(tmp_path: Path, name: str) ->
     environment = Environment(tmp_path, {}, tmp_path, sys.executable, gone)
     make_installer(environment).install([name])
     assert subprocess.run([*gone, "--agent", name], capture_output=True, timeout=30, check=False).returncode == 2
-    words = written(environment, name)[0]
-    done = subprocess.run(words, input=b"{}", capture_output=True, timeout=30, check=False)
+    command = written(environment, name)[0]
+    done = subprocess.run(command, input=b"{}", capture_output=True, timeout=30, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 

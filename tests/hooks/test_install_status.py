@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agents.codex.install import trust_hash
+from holdfast.agents.codex.trust import trust_hash
 from holdfast.agents.install.environment import Environment
 from installing import AGENTS, make_environment, make_installer, only
 
@@ -78,7 +78,7 @@ def test_a_missing_event_and_an_unreadable_file_are_told(tmp_path: Path) -> None
     settings = json.loads(path.read_text())
     del settings["hooks"]["Stop"]
     path.write_text(json.dumps(settings))
-    assert state(environment, "claude") == ("installed", "without Stop; run: holdfast hooks install")
+    assert state(environment, "claude") == ("installed", "hooks missing for Stop; run: holdfast hooks install")
     path.write_text("{")
     assert state(environment, "claude")[0] == "unreadable"
 
@@ -88,7 +88,7 @@ def test_an_interpreter_that_is_gone_is_stale(tmp_path: Path) -> None:
     make_installer(environment).install(["claude"])
     path = environment.home / ".claude" / "settings.json"
     path.write_text(path.read_text().replace(environment.python, "/gone/python"))
-    assert state(environment, "claude") == ("stale path", "/gone/python is gone; run: holdfast hooks install")
+    assert state(environment, "claude") == ("stale path", "/gone/python does not exist; run: holdfast hooks install")
 
 
 def trust(environment: Environment, path: Path, but: str | None = None) -> None:
@@ -150,7 +150,7 @@ def test_hooks_that_stand_in_config_toml_are_joined_there(tmp_path: Path) -> Non
     make_installer(environment).install(["codex"])
     assert not config.with_name("hooks.json").exists()
     assert [group["hooks"][0]["command"] for group in tomllib.loads(config.read_text())["hooks"]["Stop"]] == [
-        "say", environment.line("codex"),
+        "say", environment.command_line("codex"),
     ]  # fmt: skip
     assert state(environment, "codex")[0] == "installed but not trusted"
     trust(environment, config)
@@ -168,7 +168,7 @@ def test_a_foreign_notify_stays_and_is_mentioned(tmp_path: Path) -> None:
     answer = only(make_installer(environment).install(["codex"]), "codex")
     assert config.read_text() == 'notify = ["terminal-notifier"]\n'
     assert [file["path"] for file in answer["files"]] == [str(config.with_name("hooks.json"))]
-    assert any("names another program" in note for note in answer["notes"])
+    assert any("starts another program" in note for note in answer["notes"])
 
 
 def test_a_config_that_cannot_be_read_keeps_codex_from_being_wired(tmp_path: Path) -> None:

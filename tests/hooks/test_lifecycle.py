@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from holdfast.agents.hooks.decoder import decode_hook
 from holdfast.agents.hooks.hook import read_hook, session_end_event
-from holdfast.agents.sessions.lifecycle import ANSWER_MAX, PROMPT_MAX, SUBAGENTS_MAX, Last, advance, continued
+from holdfast.agents.sessions.consumer import read_agent_hook
+from holdfast.agents.sessions.lifecycle import ANSWER_MAX, PROMPT_MAX, SUBAGENTS_MAX, advance, find_predecessor
+from holdfast.agents.transcripts.latest_texts import LatestTexts
 from holdfast.domain.session import Session, SessionState
 from hooks import Life, applied, claude, header, stored
 
@@ -21,7 +23,7 @@ S = SessionState
 def hook(native_event: str, agent: str = "claude", session: str = "s1", pane: str | None = None, **fields: Any) -> Any:
     raw = decode_hook(header(1, agent, pane=pane), json.dumps(claude(native_event, session, **fields)).encode())
     assert raw is not None
-    return read_hook(stored(raw))
+    return read_agent_hook(stored(raw))
 
 
 @pytest.fixture
@@ -191,9 +193,9 @@ def test_texts_are_bounded(life: Life) -> None:
 
 
 def test_the_transcript_fills_in_what_the_hook_did_not_say() -> None:
-    change, _ = advance(None, hook("Stop"), last=Last("A title", "Asked", "Answered"))
+    change, _ = advance(None, hook("Stop"), latest=LatestTexts("A title", "Asked", "Answered"))
     assert (change.title, change.last_prompt, change.last_answer) == ("A title", "Asked", "Answered")
-    change, _ = advance(None, hook("Stop", last_assistant_message="Newer"), last=Last(None, None, "Older"))
+    change, _ = advance(None, hook("Stop", last_assistant_message="Newer"), latest=LatestTexts(None, None, "Older"))
     assert change.last_answer == "Newer"
 
 
@@ -201,9 +203,9 @@ def test_the_transcript_fills_in_what_the_hook_did_not_say() -> None:
 def test_a_new_id_in_the_same_pane_continues_the_session_before(source: str) -> None:
     before = Session("claude-s0", "claude", "s0", S.IDLE, pane="%3")
     new = hook("SessionStart", source=source, pane="%3")
-    found = continued(new, [Session("claude-x", "claude", "x", S.IDLE, pane="%9"), before])
+    found = find_predecessor(new, [Session("claude-x", "claude", "x", S.IDLE, pane="%9"), before])
     assert found is before
-    change, events = advance(None, new, before=before)
+    change, events = advance(None, new, predecessor=before)
     assert change.facts["continues"] == "claude-s0"
     assert [event.type for event in events] == ["session.started", "hook.session_end"]
     assert (events[1].stream, events[1].to) == ("session:claude-s0", "handler:sessions")
@@ -221,19 +223,19 @@ def test_a_new_id_in_the_same_pane_continues_the_session_before(source: str) -> 
 )
 def test_what_only_looks_alike_is_not_continued(agent: str, fields: dict[str, str], before: dict[str, Any]) -> None:
     known = Session(**{"id": "x-s0", "agent": "claude", "native_id": "s0", "state": S.IDLE, **before})
-    assert continued(hook("SessionStart", agent=agent, pane="%3", **fields), [known]) is None
+    assert find_predecessor(hook("SessionStart", agent=agent, pane="%3", **fields), [known]) is None
 
 
 def test_one_with_the_same_transcript_and_folder_is_continued_without_a_pane() -> None:
     known = Session("codex-s0", "codex", "s0", S.IDLE, cwd="/src/s1", transcript="/t/s1.jsonl")
-    assert continued(hook("SessionStart", agent="codex", source="resume"), [known]) is known
+    assert find_predecessor(hook("SessionStart", agent="codex", source="resume"), [known]) is known
 
 
 def test_one_that_ended_to_be_continued_is_linked_and_not_ended_twice() -> None:
     before = Session("claude-s0", "claude", "s0", S.ENDED, pane="%3", facts={"end_reason": "clear"})
     new = hook("SessionStart", source="clear", pane="%3")
-    assert continued(new, [before]) is before
-    _, events = advance(None, new, before=before)
+    assert find_predecessor(new, [before]) is before
+    _, events = advance(None, new, predecessor=before)
     assert [event.type for event in events] == ["session.started"]
 
 

@@ -11,10 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.agents.transcripts import FORMATS, Entry, LastWords, find_transcript, last_words, read
-from holdfast.agents.transcripts import file as transcript_file
-from holdfast.agents.transcripts.entry import TEXT_MAX, clip, one_line, tool_line
-from holdfast.agents.transcripts.reader import end_of, start_at
+from holdfast.agents.registry import transcript_format
+from holdfast.agents.transcripts import transcript_file
+from holdfast.agents.transcripts.latest_texts import LatestTexts
+from holdfast.agents.transcripts.reader import end_of, read, read_latest, start_at
+from holdfast.agents.transcripts.search import find_transcript
+from holdfast.agents.transcripts.transcript_entry import TEXT_MAX, TranscriptEntry, clip, one_line, tool_line
 from holdfast.domain.errors import BadInput
 from holdfast.domain.event import parse_time
 
@@ -103,12 +105,12 @@ def fixture(agent: str) -> str:
     return str(FIXTURES / FILES[agent])
 
 
-def brief(entry: Entry) -> tuple[object, ...]:
+def brief(entry: TranscriptEntry) -> tuple[object, ...]:
     return ("injected" if entry.injected else entry.kind, entry.text, entry.at, entry.id, entry.part)
 
 
-def read_all(agent: str, path: str, most_bytes: int = 1 << 20) -> list[Entry]:
-    entries: list[Entry] = []
+def read_all(agent: str, path: str, most_bytes: int = 1 << 20) -> list[TranscriptEntry]:
+    entries: list[TranscriptEntry] = []
     offset, mark = 0, None
     while True:
         batch = read(agent, path, offset, most_bytes, mark)
@@ -124,7 +126,7 @@ def write(path: Path, *records: object) -> str:
     return str(path)
 
 
-def entries_of(agent: str, tmp_path: Path, *records: object) -> list[Entry]:
+def entries_of(agent: str, tmp_path: Path, *records: object) -> list[TranscriptEntry]:
     return read_all(agent, write(tmp_path / "t.jsonl", *records))
 
 
@@ -156,7 +158,7 @@ def test_reading_while_it_is_written_gives_the_same_as_reading_at_once(
     cuts = sorted(data.draw(st.lists(st.integers(0, len(raw)), max_size=12)))
     path = tmp_path_factory.mktemp("growing") / "t.jsonl"
     path.touch()
-    found: list[Entry] = []
+    found: list[TranscriptEntry] = []
     offset, mark = 0, None
     for start, end in zip([0, *cuts], [*cuts, len(raw)], strict=True):
         with path.open("ab") as file:
@@ -182,7 +184,7 @@ def test_cut_at_any_byte_it_never_raises_and_never_says_a_wrong_thing(agent: str
         assert batch.entries == [entry for entry in whole if entry.offset < lines]
         assert (batch.next_offset, batch.broken) == (lines, 0)
         if size % 7 == 0 or raw[size - 1 : size] == b"\n":
-            words = last_words(agent, str(path)) or ()
+            words = read_latest(agent, str(path)) or ()
             assert {text for text in words if text is not None} <= {entry.text for entry in whole}
 
 
@@ -223,11 +225,11 @@ SHAPED = st.recursive(
 @given(record=st.dictionaries(st.sampled_from(NAMES), SHAPED, max_size=8), kind=st.sampled_from(TYPES))
 def test_whatever_a_line_holds_nothing_is_raised(agent: str, record: dict[str, object], kind: str) -> None:
     for one in (record, {**record, "type": kind}, {"type": "response_item", "payload": {**record, "type": kind}}):
-        for entry in FORMATS[agent].entries(one) or []:
+        for entry in transcript_format(agent).entries(one) or []:
             assert entry.text.strip()
             assert len(entry.text) <= TEXT_MAX + 40
             entry.text.encode("utf-8")
-        FORMATS[agent].is_subagent(one)
+        transcript_format(agent).is_subagent(one)
 
 
 @agents
@@ -361,7 +363,7 @@ def test_long_and_unstorable_text_is_cut_and_cleaned() -> None:
 @agents
 def test_the_last_words_of_the_fixture(agent: str) -> None:
     prompt = "Run the tests please" if agent == "claude" else "Run the tests"
-    assert last_words(agent, fixture(agent)) == LastWords(TITLES.get(agent), prompt, "All done: 12 tests pass.")
+    assert read_latest(agent, fixture(agent)) == LatestTexts(TITLES.get(agent), prompt, "All done: 12 tests pass.")
 
 
 def test_titles(tmp_path: Path) -> None:
@@ -369,14 +371,14 @@ def test_titles(tmp_path: Path) -> None:
     strange = {"type": "summary", "summary": "Of another session", "leafUuid": "leaf-9"}
     own = {"type": "summary", "summary": "Greeting", "leafUuid": "leaf-1"}
     path = tmp_path / "t.jsonl"
-    assert last_words("claude", write(path, said, strange)) == LastWords(None, None, "Hello")
-    assert last_words("claude", write(path, said, own, strange)) == LastWords("Greeting", None, "Hello")
+    assert read_latest("claude", write(path, said, strange)) == LatestTexts(None, None, "Hello")
+    assert read_latest("claude", write(path, said, own, strange)) == LatestTexts("Greeting", None, "Hello")
     titled = [{"type": "ai-title", "aiTitle": title} for title in ("Old", "New")]
-    assert last_words("claude", write(path, titled[0], said, titled[1], own)) == LastWords("New", None, "Hello")
+    assert read_latest("claude", write(path, titled[0], said, titled[1], own)) == LatestTexts("New", None, "Hello")
     named = {"type": "event_msg", "payload": {"type": "thread_name_updated", "thread_name": "Tests"}}
-    assert last_words("codex", write(path, named)) == LastWords("Tests")
-    assert last_words("gemini", write(path, {"$set": {"summary": "Tests"}})) == LastWords("Tests")
-    assert last_words("codex", write(path, {"type": "session_meta"})) is None
+    assert read_latest("codex", write(path, named)) == LatestTexts("Tests")
+    assert read_latest("gemini", write(path, {"$set": {"summary": "Tests"}})) == LatestTexts("Tests")
+    assert read_latest("codex", write(path, {"type": "session_meta"})) is None
 
 
 def test_last_words_are_the_users_and_the_agents_own(tmp_path: Path) -> None:
@@ -392,7 +394,7 @@ def test_last_words_are_the_users_and_the_agents_own(tmp_path: Path) -> None:
         line("user", "To a subagent", isSidechain=True),
         line("assistant", "API Error: 500", isApiErrorMessage=True),
     )
-    assert last_words("claude", path) == LastWords(None, "Mine", "Yours")
+    assert read_latest("claude", path) == LatestTexts(None, "Mine", "Yours")
 
 
 def test_last_words_of_a_long_transcript_are_read_from_its_end(tmp_path: Path) -> None:
@@ -401,11 +403,11 @@ def test_last_words_of_a_long_transcript_are_read_from_its_end(tmp_path: Path) -
     noise = json.dumps({"type": "progress", "data": "x" * 1000}).encode() + b"\n"
     raw = Path(fixture("claude")).read_bytes()
     path.write_bytes(title + noise * 20_000 + raw + noise * 900)
-    assert last_words("claude", str(path)) == LastWords(
+    assert read_latest("claude", str(path)) == LatestTexts(
         "At the front", "Run the tests please", "All done: 12 tests pass."
     )
     path.write_bytes(raw + noise * 6000)
-    assert last_words("claude", str(path)) is None  # too far back to be worth the reading
+    assert read_latest("claude", str(path)) is None  # too far back to be worth the reading
 
 
 @settings(max_examples=60, deadline=None)
@@ -428,11 +430,11 @@ def test_the_place_of_a_moment_is_behind_the_last_line_before_it(
     since = data.draw(st.integers(0, 5_001))
     begin_ms = parse_time("2026-01-01T00:00:00Z", "t")
     wanted = max((end for end, ms, t in zip(ends, times, timed, strict=True) if t and ms < since), default=0)
-    assert start_at(str(path), begin_ms + since) == wanted
+    assert start_at("claude", str(path), begin_ms + since) == wanted
     assert end_of(str(path)) == at
 
 
-def test_what_is_not_a_plain_file_of_ours_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_a_regular_file_of_this_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = tmp_path / "real.jsonl"
     real.write_bytes(Path(fixture("claude")).read_bytes())
     link, fifo, folder, listening = (tmp_path / f"{name}.jsonl" for name in ("link", "fifo", "folder", "socket"))
@@ -443,16 +445,16 @@ def test_what_is_not_a_plain_file_of_ours_is_refused(tmp_path: Path, monkeypatch
         monkeypatch.chdir(tmp_path)  # the name of a socket may not be long
         server.bind(listening.name)
         for path in (link, fifo, folder, listening):
-            with pytest.raises(BadInput, match="is not a plain file"):
+            with pytest.raises(BadInput, match="is not a regular file"):
                 read("claude", str(path))
-            with pytest.raises(BadInput, match="is not a plain file"):
-                last_words("claude", str(path))
+            with pytest.raises(BadInput, match="is not a regular file"):
+                read_latest("claude", str(path))
     for name in ("real.jsonl", f"{tmp_path}/x/../real.jsonl", f"{tmp_path}/real.txt", f"{tmp_path}/a\x00b.jsonl", ""):
         with pytest.raises(BadInput, match="is not an absolute path"):
             read("claude", name)
-    with pytest.raises(BadInput, match="cannot be read; known are"):
+    with pytest.raises(BadInput, match="cannot be read; use one of"):
         read("cobol", str(real))
-    assert last_words("cobol", str(real)) is None
+    assert read_latest("cobol", str(real)) is None
     with pytest.raises(FileNotFoundError):
         read("claude", str(tmp_path / "missing.jsonl"))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.agents.hooks.decoder import decode_hook
-from holdfast.agents.hooks.hook import read_hook
+from holdfast.agents.sessions.consumer import read_agent_hook
 from holdfast.agents.sessions.lifecycle import advance
 from holdfast.domain.event import Event, NewEvent, iso_time
 from holdfast.domain.session import Session
@@ -85,7 +85,7 @@ class Life:
         body = json.dumps(payload).encode()
         raw = decode_hook(header(self._number, agent, more.pop("event", None), **more), body, late)
         assert raw is not None
-        change, events = advance(self.session, read_hook(stored(raw)))
+        change, events = advance(self.session, read_agent_hook(stored(raw)))
         self.told = events
         self.session = applied(self.session, change)
         return self.session

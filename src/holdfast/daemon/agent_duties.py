@@ -9,9 +9,9 @@ from holdfast.agents.hooks.decoder import HookDecoder
 from holdfast.agents.receiver.fallback_folders import count_waiting, recent_failures
 from holdfast.agents.receiver.spool_duty import SpoolDuty
 from holdfast.agents.sessions.consumer import SessionConsumer
-from holdfast.agents.transcripts.follower import Follower, Pace, Start
-from holdfast.agents.transcripts.places import find_transcript
-from holdfast.agents.transcripts.reader import last_words
+from holdfast.agents.transcripts.follower import Follower, FollowSettings, Start
+from holdfast.agents.transcripts.reader import read_latest
+from holdfast.agents.transcripts.search import find_transcript
 from holdfast.config.config import Config
 from holdfast.daemon.loop import Loop
 from holdfast.domain.delivery import Outcome
@@ -30,7 +30,7 @@ class AgentDuties:
 
     def __init__(self, store: Store, config: Config, home: Home | None, clock: Clock) -> None:
         self._store, self._config, self._home, self._clock = store, config, home, clock
-        self._sessions = SessionConsumer(store.sessions, last_words, find_transcript)
+        self._sessions = SessionConsumer(store.sessions, read_latest, find_transcript)
         self._threads = Threads("transcripts")
         self._lateness = Lateness()
         self._import: SpoolImport | None = None
@@ -43,8 +43,8 @@ class AgentDuties:
         spool_duty = SpoolDuty(self._home.root, self._import, self._importer)
         spool_duty.watch(files, loop.add(spool_duty, poll_s=60.0))
         if self._config.transcripts != "off":
-            pace = Pace(start=cast(Start, self._config.transcripts))
-            self._follower = Follower(self._store, self._clock, self._threads, pace=pace)
+            settings = FollowSettings(start=cast(Start, self._config.transcripts))
+            self._follower = Follower(self._store, self._clock, self._threads, settings=settings)
             self._follower.wake = loop.add(self._follower, poll_s=5.0)
 
     def close(self) -> None:

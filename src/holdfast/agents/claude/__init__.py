@@ -1,1 +1,10 @@
 """Claude Code."""
+
+from __future__ import annotations
+
+from holdfast.agents.agent_cli import AgentCli
+from holdfast.agents.claude.hooks import HOOKS
+from holdfast.agents.claude.install import INSTALL
+from holdfast.agents.claude.transcript import TRANSCRIPT
+
+AGENT = AgentCli("claude", HOOKS, INSTALL, TRANSCRIPT)

@@ -1,27 +1,25 @@
-"""Claude Code: 33 events, JSON on stdin."""
+"""Hooks of Claude Code: 33 events, JSON on standard input."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from holdfast.agents.hooks.adapter import RAW, SNAKE, Adapter, Native, Payload
+from holdfast.agents.hooks.hook_format import COMMON_FIELDS, RAW, HookFormat, Meaning, Payload, Refined
 
 EVENTS = {
-    "SessionStart": Native("session_start"),
-    "UserPromptSubmit": Native("user_prompt_submit"),
-    "PreToolUse": Native("tool_use"),
-    "PostToolUse": Native("tool_done", ok=True),
-    "PostToolUseFailure": Native("tool_done", ok=False),
-    "Notification": Native("notification"),
-    "PermissionRequest": Native("notification", reason="permission_request"),
-    "Elicitation": Native("notification", reason="elicitation"),
-    "Stop": Native("agent_stop"),
-    "StopFailure": Native("error", ok=False),
-    "SubagentStart": Native("subagent_start"),
-    "SubagentStop": Native("subagent_stop"),
-    "PreCompact": Native("compact"),
-    "PostCompact": Native("compact"),
-    "SessionEnd": Native("session_end"),
+    "SessionStart": Meaning("session_start"),
+    "UserPromptSubmit": Meaning("user_prompt_submit"),
+    "PreToolUse": Meaning("tool_use"),
+    "PostToolUse": Meaning("tool_done", ok=True),
+    "PostToolUseFailure": Meaning("tool_done", ok=False),
+    "Notification": Meaning("notification"),
+    "PermissionRequest": Meaning("notification", reason="permission_request"),
+    "Elicitation": Meaning("notification", reason="elicitation"),
+    "Stop": Meaning("agent_stop"),
+    "StopFailure": Meaning("error", ok=False),
+    "SubagentStart": Meaning("subagent_start"),
+    "SubagentStop": Meaning("subagent_stop"),
+    "PreCompact": Meaning("compact"),
+    "PostCompact": Meaning("compact"),
+    "SessionEnd": Meaning("session_end"),
     "ConfigChange": RAW,
     "CwdChanged": RAW,
     "DirectoryAdded": RAW,
@@ -29,7 +27,7 @@ EVENTS = {
     "FileChanged": RAW,
     "InstructionsLoaded": RAW,
     "MessageDisplay": RAW,
-    "PermissionDenied": Native("raw", ok=False),
+    "PermissionDenied": Meaning("raw", ok=False),
     "PostModelSwitch": RAW,
     "PostToolBatch": RAW,
     "PreModelSwitch": RAW,
@@ -43,23 +41,23 @@ EVENTS = {
 }
 
 OWN_SOURCES = frozenset({"user", "sdk"})
-"""Whose prompts are the user's own: typed, or sent by the user's program."""
+"""Sources of prompts that the user typed or that the user's own program sent."""
 
 
-def refine(native_event: str, native: Native, payload: Payload) -> tuple[Native, dict[str, Any]]:
+def refine(native_event: str, meaning: Meaning, payload: Payload) -> Refined:
     match native_event:
         case "Stop" if payload.get("background_tasks") or payload.get("session_crons"):
-            return native, {"background": True}
+            return Refined(meaning, {"background": True})
         case "UserPromptSubmit" if payload.get("source") not in (None, *OWN_SOURCES):
-            return native, {"injected": True}
-        case "StopFailure":  # its last message is the error in words, not an answer
-            said = payload.get("error_details") or payload.get("last_assistant_message")
-            return native, {"message": said, "answer": None}
+            return Refined(meaning, {"injected": True})
+        case "StopFailure":  # its last message describes the error and is no answer
+            message = payload.get("error_details") or payload.get("last_assistant_message")
+            return Refined(meaning, {"message": message, "answer": None})
         case "CwdChanged" if payload.get("new_cwd"):
-            return native, {"cwd": payload["new_cwd"]}
+            return Refined(meaning, {"cwd": payload["new_cwd"]})
         case "PostModelSwitch" if payload.get("to_model"):
-            return native, {"model": payload["to_model"]}
-    return native, {}
+            return Refined(meaning, {"model": payload["to_model"]})
+    return Refined(meaning)
 
 
-CLAUDE = Adapter("claude", EVENTS, SNAKE, refine=refine)
+HOOKS = HookFormat(EVENTS, COMMON_FIELDS, refine=refine)

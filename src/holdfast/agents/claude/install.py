@@ -1,7 +1,7 @@
-"""Claude Code: groups in `settings.json`, timeouts in seconds.
+"""Hook config of Claude Code: groups in `settings.json`, timeouts in seconds.
 
-The command is one line. With its words apart (`args`) it would be a bare shell to a version that does not know `args`,
-and that shell would run what stands in the hook's payload.
+The command is one line. A version that does not know `args` would run only the first word, a bare shell, and that shell
+would execute the hook's payload.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TIMEOUT_S = 5
 
 
 def _handler(environment: Environment, event: str) -> Handler:
-    return {"type": "command", "command": environment.line("claude"), "timeout": TIMEOUT_S}
+    return {"type": "command", "command": environment.command_line("claude"), "timeout": TIMEOUT_S}
 
 
 def _words(handler: Handler) -> list[str]:
@@ -32,9 +32,8 @@ def _switched_off(settings: Mapping[str, Any]) -> str | None:
     return "disableAllHooks is true" if settings.get("disableAllHooks") is True else None
 
 
-# The project's file is the one Claude keeps out of version control: the command holds paths of this machine.
-CLAUDE = JsonHookConfig(
-    name="claude",
+# The project file is the one that Claude Code keeps out of version control, because the command has local paths.
+INSTALL = JsonHookConfig(
     programs=("claude",),
     folder=lambda environment: environment.folder("CLAUDE_CONFIG_DIR", ".claude"),
     user_file="settings.json",
@@ -47,6 +46,6 @@ CLAUDE = JsonHookConfig(
     handler=_handler,
     words=_words,
     switched_off=_switched_off,
-    plain=True,
-    hints=("a session that runs already may have to be started again",),
+    strict=True,
+    notes=("restart running sessions so that they load the hooks",),
 )  # fmt: skip

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from holdfast.agents.install.files import Refused
-from holdfast.agents.install.hook_entries import Handler, IsOwn, set_groups
+from holdfast.agents.install.hook_entries import Handler, IsOwn, set_in_groups
 
 _TOKEN = re.compile(
     r'"""(?:\\.|[^\\])*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|#[^\n]*|[\[{]|[\]}]|\n', re.DOTALL
@@ -65,7 +65,7 @@ def set_notify(text: str, words: Sequence[str] | None) -> str:
 def set_hooks(text: str, wanted: Mapping[str, Handler], is_own: IsOwn) -> str:
     """The text with exactly these handlers of ours in `[[hooks.<event>.hooks]]`."""
     document = load(text)
-    expected = set_groups(document, wanted, is_own)
+    expected = set_in_groups(document, wanted, is_own)
     if expected == document:
         return text
     made, placed = _settle(text, wanted, is_own)

@@ -1,24 +1,21 @@
-"""Codex CLI: groups in `hooks.json`, or in `config.toml` where hooks stand there already; and `notify`.
+"""Hook config of Codex CLI: `hooks.json`, or `config.toml` if the user has hooks there; and `notify`.
 
-Codex runs a hook only after the user trusted it, and says nothing while it does not. The trust is a hash of the hook
-at its place; it is computed here to tell, and never written: trusting is the user's decision. Until then `notify`,
-which needs no trust, reports the end of each turn.
+Codex runs a hook only after the user trusted it, without any message before that. Until then `notify`, which needs no
+trust, reports the end of each turn.
 
-Our groups carry no matcher: none means every occurrence, and whether an empty one is part of the hash differs between
-events.
+Our groups have no matcher: that matches everything, and whether an empty matcher is part of the trust hash differs
+between events.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from holdfast.agents.codex import config_toml
+from holdfast.agents.codex.trust import SESSION_END_MAX_S, is_trusted
 from holdfast.agents.install.environment import Environment, is_own, split_line
 from holdfast.agents.install.files import BOM, Refused, decode, read
 from holdfast.agents.install.hook_config import (
@@ -29,24 +26,20 @@ from holdfast.agents.install.hook_config import (
     HookFile,
     HookStatus,
     JsonHookConfig,
-    check_plain,
-    read_json,
-)  # fmt: skip
-from holdfast.agents.install.hook_entries import Handler, HookEntry, find_groups
+    check_strict,
+)
+from holdfast.agents.install.hook_entries import Handler, find_in_groups
+from holdfast.agents.install.json_settings import read_json
 
 TIMEOUT_S = 5
-SESSION_END_S = 3  # the most Codex allows there
-DEFAULT_TIMEOUT_S, DEFAULT_SESSION_END_S = 600, 1
-_UNMATCHED = ("UserPromptSubmit", "Stop")  # events whose matcher Codex ignores, in the hash too
 
 
 def _handler(environment: Environment, event: str) -> Handler:
-    timeout = SESSION_END_S if event == "SessionEnd" else TIMEOUT_S
-    return {"type": "command", "command": environment.line("codex"), "timeout": timeout}
+    timeout = SESSION_END_MAX_S if event == "SessionEnd" else TIMEOUT_S
+    return {"type": "command", "command": environment.command_line("codex"), "timeout": timeout}
 
 
-_HOOKS = JsonHookConfig(
-    name="codex",
+HOOKS_JSON = JsonHookConfig(
     programs=("codex",),
     folder=lambda environment: environment.folder("CODEX_HOME", ".codex"),
     user_file="hooks.json",
@@ -62,164 +55,115 @@ _HOOKS = JsonHookConfig(
 
 
 @dataclass(frozen=True, slots=True)
-class Codex:
-    """Two files: where the hooks stand, and the user's `config.toml` for `notify` and for what Codex trusts."""
+class CodexHookConfig:
+    """Two files: the one with the hooks, and the user's `config.toml` with `notify` and the trusted hashes."""
 
-    name: str = "codex"
-    programs: tuple[str, ...] = _HOOKS.programs
+    programs: tuple[str, ...] = HOOKS_JSON.programs
 
     def is_found(self, environment: Environment) -> bool:
-        return _HOOKS.is_found(environment)
+        return HOOKS_JSON.is_found(environment)
 
-    def targets(self, environment: Environment, project: bool) -> list[HookFile]:
+    def files(self, environment: Environment, project: bool) -> list[HookFile]:
         hooks, config = self._paths(environment, project)
         in_toml = self._is_in_toml(config)
-        targets = [] if in_toml else _HOOKS.targets(environment, project)
+        files = [] if in_toml else HOOKS_JSON.files(environment, project)
         if in_toml or not project:
-            targets.append(
+            files.append(
                 HookFile(
                     config,
-                    lambda raw, tools: self._wire(environment, config, raw, tools, in_toml, not project),
-                    lambda raw: self._unwire(config, raw),
+                    lambda raw, tools: self._add(environment, config, raw, tools, in_toml, not project),
+                    lambda raw: self._remove(config, raw),
                 )
             )
-        if in_toml and find_groups(read_json(hooks), _HOOKS.is_own):  # wired before the user moved to config.toml
-            targets.append(
-                HookFile(hooks, lambda raw, _: _HOOKS.unwire(hooks, raw), lambda raw: _HOOKS.unwire(hooks, raw))
+        if in_toml and HOOKS_JSON.find(read_json(hooks)):  # installed before the user moved to config.toml
+            files.append(
+                HookFile(hooks, lambda raw, _: HOOKS_JSON.remove(hooks, raw), lambda raw: HOOKS_JSON.remove(hooks, raw))
             )
-        return targets
+        return files
 
-    def look(self, environment: Environment, project: bool) -> HookStatus:
+    def status(self, environment: Environment, project: bool) -> HookStatus:
         hooks, config = self._paths(environment, project)
         try:
             document = _read_toml(config)
-            path = config if find_groups(document, _HOOKS.is_own) else hooks
+            path = config if find_in_groups(document, HOOKS_JSON.is_own) else hooks
             settings = document if path == config else read_json(hooks)
-            trust = document if not project else _read_toml(self._paths(environment, False)[1])
+            user_config = document if not project else _read_toml(self._paths(environment, False)[1])
         except Refused as error:
             return HookStatus(UNREADABLE, config, error.message)
-        found = _HOOKS.find(settings)
-        look = _HOOKS.judge(path, settings, found)
-        if path == hooks and found:
-            look = check_plain(look)
-        if look.state != INSTALLED:
-            return look
-        if _is_off(trust):
-            return look._replace(state=DISABLED, detail="features.hooks is false in config.toml")
-        doubted = [each.event for each in found if not is_trusted(trust, path, each)]
-        if not doubted:
-            return look
-        notified = "; notify reports the end of turns meanwhile" if is_own(trust.get("notify") or []) else ""
-        detail = f"start codex, type /hooks and trust {', '.join(dict.fromkeys(doubted))}{notified}"
-        return look._replace(state=UNTRUSTED, detail=detail)
+        entries = HOOKS_JSON.find(settings)
+        status = HOOKS_JSON.status_of(path, settings, entries)
+        if path == hooks and entries:
+            status = check_strict(status)
+        if status.state != INSTALLED:
+            return status
+        if _is_disabled(user_config):
+            return status._replace(state=DISABLED, detail="features.hooks is false in config.toml")
+        untrusted = [entry.event for entry in entries if not is_trusted(user_config, path, entry)]
+        if not untrusted:
+            return status
+        notified = "; until then, notify reports the end of turns" if is_own(user_config.get("notify") or []) else ""
+        detail = f"start codex, type /hooks and trust {', '.join(dict.fromkeys(untrusted))}{notified}"
+        return status._replace(state=UNTRUSTED, detail=detail)
 
     def advice(self, environment: Environment, project: bool) -> list[str]:
-        look = self.look(environment, project)
-        told = [look.detail] if look.state in (UNTRUSTED, DISABLED, UNREADABLE) and look.detail else []
+        status = self.status(environment, project)
+        notes = [status.detail] if status.state in (UNTRUSTED, DISABLED, UNREADABLE) and status.detail else []
         notify = _read_toml(self._paths(environment, False)[1]).get("notify")
         if notify and not is_own(notify):
-            told.append("notify in config.toml names another program and stays as it is: until the hooks are trusted, "
-                        "Codex tells Holdfast nothing")  # fmt: skip
-        return told
+            notes.append("notify in config.toml starts another program and was not changed: until you trust the hooks, "
+                         "Codex sends nothing to Holdfast")  # fmt: skip
+        return notes
 
     def _paths(self, environment: Environment, project: bool) -> tuple[Path, Path]:
-        hooks = _HOOKS.path(environment, project)
+        hooks = HOOKS_JSON.path(environment, project)
         return hooks, hooks.with_name("config.toml")
 
     def _is_in_toml(self, config: Path) -> bool:
-        """Whether hooks stand in config.toml already: Codex warns about hooks in both files."""
+        """Whether config.toml already has hooks. Codex warns about hooks in both files."""
         hooks = _read_toml(config).get("hooks")
         return isinstance(hooks, dict) and any(isinstance(groups, list) and groups for groups in hooks.values())
 
-    def _wire(
+    def _add(
         self, environment: Environment, config: Path, raw: bytes | None, tools: bool | None, in_toml: bool, notify: bool
     ) -> bytes | None:
         text, bom = _split(config, raw)
         try:
-            made = text
-            if notify and _may_notify(config_toml.load(text)):
-                made = config_toml.set_notify(made, environment.words("codex", guarded=False))
+            changed = text
+            if notify and _may_set_notify(config_toml.load(text)):
+                changed = config_toml.set_notify(changed, environment.command("codex", guarded=False))
             if in_toml:
-                wanted = _HOOKS.wanted(environment, config_toml.load(text), tools)
-                made = config_toml.set_hooks(made, wanted, _HOOKS.is_own)
+                handlers = HOOKS_JSON.handlers(environment, config_toml.load(text), tools)
+                changed = config_toml.set_hooks(changed, handlers, HOOKS_JSON.is_own)
         except Refused as error:
-            raise Refused(f"{config}: {error.message}; not touched") from None
-        return raw if made == text else (bom + made).encode()
+            raise Refused(f"{config}: {error.message}; file not changed") from None
+        return raw if changed == text else (bom + changed).encode()
 
-    def _unwire(self, config: Path, raw: bytes | None) -> bytes | None:
+    def _remove(self, config: Path, raw: bytes | None) -> bytes | None:
         text, bom = _split(config, raw)
         try:
-            made = config_toml.set_hooks(text, {}, _HOOKS.is_own)
+            changed = config_toml.set_hooks(text, {}, HOOKS_JSON.is_own)
             if is_own(config_toml.load(text).get("notify") or []):
-                made = config_toml.set_notify(made, None)
+                changed = config_toml.set_notify(changed, None)
         except Refused as error:
-            raise Refused(f"{config}: {error.message}; not touched") from None
-        return raw if made == text else (bom + made).encode()
+            raise Refused(f"{config}: {error.message}; file not changed") from None
+        return raw if changed == text else (bom + changed).encode()
 
 
-CODEX = Codex()
+INSTALL = CodexHookConfig()
 
 
-def trust_hash(event: str, matcher: str | None, handler: Handler) -> str:
-    """The hash under which Codex remembers that a user trusts a hook."""
-    shape: dict[str, Any] = {"event_name": _snake(event), "hooks": [_identity(event, handler)]}
-    if matcher is not None and event not in _UNMATCHED:
-        shape["matcher"] = matcher
-    text = json.dumps(shape, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
-
-
-def is_trusted(config: Mapping[str, Any], path: Path, found: HookEntry) -> bool:
-    """Whether Codex will run this hook: trusted as it is now, at its place, and not switched off there."""
-    hooks = config.get("hooks")
-    states = hooks.get("state") if isinstance(hooks, dict) else None
-    if not isinstance(states, dict):
-        return False
-    place = f"{_snake(found.event)}:{found.group}:{found.place}"
-    known = [states.get(f"{name}:{place}") for name in (path, path.resolve())]
-    wanted = trust_hash(found.event, found.matcher, found.handler)
-    return any(
-        isinstance(state, dict) and state.get("enabled") is not False and state.get("trusted_hash") == wanted
-        for state in known
-    )
-
-
-def _identity(event: str, handler: Handler) -> dict[str, Any]:
-    """A handler as Codex normalises it before it hashes."""
-    given = handler.get("timeout")
-    if event == "SessionEnd":
-        timeout = min(SESSION_END_S, max(1, DEFAULT_SESSION_END_S if given is None else given))
-    else:
-        timeout = max(1, DEFAULT_TIMEOUT_S if given is None else given)
-    identity = {
-        "type": "command",
-        "command": handler["command"],
-        "timeout": timeout,
-        "async": bool(handler.get("async")),
-    }
-    message = handler.get("statusMessage")
-    return identity if message is None else {**identity, "statusMessage": message}
-
-
-def _snake(event: str) -> str:
-    """
-    >>> _snake("UserPromptSubmit")
-    'user_prompt_submit'
-    """
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", event).lower()
-
-
-def _is_off(config: Mapping[str, Any]) -> bool:
+def _is_disabled(config: Mapping[str, Any]) -> bool:
     features = config.get("features")
     return isinstance(features, dict) and features.get("hooks") is False
 
 
-def _may_notify(config: Mapping[str, Any]) -> bool:
-    """Codex has one `notify`; a foreign one is not ours to replace."""
+def _may_set_notify(config: Mapping[str, Any]) -> bool:
+    """Codex has one `notify`. The user's own program in it is not replaced."""
     return not config.get("notify") or is_own(config["notify"])
 
 
 def _split(path: Path, raw: bytes | None) -> tuple[str, str]:
+    """The text of a file, and its byte order mark or an empty string."""
     text = decode(path, raw)
     body = text.removeprefix(BOM)
     return body, text[: len(text) - len(body)]
@@ -229,5 +173,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
     try:
         return config_toml.load(_split(path, read(path))[0])
     except Refused as error:
-        said = error.message
-        raise Refused(said if str(path) in said else f"{path}: {said}; not touched, mend it first") from None
+        message = error.message
+        raise Refused(
+            message if str(path) in message else f"{path}: {message}; file not changed, fix it first"
+        ) from None

@@ -1,34 +1,33 @@
-"""Copilot CLI: two dialects, chosen by how the configuration spells an event's name.
+"""Hooks of Copilot CLI: two payload styles, selected by the spelling of the event name in the configuration.
 
-`agentStop` brings camelCase fields and no event name (the receiver is told it), `AgentStop` snake_case fields with one.
+`agentStop` selects camelCase fields without an event name, which the receiver gets as an argument. `AgentStop` selects
+snake_case fields with an event name.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
-from holdfast.agents.hooks.adapter import Adapter, Native, Payload, dig
+from holdfast.agents.hooks.hook_format import HookFormat, Meaning, Payload, Refined, value_at
 
 _CAMEL = {
-    "sessionStart": Native("session_start"),
-    "userPromptSubmitted": Native("user_prompt_submit"),
-    "preToolUse": Native("tool_use"),
-    "postToolUse": Native("tool_done"),
-    "postToolUseFailure": Native("tool_done", ok=False),
-    "permissionRequest": Native("notification", reason="permission_request"),
-    "notification": Native("notification"),
-    "agentStop": Native("agent_stop"),
-    "errorOccurred": Native("error", ok=False),
-    "subagentStart": Native("subagent_start"),
-    "subagentStop": Native("subagent_stop"),
-    "preCompact": Native("compact"),
-    "sessionEnd": Native("session_end"),
+    "sessionStart": Meaning("session_start"),
+    "userPromptSubmitted": Meaning("user_prompt_submit"),
+    "preToolUse": Meaning("tool_use"),
+    "postToolUse": Meaning("tool_done"),
+    "postToolUseFailure": Meaning("tool_done", ok=False),
+    "permissionRequest": Meaning("notification", reason="permission_request"),
+    "notification": Meaning("notification"),
+    "agentStop": Meaning("agent_stop"),
+    "errorOccurred": Meaning("error", ok=False),
+    "subagentStart": Meaning("subagent_start"),
+    "subagentStop": Meaning("subagent_stop"),
+    "preCompact": Meaning("compact"),
+    "sessionEnd": Meaning("session_end"),
 }
 EVENTS = {
     **_CAMEL,
-    **{name[0].upper() + name[1:]: native for name, native in _CAMEL.items()},
-    "UserPromptSubmit": Native("user_prompt_submit"),
-    "Stop": Native("agent_stop"),
+    **{name[0].upper() + name[1:]: meaning for name, meaning in _CAMEL.items()},
+    "UserPromptSubmit": Meaning("user_prompt_submit"),
+    "Stop": Meaning("agent_stop"),
 }
 
 FIELDS = {
@@ -47,11 +46,11 @@ FIELDS = {
 }
 
 
-def refine(native_event: str, native: Native, payload: Payload) -> tuple[Native, dict[str, Any]]:
-    result = dig(payload, "toolResult.resultType") or dig(payload, "tool_result.result_type")
-    if native.event_type == "tool_done" and native.ok is None and isinstance(result, str):
-        return native._replace(ok=result == "success"), {}
-    return native, {}
+def refine(native_event: str, meaning: Meaning, payload: Payload) -> Refined:
+    result = value_at(payload, "toolResult.resultType") or value_at(payload, "tool_result.result_type")
+    if meaning.event_type == "tool_done" and meaning.ok is None and isinstance(result, str):
+        return Refined(meaning._replace(ok=result == "success"))
+    return Refined(meaning)
 
 
-COPILOT = Adapter("copilot", EVENTS, FIELDS, refine=refine)
+HOOKS = HookFormat(EVENTS, FIELDS, refine=refine)

@@ -1,7 +1,7 @@
-"""Copilot CLI: a file of our own in its hooks folder.
+"""Hook config of Copilot CLI: a file of our own in its hooks folder.
 
-With event names in camelCase the payload does not say which event it is, so the command does. `permissionRequest` is
-not wired: it fires for what is allowed anyway too. When somebody is really asked, `notification` says so.
+With camelCase event names the payload does not contain the event, so the command does. `permissionRequest` is not
+installed: it also fires for actions that are already allowed. `notification` fires when the user is really asked.
 """
 
 from __future__ import annotations
@@ -17,15 +17,14 @@ TIMEOUT_S = 10
 
 
 def _handler(environment: Environment, event: str) -> Handler:
-    return {"type": "command", "bash": environment.line("copilot", event), "timeoutSec": TIMEOUT_S}
+    return {"type": "command", "bash": environment.command_line("copilot", event), "timeoutSec": TIMEOUT_S}
 
 
 def _switched_off(settings: Mapping[str, Any]) -> str | None:
     return "disableAllHooks is true" if settings.get("disableAllHooks") is True else None
 
 
-COPILOT = JsonHookConfig(
-    name="copilot",
+INSTALL = JsonHookConfig(
     programs=("copilot",),
     folder=lambda environment: environment.folder("COPILOT_HOME", ".copilot"),
     user_file="hooks/holdfast.json",
@@ -38,7 +37,7 @@ COPILOT = JsonHookConfig(
     handler=_handler,
     words=lambda handler: split_line(handler.get("bash")),
     grouped=False,
-    start={"version": 1},
+    initial={"version": 1},
     own_file=True,
     switched_off=_switched_off,
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Cursor: plain lists in `hooks.json`. The unit of its timeouts is not known for sure, so none is set."""
+"""Hook config of Cursor: plain lists in `hooks.json`. No timeout is set, because its unit is not documented."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from holdfast.agents.install.hook_entries import Handler
 
 
 def _handler(environment: Environment, event: str) -> Handler:
-    return {"command": environment.line("cursor")}
+    return {"command": environment.command_line("cursor")}
 
 
-CURSOR = JsonHookConfig(
-    name="cursor",
+INSTALL = JsonHookConfig(
     programs=("cursor", "cursor-agent"),
     folder=lambda environment: environment.home / ".cursor",
     user_file="hooks.json",
@@ -30,5 +29,5 @@ CURSOR = JsonHookConfig(
     handler=_handler,
     words=lambda handler: split_line(handler.get("command")),
     grouped=False,
-    start={"version": 1},
+    initial={"version": 1},
 )

@@ -1,34 +1,32 @@
-"""Gemini CLI: 11 events, JSON on stdin."""
+"""Hooks of Gemini CLI: 11 events, JSON on standard input."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from holdfast.agents.hooks.adapter import RAW, SNAKE, Adapter, Native, Payload, dig
+from holdfast.agents.hooks.hook_format import COMMON_FIELDS, RAW, HookFormat, Meaning, Payload, Refined, value_at
 
 EVENTS = {
-    "SessionStart": Native("session_start"),
-    "BeforeAgent": Native("user_prompt_submit"),
-    "AfterAgent": Native("agent_stop"),
-    "BeforeTool": Native("tool_use"),
-    "AfterTool": Native("tool_done", ok=True),
-    "Notification": Native("notification"),
-    "PreCompress": Native("compact"),
-    "SessionEnd": Native("session_end"),
-    # One for each piece of an answer, with the whole conversation in it: no tool is at work.
+    "SessionStart": Meaning("session_start"),
+    "BeforeAgent": Meaning("user_prompt_submit"),
+    "AfterAgent": Meaning("agent_stop"),
+    "BeforeTool": Meaning("tool_use"),
+    "AfterTool": Meaning("tool_done", ok=True),
+    "Notification": Meaning("notification"),
+    "PreCompress": Meaning("compact"),
+    "SessionEnd": Meaning("session_end"),
+    # Sent for each chunk of an answer, with the whole conversation in the payload.
     "BeforeModel": RAW,
     "AfterModel": RAW,
     "BeforeToolSelection": RAW,
 }
 
-FIELDS = {**SNAKE, "answer": ("prompt_response",), "model": ("model", "llm_request.model")}
+FIELDS = {**COMMON_FIELDS, "answer": ("prompt_response",), "model": ("model", "llm_request.model")}
 
 
-def refine(native_event: str, native: Native, payload: Payload) -> tuple[Native, dict[str, Any]]:
-    fault = dig(payload, "tool_response.error")
-    if native_event == "AfterTool" and fault:
-        return native._replace(ok=False), {"error": fault}
-    return native, {}
+def refine(native_event: str, meaning: Meaning, payload: Payload) -> Refined:
+    error = value_at(payload, "tool_response.error")
+    if native_event == "AfterTool" and error:
+        return Refined(meaning._replace(ok=False), {"error": error})
+    return Refined(meaning)
 
 
-GEMINI = Adapter("gemini", EVENTS, FIELDS, refine=refine)
+HOOKS = HookFormat(EVENTS, FIELDS, refine=refine)

@@ -1,7 +1,7 @@
-"""Gemini CLI: groups in `settings.json`, timeouts in milliseconds.
+"""Hook config of Gemini CLI: groups in `settings.json`, timeouts in milliseconds.
 
-The model events fire for every chunk and carry the whole conversation, and `PreCompress` fires before every model
-call: none of them is wired.
+Model events are not installed, because they fire for every chunk and carry the whole conversation; nor is
+`PreCompress`, which fires before every model call.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NAME = "holdfast"
 
 
 def _handler(environment: Environment, event: str) -> Handler:
-    return {"type": "command", "name": NAME, "command": environment.line("gemini"), "timeout": TIMEOUT_MS}
+    return {"type": "command", "name": NAME, "command": environment.command_line("gemini"), "timeout": TIMEOUT_MS}
 
 
 def _switched_off(settings: Mapping[str, Any]) -> str | None:
@@ -31,8 +31,7 @@ def _switched_off(settings: Mapping[str, Any]) -> str | None:
     return f"hooksConfig.disabled lists {NAME}" if isinstance(disabled, list) and NAME in disabled else None
 
 
-GEMINI = JsonHookConfig(
-    name="gemini",
+INSTALL = JsonHookConfig(
     programs=("gemini",),
     folder=lambda environment: environment.folder("GEMINI_CLI_HOME", "") / ".gemini",
     user_file="settings.json",

@@ -1,1 +1,1 @@
-"""Hook events: from what an agent CLI sends to the event that is stored."""
+"""Hook events: from the payload that an agent CLI sends to the event that is stored."""

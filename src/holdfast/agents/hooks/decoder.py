@@ -1,4 +1,4 @@
-"""From a spool record of kind `hook` to the raw event that is appended: every CLI's words in ours, nothing lost."""
+"""Decodes a spool record of kind `hook` into an event with our type and fields and the raw payload."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from holdfast.agents.hooks.adapter import RAW, Native
-from holdfast.agents.hooks.adapters import adapter_for
 from holdfast.agents.hooks.hook import EVENT_TYPES, SOURCE, UNKNOWN, session_id_of
+from holdfast.agents.hooks.hook_format import RAW, Meaning
 from holdfast.agents.hooks.payload import clean, clean_text, read_payload
+from holdfast.agents.registry import hook_format
 from holdfast.domain.agent_events import error_event
 from holdfast.domain.errors import BadInput, BadJson, TooLarge
 from holdfast.domain.event import NAME_MAX, NewEvent, iso_time, new_event
@@ -21,22 +21,23 @@ from holdfast.domain.session import STREAM_PREFIX
 
 INVALID_JSON = "HOOK_INVALID_JSON"
 NOT_OBJECT = "HOOK_PAYLOAD_NOT_OBJECT"
-RAW_KEPT = 4000
+RAW_MAX_BYTES = 4000
 WORD_MAX = 200
 TEXT_MAX = 100_000
-SHORTEN = (100_000, 10_000, 1_000, 100)
+SHORTEN_TO = (100_000, 10_000, 1_000, 100)
+"""Maximum length of each text in the raw payload, tried in this order until the event fits."""
 
-_OUTSIDE = re.compile(r"[^A-Za-z0-9_.-]")
+_NOT_IN_WORD = re.compile(r"[^A-Za-z0-9_.-]")
 _TIME_MAX_MS = 200_000_000_000_000
 _INJECTED = ("<task-notification", "<system-reminder")
-"""How prompts begin that a CLI puts in by itself."""
+"""Start of prompts that a CLI submits itself."""
 
 _TEXTS = ("transcript", "prompt", "answer", "message", "tool_name", "error", "source", "reason", "title", "model")
-_MARKS = ("tool_name", "subagent_id", "subagent_type", "turn_id")
+_PROPERTIES = ("tool_name", "subagent_id", "subagent_type", "turn_id")
 
 
 class HookDecoder:
-    """The spool decoder for hooks. It keeps the event types on the list `allowed`."""
+    """The spool decoder for hooks. Events whose type is not in `allowed` are skipped."""
 
     kind = "hook"
 
@@ -54,57 +55,57 @@ class HookDecoder:
 def decode_hook(
     header: Mapping[str, Any], body: bytes, late: bool = False, allowed: Collection[str] = EVENT_TYPES
 ) -> NewEvent | None:
-    """The raw event of a record, or None if its type is not in `allowed`."""
+    """The event of a record, or None if its type is not in `allowed`."""
     id = _event_id(header)
     agent = _word(header.get("agent"))
     try:
-        payload, whole = read_payload(body, bool(header.get("truncated")))
+        payload, complete = read_payload(body, bool(header.get("truncated")))
     except BadInput:
         return _unreadable(header, id, agent, body, INVALID_JSON, "the hook's input is not JSON")
     if not isinstance(payload, Mapping):
         return _unreadable(header, id, agent, body, NOT_OBJECT, "the hook's input is JSON, but not an object")
-    adapter = adapter_for(agent)
-    native_event = _word(adapter.name_of(payload, header.get("event")))
-    native, more = adapter.refine(native_event, adapter.events.get(native_event, RAW), payload)
-    if native.event_type not in allowed:
+    format = hook_format(agent)
+    native_event = _word(format.event_name(payload, header.get("event")))
+    meaning, replaced = format.refine(native_event, format.events.get(native_event, RAW), payload)
+    if meaning.event_type not in allowed:
         return None
-    taken = {**adapter.take(payload), **more}
-    return _build(header, id, agent, native_event, native, taken, payload, whole=whole, late=late)
+    extracted = {**format.extract(payload), **replaced}
+    return _build(header, id, agent, native_event, meaning, extracted, payload, complete=complete, late=late)
 
 
 def _build(
-    header: Mapping[str, Any], id: str, agent: str, native_event: str, native: Native, taken: dict[str, Any],
-    raw: Mapping[str, Any], *, whole: bool, late: bool,
+    header: Mapping[str, Any], id: str, agent: str, native_event: str, meaning: Meaning, extracted: dict[str, Any],
+    raw: Mapping[str, Any], *, complete: bool, late: bool,
 ) -> NewEvent:  # fmt: skip
-    native_id = _plain(taken.get("native_id"), NAME_MAX) or UNKNOWN
+    native_id = _one_line(extracted.get("native_id"), NAME_MAX) or UNKNOWN
     session_id = session_id_of(agent, native_id)
-    named = {"agent": agent, "native_event": native_event, "event_type": native.event_type, "native_id": native_id}
-    told = {name: _text(taken.get(name)) for name in _TEXTS}
-    if native.event_type not in ("subagent_start", "subagent_stop") and not taken.get("subagent_id"):
-        taken.pop("subagent_type", None)  # the session's own kind of agent, not one below it
-    if native.event_type == "notification":
-        told["reason"] = native.reason or told["reason"]
-        told["message"] = told["message"] or (told["tool_name"] and f"permission needed for {told['tool_name']}")
-    injected = taken.get("injected") is True or _is_injected(native.event_type, told["prompt"])
-    marks = {name: _plain(taken.get(name), WORD_MAX) for name in _MARKS}
-    flags = {"ok": native.ok, "injected": injected or None, "spool_late": late or None}
+    names = {"agent": agent, "native_event": native_event, "event_type": meaning.event_type, "native_id": native_id}
+    texts = {name: _text(extracted.get(name)) for name in _TEXTS}
+    if meaning.event_type not in ("subagent_start", "subagent_stop") and not extracted.get("subagent_id"):
+        extracted.pop("subagent_type", None)  # without an id it is the type of the session's own agent
+    if meaning.event_type == "notification":
+        texts["reason"] = meaning.reason or texts["reason"]
+        texts["message"] = texts["message"] or (texts["tool_name"] and f"permission needed for {texts['tool_name']}")
+    injected = extracted.get("injected") is True or _is_injected(meaning.event_type, texts["prompt"])
+    properties = {name: _one_line(extracted.get(name), WORD_MAX) for name in _PROPERTIES}
+    flags = {"ok": meaning.ok, "injected": injected or None, "spool_late": late or None}
     truncated = header.get("truncated")
     payload = {
-        **named,
-        "cwd": _text(taken.get("cwd")) or _text(header.get("cwd")),
+        **names,
+        "cwd": _text(extracted.get("cwd")) or _text(header.get("cwd")),
         "pane": _text(header.get("pane")),
         "tmux": _text(header.get("tmux")),
-        "transcript": told.pop("transcript"),
-        **without_none({**told, "ok": native.ok, "background": taken.get("background")}),
-        **without_none({"truncated": truncated if isinstance(truncated, int) and not whole else None}),
+        "transcript": texts.pop("transcript"),
+        **without_none({**texts, "ok": meaning.ok, "background": extracted.get("background")}),
+        **without_none({"truncated": truncated if isinstance(truncated, int) and not complete else None}),
     }
     fields = {
-        "type": f"hook.{native.event_type}",
+        "type": f"hook.{meaning.event_type}",
         "source": SOURCE,
         "stream": STREAM_PREFIX + session_id,
         "timestamp": _time(header.get("received_at")),
-        "properties": without_none({**named, "session_id": session_id, **marks, **flags}),
-        "dedup_key": _key(taken.get("dedup_key")),
+        "properties": without_none({**names, "session_id": session_id, **properties, **flags}),
+        "dedup_key": _key(extracted.get("dedup_key")),
         "to": SESSIONS,
         "id": id,
     }
@@ -112,14 +113,14 @@ def _build(
 
 
 def _fit(fields: Mapping[str, Any], payload: dict[str, Any], raw: Mapping[str, Any]) -> NewEvent:
-    """The event with as much of the raw payload as there is room for; what is cut says so."""
+    """The event with as much of the raw payload as an event may hold. `shortened` gives the limit that was applied."""
     try:
         return new_event(payload={**payload, "raw": raw}, **fields)
     except (BadJson, TooLarge):
         pass
-    for longest in SHORTEN:
+    for limit in SHORTEN_TO:
         try:
-            return new_event(payload={**payload, "raw": clean(raw, longest), "shortened": longest}, **fields)
+            return new_event(payload={**payload, "raw": clean(raw, limit), "shortened": limit}, **fields)
         except TooLarge:
             continue
     short = {name: value if not isinstance(value, str) else value[:WORD_MAX] for name, value in payload.items()}
@@ -127,10 +128,10 @@ def _fit(fields: Mapping[str, Any], payload: dict[str, Any], raw: Mapping[str, A
 
 
 def _unreadable(header: Mapping[str, Any], id: str, agent: str, body: bytes, code: str, message: str) -> NewEvent:
-    """What cannot be read is an error that everybody can see, with the bytes it came as."""
+    """An error event with the first bytes of an input that is not a JSON object."""
     payload = {
         "agent": agent, "message": message, "native_event": _text(header.get("event")), "bytes": len(body),
-        "raw": clean_text(body[:RAW_KEPT].decode("utf-8", "replace")), "cwd": _text(header.get("cwd")),
+        "raw": clean_text(body[:RAW_MAX_BYTES].decode("utf-8", "replace")), "cwd": _text(header.get("cwd")),
     }  # fmt: skip
     event = error_event(payload, error_source="hook", error_code=code, stream=f"agent:{agent}")
     return event._replace(id=id, timestamp=_time(header.get("received_at")))
@@ -148,31 +149,31 @@ def _is_injected(event_type: str, prompt: str | None) -> bool:
 
 
 def _word(value: object) -> str:
-    """A name fit for ids and streams."""
-    return _OUTSIDE.sub("_", value)[:64].lstrip("._-") or UNKNOWN if isinstance(value, str) else UNKNOWN
+    """A name that can be part of an id or a stream."""
+    return _NOT_IN_WORD.sub("_", value)[:64].lstrip("._-") or UNKNOWN if isinstance(value, str) else UNKNOWN
 
 
 def _text(value: object) -> str | None:
-    """A text as it may be stored; objects where a CLI should have sent a text become their JSON."""
+    """A text that can be stored. A value of another type becomes its JSON text."""
     if value is None or value == "" or isinstance(value, bool):
         return None
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return clean_text(text if len(text) <= TEXT_MAX else text[: TEXT_MAX - 1] + "…")
 
 
-def _plain(value: object, limit: int) -> str | None:
-    """A text fit for a property or a name: one line, bounded."""
+def _one_line(value: object, limit: int) -> str | None:
+    """A text for a property or a name: printable, on one line, at most `limit` characters."""
     text = _text(value)
     return None if text is None else "".join(c if c.isprintable() else "_" for c in text.strip())[:limit] or None
 
 
 def _key(value: object) -> str | None:
-    text = _plain(value, 10_000)
+    text = _one_line(value, 10_000)
     if text is None or len(text) <= NAME_MAX:
         return text
     return "hook:" + hashlib.sha256(text.encode()).hexdigest()
 
 
 def _time(value: object) -> str | None:
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    return iso_time(value) if whole and 0 <= value <= _TIME_MAX_MS else None  # type: ignore[operator, arg-type]
+    is_int = isinstance(value, int) and not isinstance(value, bool)
+    return iso_time(value) if is_int and 0 <= value <= _TIME_MAX_MS else None  # type: ignore[operator, arg-type]

@@ -1,4 +1,4 @@
-"""Hook: what an agent's command line told about itself, in our words, whatever the CLI calls it."""
+"""Hook: one hook event of an agent CLI, with the same types and fields for every CLI."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ EVENT_TYPES = (
     "session_start", "user_prompt_submit", "tool_use", "tool_done", "agent_stop", "notification", "error",
     "subagent_start", "subagent_stop", "compact", "session_end", "raw",
 )  # fmt: skip
-"""Everything a native event can become. `raw` is one without a counterpart: kept, and not acted upon."""
+"""Our event types. `raw` is a native event without a counterpart: stored, but it changes no session."""
 
 UNKNOWN = "unknown"
 SESSION_ID_MAX = 200
 CLOSED = "closed"
 CONTINUED = "continued"
+"""Reasons of a session end that no hook reported."""
 
-_OUTSIDE = re.compile(r"[^A-Za-z0-9_.:@-]")
+_NOT_IN_ID = re.compile(r"[^A-Za-z0-9_.:@-]")
 _TEXTS = (
     "cwd", "pane", "tmux", "transcript", "prompt", "answer", "message", "tool_name", "error", "source", "reason",
     "title", "model",
@@ -35,7 +36,11 @@ _TEXTS = (
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """One hook event as the consumer sees it. `late`: it was found after a later one had been imported."""
+    """One hook event.
+
+    `injected`: the CLI submitted the prompt, not a user. `background`: tasks still run after the turn ended. `late`:
+    the event was imported after a later one. `pane_is_shared`: see `AgentCli`.
+    """
 
     agent: str
     native_event: str
@@ -62,6 +67,7 @@ class Hook:
     subagent_id: str | None = None
     subagent_type: str | None = None
     late: bool = False
+    pane_is_shared: bool = False
 
     @property
     def at(self) -> str:
@@ -69,61 +75,62 @@ class Hook:
 
     @property
     def subagent(self) -> str | None:
-        """By which name a subagent is known: its id, or what kind it is where the CLI gives no id."""
+        """The subagent's id, or its type if the CLI gives no id."""
         return self.subagent_id or self.subagent_type
 
 
 def session_id_of(agent: str, native_id: str) -> str:
-    """The session's id, from the event alone: no table that could lack an entry.
+    """The session's id, computed from the event alone, so no lookup can fail.
 
-    >>> session_id_of("claude", "3f1c9a52-7d0e"), session_id_of("codex", "a b/c")
-    ('claude-3f1c9a52-7d0e', 'codex-a_b_c')
+    >>> session_id_of("agent", "3f1c9a52-7d0e"), session_id_of("agent", "a b/c")
+    ('agent-3f1c9a52-7d0e', 'agent-a_b_c')
     """
     whole = f"{agent}-{native_id}"
-    id = _OUTSIDE.sub("_", whole)
+    id = _NOT_IN_ID.sub("_", whole)
     if len(id) <= SESSION_ID_MAX:
         return id
-    mark = hashlib.sha256(whole.encode("utf-8", "replace")).hexdigest()[:16]
-    return f"{id[: SESSION_ID_MAX - 17]}-{mark}"
+    digest = hashlib.sha256(whole.encode("utf-8", "replace")).hexdigest()[:16]
+    return f"{id[: SESSION_ID_MAX - 17]}-{digest}"
 
 
 def read_hook(event: Event) -> Hook:
-    """The hook that a stored raw event tells of, or BadInput that says what makes it unreadable."""
+    """The hook in a stored event; BadInput names the field that is missing or wrong."""
     payload, properties = event.payload, event.properties
     if not isinstance(payload, Mapping):
         raise BadInput(f"the hook event's payload must be an object, not {short_repr(payload)}")
-    named = {name: _text(payload, name) for name in _TEXTS}
-    agent, native_id = _must(payload, "agent"), _must(payload, "native_id")
-    event_type = _must(payload, "event_type")
+    texts = {name: _text(payload, name) for name in _TEXTS}
+    agent, native_id = _required(payload, "agent"), _required(payload, "native_id")
+    event_type = _required(payload, "event_type")
     if event_type not in EVENT_TYPES:
         raise BadInput(f"event_type {short_repr(event_type)} is unknown; known are {', '.join(EVENT_TYPES)}")
     session_id = session_id_of(agent, native_id)
     if event.stream != STREAM_PREFIX + session_id:
         raise BadInput(
-            f"the hook event of session {short_repr(session_id)} stands on another stream, {short_repr(event.stream)}"
+            f"the hook event of session {short_repr(session_id)} is on another stream, {short_repr(event.stream)}"
         )
     ok = payload.get("ok")
     return Hook(
         agent,
-        _must(payload, "native_event"),
+        _required(payload, "native_event"),
         event_type,
         session_id,
         native_id,
         parse_time(event.timestamp, "timestamp"),
-        **named,
+        **texts,
         ok=ok if isinstance(ok, bool) else None,
         background=payload.get("background") is True,
         injected=properties.get("injected") is True,
         subagent_id=_text(properties, "subagent_id"),
         subagent_type=_text(properties, "subagent_type"),
         late=properties.get("spool_late") is True,
+        pane_is_shared=False,
     )
 
 
 def session_end_event(session: Session, reason: str, at: str, *, by: str | None = None) -> NewEvent:
-    """The end of a session that no hook told of: it takes its turn behind what its hooks told before.
+    """The event that ends a session without a hook. It is processed after the session's earlier hook events.
 
-    `closed`: an operator closed it. `continued`: the session `by` goes on in its place.
+    Reason `closed`: an operator closed the session. Reason `continued`: session `by` continues it.
     """
     payload = {
         "agent": session.agent, "native_event": f"holdfast:{reason}", "event_type": "session_end",
@@ -146,7 +153,7 @@ def _text(holder: Mapping[str, Any], name: str) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def _must(payload: Mapping[str, Any], name: str) -> str:
+def _required(payload: Mapping[str, Any], name: str) -> str:
     value = _text(payload, name)
     if value is None:
         raise BadInput(f"the hook event has no {name}; it must be text, not {short_repr(payload.get(name))}")

@@ -1,4 +1,4 @@
-"""Reading what a CLI sent, whatever it sent: nothing of it may be lost because it is not quite JSON."""
+"""Reads a hook's payload, including payloads that were cut off or are not strictly valid JSON."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 
 
 def read_payload(body: bytes, truncated: bool) -> tuple[Any, bool]:
-    """The value in the bytes, and whether it is all there. What our store could not carry is replaced by what it can.
+    """The payload's value, and whether it is complete. Values that the store cannot hold are replaced.
 
-    Of one that was cut, the fields that are whole.
+    For a truncated payload, the value holds the fields that arrived completely.
     """
     try:
         return parse_json(body, "payload", limit=len(body)), True
@@ -30,19 +30,19 @@ def read_payload(body: bytes, truncated: bool) -> tuple[Any, bool]:
     try:
         return clean(json.loads(text, parse_constant=str, parse_float=_number(float), parse_int=_number(int))), True
     except (ValueError, RecursionError):
-        found = read_start(text) if truncated else {}
-    if not found:
+        fields = read_start(text) if truncated else {}
+    if not fields:
         raise BadInput("the payload is not JSON")
-    return clean(found), False
+    return clean(fields), False
 
 
 def read_start(text: str) -> dict[str, Any]:
-    """The whole fields at the start of an object that was cut.
+    """The complete fields at the start of a truncated object.
 
     >>> read_start('{"session_id": "s1", "cwd": "/src", "prompt": "Fix the')
     {'session_id': 's1', 'cwd': '/src'}
     """
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     at = _SPACE.match(text, 0).end()  # type: ignore[union-attr]
     decode = json.JSONDecoder(parse_constant=str, parse_float=_number(float), parse_int=_number(int)).raw_decode
     try:
@@ -54,14 +54,14 @@ def read_start(text: str) -> dict[str, Any]:
             value, at = decode(text, _SPACE.match(text, at + 1).end())  # type: ignore[union-attr]
             at = _SPACE.match(text, at).end()  # type: ignore[union-attr]
             if text[at] in ",}":  # a number at the very end may have lost its last digits
-                found[key] = value
+                fields[key] = value
     except (ValueError, IndexError, RecursionError):
         pass
-    return found
+    return fields
 
 
 def clean(value: Any, text_max: int | None = None, depth: int = 0) -> Any:
-    """The value with everything replaced that could not be stored: NUL, half characters, bottomless nesting."""
+    """The value with everything replaced that cannot be stored: NUL, lone surrogates, nesting beyond 40 levels."""
     if isinstance(value, str):
         return clean_text(value if text_max is None or len(value) <= text_max else value[:text_max] + "…")
     if not isinstance(value, dict | list):
@@ -78,7 +78,7 @@ def clean_text(text: str) -> str:
 
 
 def _number(read: Callable[[str], float]) -> Callable[[str], Any]:
-    """A number, or its text where it is beyond what can be kept."""
+    """Parses a number; one that is too long or infinite stays text."""
 
     def parse(text: str) -> Any:
         value = read(text) if len(text) <= NUMBER_MAX else None

@@ -1,4 +1,4 @@
-"""What wiring has to know about a machine: whose home, which variables, which interpreter, which receiver."""
+"""Environment: everything the installer reads that is not in a config file, such as the home folder and variables."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from pathlib import Path
 from holdfast.agents.receiver import program, receiver
 from holdfast.home import find_home, usual_home
 
-# An interpreter whose script is gone ends with 2, and that tells an agent to stop what it does. So a shell stands
-# around the receiver, which is gone some day while the hooks are still there: nothing is said, and the end is 0.
 GUARD = ("/bin/sh", "-c", '"$@" 2>/dev/null || :', "holdfast")
+"""A shell around the receiver. Hooks may outlive the receiver, and an interpreter whose script is missing exits with 2,
+which makes an agent stop its work. The shell discards the message and exits with 0."""
 
 _NAME = re.compile(r"[A-Za-z][\w.-]*")
 _OWN = re.compile(r"(?:.*[/\\])?holdfast(?:[/\\]\w+){2}[/\\]receiver\.\w+")
@@ -24,18 +24,18 @@ _OWN = re.compile(r"(?:.*[/\\])?holdfast(?:[/\\]\w+){2}[/\\]receiver\.\w+")
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """Everything wiring reads that is not in a file, so that tests can bring their own."""
+    """The user's home, the variables, the project, and the interpreter. Tests pass their own."""
 
     home: Path
     env: Mapping[str, str]
     project: Path
     python: str
-    program: tuple[str, ...]  # the words that start a receiver
-    spool_home: str | None = None  # where the receiver would not find Holdfast's home by itself
+    program: tuple[str, ...]  # the command line that starts a receiver, without its options
+    spool_home: str | None = None  # set if the receiver would not find Holdfast's home by itself
     platform: str = sys.platform
 
     def folder(self, variable: str, default: str) -> Path:
-        """The folder a variable names, or the default under the home.
+        """The folder that a variable names, or the default, relative to the home.
 
         >>> Environment(Path("/home/you"), {}, Path("/"), "python3", ()).folder("AGENT_HOME", ".agent")
         PosixPath('/home/you/.agent')
@@ -46,7 +46,7 @@ class Environment:
         return self.home / given[2:] if given.startswith("~/") else Path(given).absolute()
 
     def find_program(self, *names: str) -> str | None:
-        """Where the first of these programs is on the PATH."""
+        """The path of the first of these programs that is on the PATH."""
         path = self.env.get("PATH", "")
         return next(filter(None, (shutil.which(name, path=path) for name in names)), None)
 
@@ -57,52 +57,52 @@ class Environment:
     def receiver(self) -> str:
         return self.program[-1]
 
-    def words(self, agent: str, event: str | None = None, guarded: bool = True) -> list[str]:
-        """The command line of the receiver, word by word; without its guard where nobody looks at how it ends."""
+    def command(self, agent: str, event: str | None = None, guarded: bool = True) -> list[str]:
+        """The words of the receiver's command line. `guarded=False` is for CLIs that ignore the exit code."""
         guard = GUARD if guarded else ()
         home = () if self.spool_home is None else ("--home", self.spool_home)
         return [*guard, *self.program, "--agent", agent, *home, *(() if event is None else (event,))]
 
-    def line(self, agent: str, event: str | None = None) -> str:
-        """The same for a CLI that runs commands through a shell, whichever that is."""
-        return shlex.join(self.words(agent, event))
+    def command_line(self, agent: str, event: str | None = None) -> str:
+        """The command as one line, for CLIs that run hooks through a shell."""
+        return shlex.join(self.command(agent, event))
 
 
 def this_environment() -> Environment:
-    """The machine of this process. A home that only this shell's variables name is told to the receiver."""
+    """The environment of this process. A home that only this shell's variables name is passed to the receiver."""
     home = find_home().root
     return Environment(
         home=Path.home(),
         env=os.environ,
         project=find_project(Path.cwd()),
         python=sys.executable,
-        program=slow_program(),
+        program=python_receiver(),
         spool_home=None if home == usual_home().root else str(home),
     )
 
 
-def slow_program() -> tuple[str, ...]:
-    """The receiver that works everywhere, in the interpreter that runs now."""
+def python_receiver() -> tuple[str, ...]:
+    """The receiver that works everywhere, in the current interpreter."""
     return (sys.executable, "-I", "-S", str(Path(receiver.__file__).absolute()))
 
 
-def find_program() -> tuple[str, ...]:
-    """The quickest receiver that was seen to work here, by a trial."""
+def fastest_receiver() -> tuple[str, ...]:
+    """The fastest receiver that passed a trial on this machine."""
     return tuple(program.find_program())
 
 
 def find_project(start: Path) -> Path:
-    """The folder of the repository around `start`, or `start` itself."""
+    """The folder of the repository that contains `start`, or `start` itself."""
     start = start.absolute()
     return next((folder for folder in (start, *start.parents) if (folder / ".git").exists()), start)
 
 
 def is_own(words: Sequence[object]) -> bool:
-    """Whether a command line is the receiver's, whichever interpreter and installation it names.
+    """Whether a command line is exactly the receiver's, with any interpreter and installation path.
 
-    Exactly ours: a script of the user's that calls the receiver is the user's.
+    A user's script that calls the receiver does not count.
 
-    >>> is_own(["/old/python", "-I", "-S", "/old/holdfast/agents/receiver/receiver.py", "--agent", "claude"])
+    >>> is_own(["/old/python", "-I", "-S", "/old/holdfast/agents/receiver/receiver.py", "--agent", "some-cli"])
     True
     """
     texts = [word for word in words if isinstance(word, str)]
@@ -122,13 +122,13 @@ def is_own(words: Sequence[object]) -> bool:
 
 
 def program_of(words: Sequence[str]) -> Sequence[str]:
-    """The words of a command line of ours that start the receiver."""
+    """The part of our command line that starts the receiver, without the guard and the options."""
     start = len(GUARD) if tuple(words[: len(GUARD)]) == GUARD else 0
     return words[start : words.index("--agent")]
 
 
 def split_line(line: object) -> list[str]:
-    """A shell's command line as words; nothing where it is none we would write."""
+    """The words of a shell command line; empty if it is not a valid one."""
     if not isinstance(line, str):
         return []
     try:
@@ -137,10 +137,10 @@ def split_line(line: object) -> list[str]:
         return []
 
 
-def find_gone(words: Sequence[str]) -> str | None:
-    """An interpreter or a script of a command line of ours that is gone."""
+def find_missing(words: Sequence[str]) -> str | None:
+    """The interpreter or script of our command line that does not exist any more, if any."""
     program = program_of(words)
     interpreters = [program[0], *program[4:5]]
     scripts = [word for word in program if _OWN.fullmatch(word)]
-    gone = [word for word in interpreters if not os.access(word, os.X_OK)]
-    return next(iter(gone + [word for word in scripts if not os.path.isfile(word)]), None)
+    missing = [word for word in interpreters if not os.access(word, os.X_OK)]
+    return next(iter(missing + [word for word in scripts if not os.path.isfile(word)]), None)

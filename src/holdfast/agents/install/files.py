@@ -53,14 +53,14 @@ def read(path: Path) -> bytes | None:
         size = path.stat().st_size
     except FileNotFoundError:
         if path.is_symlink():
-            raise Refused(f"{path} is a link to {os.readlink(path)}, which does not exist; not touched") from None
+            raise Refused(f"{path} is a link to {os.readlink(path)}, which does not exist; file not changed") from None
         return None
     except NotADirectoryError:
-        raise Refused(f"{path.parent} is not a folder; not touched") from None
+        raise Refused(f"{path.parent} is not a folder; file not changed") from None
     if not path.is_file():
-        raise Refused(f"{path} is not a regular file; not touched")
+        raise Refused(f"{path} is not a regular file; file not changed")
     if size > FILE_MAX:
-        raise Refused(f"{path} is larger than {FILE_MAX:,} bytes; not touched")
+        raise Refused(f"{path} is larger than {FILE_MAX:,} bytes; file not changed")
     return path.read_bytes()
 
 
@@ -68,7 +68,7 @@ def decode(path: Path, raw: bytes | None) -> str:
     try:
         return (raw or b"").decode("utf-8")
     except UnicodeDecodeError:
-        raise Refused(f"{path} is not text in UTF-8; not touched") from None
+        raise Refused(f"{path} is not text in UTF-8; file not changed") from None
 
 
 def digest(raw: bytes | None) -> str | None:
@@ -148,7 +148,7 @@ def _copy_owner(source: Path, name: str) -> None:
         try:
             os.chown(name, owner.st_uid, owner.st_gid)
         except PermissionError:
-            raise Refused(f"{source} belongs to another user; not touched") from None
+            raise Refused(f"{source} belongs to another user; file not changed") from None
     shutil.copystat(source, name)
     os.utime(name)
 

@@ -1,17 +1,23 @@
-"""What an agent CLI is to wiring: whether it is there, which files to change, and what those say now."""
+"""HookConfig: the config files of one agent CLI that hold its hooks; JsonHookConfig for CLIs with a JSON file."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from holdfast.agents.install import jsonc
-from holdfast.agents.install.environment import Environment, find_gone, is_own
-from holdfast.agents.install.files import BOM, Refused, decode, read
-from holdfast.agents.install.hook_entries import Handler, HookEntry, find_groups, find_lists, set_groups, set_lists
+from holdfast.agents.install.environment import Environment, find_missing, is_own
+from holdfast.agents.install.files import Refused
+from holdfast.agents.install.hook_entries import (
+    Handler,
+    HookEntry,
+    find_in_groups,
+    find_in_lists,
+    set_in_groups,
+    set_in_lists,
+)
+from holdfast.agents.install.json_settings import edit_json, is_strict_json, parse_settings, read_json
 
 NOT_FOUND = "not found"
 NOT_INSTALLED = "not installed"
@@ -24,15 +30,18 @@ UNREADABLE = "unreadable"
 
 @dataclass(frozen=True, slots=True)
 class HookFile:
-    """A file to wire: from its bytes (None: it is not there) to those it should have."""
+    """A config file and how to change it. `add` and `remove` map the file's bytes to new ones; None: no file.
+
+    The second argument of `add`: True adds tool events, False removes them, None keeps the current choice.
+    """
 
     path: Path
-    wire: Callable[[bytes | None, bool | None], bytes | None]
-    unwire: Callable[[bytes | None], bytes | None]
+    add: Callable[[bytes | None, bool | None], bytes | None]
+    remove: Callable[[bytes | None], bytes | None]
 
 
 class HookStatus(NamedTuple):
-    """What a CLI's files say now."""
+    """The state of the hooks of one CLI, the events they cover, and what to do if something is wrong."""
 
     state: str
     path: Path
@@ -41,32 +50,41 @@ class HookStatus(NamedTuple):
 
 
 class HookConfig(Protocol):
-    """One CLI. `tools` says: tool events too, no tool events, or (None) as it is."""
-
-    @property
-    def name(self) -> str: ...
+    """How to install hooks into one CLI. `project` selects the files of a project instead of the user's."""
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """What its program may be called."""
+        """The possible names of its executable."""
         ...
 
-    def is_found(self, environment: Environment) -> bool: ...
+    def is_found(self, environment: Environment) -> bool:
+        """Whether the CLI is installed."""
+        ...
 
-    def targets(self, environment: Environment, project: bool) -> list[HookFile]: ...
+    def files(self, environment: Environment, project: bool) -> list[HookFile]:
+        """The files that an installation changes."""
+        ...
 
-    def look(self, environment: Environment, project: bool) -> HookStatus: ...
+    def status(self, environment: Environment, project: bool) -> HookStatus: ...
 
     def advice(self, environment: Environment, project: bool) -> list[str]:
-        """What a person should know or do once the files are as they are now."""
+        """Notes for the user after an installation."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class JsonHookConfig:
-    """A CLI whose hooks stand in a JSON file; its particulars are values and small functions."""
+    """Hooks in a JSON file.
 
-    name: str
+    - `folder` is the CLI's config folder; `user_file` is relative to it, `project_file` to the project.
+    - `lifecycle` events are always installed, `tools` events only on request.
+    - `handler` makes the JSON object for one event; `words` reads the command line out of such an object.
+    - `grouped`: the file has groups with matchers (see `hook_entries`), else plain lists.
+    - `initial`: the content of a new file. `own_file`: the file is removed with its last hook.
+    - `switched_off` returns the setting that disables all hooks, if it is set.
+    - `strict`: the CLI ignores a file with comments or trailing commas, hooks included.
+    """
+
     programs: tuple[str, ...]
     folder: Callable[[Environment], Path]
     user_file: str
@@ -76,11 +94,11 @@ class JsonHookConfig:
     handler: Callable[[Environment, str], Handler]
     words: Callable[[Handler], list[str]]
     grouped: bool = True
-    start: Mapping[str, Any] = field(default_factory=dict)
+    initial: Mapping[str, Any] = field(default_factory=dict)
     own_file: bool = False
     switched_off: Callable[[Mapping[str, Any]], str | None] = lambda _: None
-    hints: tuple[str, ...] = ()
-    plain: bool = False  # it ignores a file with comments or trailing commas, hooks and all
+    notes: tuple[str, ...] = ()
+    strict: bool = False
 
     def is_found(self, environment: Environment) -> bool:
         return self.folder(environment).is_dir() or environment.has_program(*self.programs)
@@ -88,115 +106,78 @@ class JsonHookConfig:
     def path(self, environment: Environment, project: bool) -> Path:
         return environment.project / self.project_file if project else self.folder(environment) / self.user_file
 
-    def targets(self, environment: Environment, project: bool) -> list[HookFile]:
+    def files(self, environment: Environment, project: bool) -> list[HookFile]:
         path = self.path(environment, project)
         return [
             HookFile(
-                path, lambda raw, tools: self.wire(environment, path, raw, tools), lambda raw: self.unwire(path, raw)
+                path,
+                lambda raw, tools: self.add(environment, path, raw, tools),
+                lambda raw: self.remove(path, raw),
             )
         ]
 
-    def wire(self, environment: Environment, path: Path, raw: bytes | None, tools: bool | None) -> bytes:
+    def add(self, environment: Environment, path: Path, raw: bytes | None, tools: bool | None) -> bytes:
         def change(settings: Mapping[str, Any]) -> dict[str, Any]:
-            settings = settings or self.start
-            return self.set(settings, self.wanted(environment, settings, tools))
+            settings = settings or self.initial
+            return self.set(settings, self.handlers(environment, settings, tools))
 
         return edit_json(path, raw, change) or b""
 
-    def unwire(self, path: Path, raw: bytes | None) -> bytes | None:
-        left = edit_json(path, raw, lambda settings: self.set(settings, {}))
-        if self.own_file and left != raw and read_settings(path, left) == self.start:
+    def remove(self, path: Path, raw: bytes | None) -> bytes | None:
+        rest = edit_json(path, raw, lambda settings: self.set(settings, {}))
+        if self.own_file and rest != raw and parse_settings(path, rest) == self.initial:
             return None
-        return left
+        return rest
 
-    def wanted(self, environment: Environment, settings: Mapping[str, Any], tools: bool | None) -> dict[str, Handler]:
-        """The handlers there should be, by event."""
+    def handlers(self, environment: Environment, settings: Mapping[str, Any], tools: bool | None) -> dict[str, Handler]:
+        """The handlers that the file should contain, by event."""
         if tools is None:
-            tools = any(found.event in self.tools for found in self.find(settings))
+            tools = any(entry.event in self.tools for entry in self.find(settings))
         return {event: self.handler(environment, event) for event in self.lifecycle + (self.tools if tools else ())}
 
-    def set(self, settings: Mapping[str, Any], wanted: Mapping[str, Handler]) -> dict[str, Any]:
-        return (set_groups if self.grouped else set_lists)(settings, wanted, self.is_own)
+    def set(self, settings: Mapping[str, Any], handlers: Mapping[str, Handler]) -> dict[str, Any]:
+        return (set_in_groups if self.grouped else set_in_lists)(settings, handlers, self.is_own)
 
     def find(self, settings: Any) -> list[HookEntry]:
-        return (find_groups if self.grouped else find_lists)(settings, self.is_own)
+        return (find_in_groups if self.grouped else find_in_lists)(settings, self.is_own)
 
     def is_own(self, handler: Any) -> bool:
         return isinstance(handler, dict) and is_own(self.words(handler))
 
-    def look(self, environment: Environment, project: bool) -> HookStatus:
+    def status(self, environment: Environment, project: bool) -> HookStatus:
         path = self.path(environment, project)
         try:
             settings = read_json(path)
-            look = self.judge(path, settings, self.find(settings))
-            return look if look.state == NOT_INSTALLED or not self.plain else check_plain(look)
+            status = self.status_of(path, settings, self.find(settings))
+            return status if status.state == NOT_INSTALLED or not self.strict else check_strict(status)
         except Refused as error:
             return HookStatus(UNREADABLE, path, error.message)
 
-    def judge(self, path: Path, settings: Mapping[str, Any], found: list[HookEntry]) -> HookStatus:
-        """What these entries of ours amount to."""
-        if not found:
+    def status_of(self, path: Path, settings: Mapping[str, Any], entries: list[HookEntry]) -> HookStatus:
+        """The status that follows from our entries in a file."""
+        if not entries:
             return HookStatus(NOT_INSTALLED, path)
-        events = tuple(dict.fromkeys(each.event for each in found))
-        gone = next(filter(None, (find_gone(self.words(each.handler)) for each in found)), None)
-        if gone is not None:
-            return HookStatus(STALE, path, f"{gone} is gone; run: holdfast hooks install", events)
+        events = tuple(dict.fromkeys(entry.event for entry in entries))
+        missing_file = next(filter(None, (find_missing(self.words(entry.handler)) for entry in entries)), None)
+        if missing_file is not None:
+            return HookStatus(STALE, path, f"{missing_file} does not exist; run: holdfast hooks install", events)
         reason = self.switched_off(settings)
         if reason is not None:
             return HookStatus(DISABLED, path, reason, events)
         missing = [event for event in self.lifecycle if event not in events]
-        detail = f"without {', '.join(missing)}; run: holdfast hooks install" if missing else None
+        detail = f"hooks missing for {', '.join(missing)}; run: holdfast hooks install" if missing else None
         return HookStatus(INSTALLED, path, detail, events)
 
     def advice(self, environment: Environment, project: bool) -> list[str]:
-        look = self.look(environment, project)
-        if look.state in (DISABLED, UNREADABLE):
-            return [f"{look.detail}: nothing is sent until that is changed"]
-        return list(self.hints)
+        status = self.status(environment, project)
+        if status.state in (DISABLED, UNREADABLE):
+            return [f"{status.detail}: no hook runs until that is changed"]
+        return list(self.notes)
 
 
-def check_plain(look: HookStatus) -> HookStatus:
-    """The same, unless its file holds what only we can read."""
-    try:
-        json.loads(decode(look.path, read(look.path)).removeprefix(BOM) or "{}")
-    except ValueError:
-        detail = f"{look.path} has comments or trailing commas, and its CLI ignores such a file as a whole"
-        return look._replace(state=UNREADABLE, detail=detail)
-    return look
-
-
-def read_json(path: Path) -> Mapping[str, Any]:
-    """The object in a file; an empty one where there is none."""
-    return read_settings(path, read(path))
-
-
-def read_settings(path: Path, raw: bytes | None) -> Mapping[str, Any]:
-    return _settings(path, decode(path, raw).removeprefix(BOM))
-
-
-def edit_json(path: Path, raw: bytes | None, change: Callable[[Mapping[str, Any]], dict[str, Any]]) -> bytes | None:
-    """The bytes of a JSON file after a change of what it says; everything else in it stays."""
-    text = decode(path, raw)
-    body = text.removeprefix(BOM)
-    bom = text[: len(text) - len(body)]
-    settings = _settings(path, body)
-    try:
-        wanted = change(settings)
-        if wanted == settings:
-            return raw
-        if body.strip():
-            return (bom + jsonc.rewrite(body, wanted)).encode()
-    except (Refused, jsonc.NotJson) as error:
-        raise Refused(f"{path}: {error.message}; not touched") from None
-    newline = "\r\n" if "\r\n" in body else "\n"
-    return (bom + json.dumps(wanted, ensure_ascii=False, indent=2).replace("\n", newline) + newline).encode()
-
-
-def _settings(path: Path, body: str) -> Mapping[str, Any]:
-    try:
-        settings = jsonc.parse(body).value if body.strip() else {}
-    except jsonc.NotJson as error:
-        raise Refused(f"{path} cannot be read: {error.message}; not touched, mend it first") from None
-    if not isinstance(settings, dict):
-        raise Refused(f"{path} does not hold an object; not touched")
-    return settings
+def check_strict(status: HookStatus) -> HookStatus:
+    """The same status, or `unreadable` if the file has comments or trailing commas."""
+    if is_strict_json(status.path):
+        return status
+    detail = f"{status.path} has comments or trailing commas, so its CLI ignores the whole file"
+    return status._replace(state=UNREADABLE, detail=detail)

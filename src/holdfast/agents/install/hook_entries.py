@@ -1,10 +1,10 @@
-"""The two shapes in which hooks stand in a file: in groups with a matcher, and in plain lists.
+"""Our hook entries in a settings object. CLIs use one of two shapes: groups with a matcher, or plain lists.
 
-    groups:  {"hooks": {"Stop": [{"matcher": …, "hooks": [HANDLER, …]}, …]}}     Claude, Codex, Gemini, Qwen
-    lists:   {"hooks": {"stop": [HANDLER, …]}}                                   Copilot, Cursor
+    groups:  {"hooks": {"Stop": [{"matcher": …, "hooks": [HANDLER, …]}, …]}}
+    lists:   {"hooks": {"stop": [HANDLER, …]}}
 
-Both setters take what a file says and answer what it should say. An entry of ours is replaced where it stands, so that
-the places of foreign hooks do not move (Codex remembers trust by place); a new one goes to the end.
+The setters take the current settings and return the changed ones. An entry of ours is replaced in place, so that the
+indexes of other hooks do not change (a CLI may remember trust by index); a new one is appended.
 """
 
 from __future__ import annotations
@@ -20,104 +20,104 @@ IsOwn = Callable[[Any], bool]
 
 
 class HookEntry(NamedTuple):
-    """A handler of ours in a file, and where."""
+    """A handler of ours and where it is: event, index of the group, index within it."""
 
     event: str
     group: int
-    place: int
+    position: int
     matcher: str | None
     handler: Handler
 
 
-def set_groups(settings: Mapping[str, Any], wanted: Mapping[str, Handler], is_own: IsOwn) -> dict[str, Any]:
-    """The settings with exactly these handlers of ours, each in a group of its own where it is new."""
+def set_in_groups(settings: Mapping[str, Any], handlers: Mapping[str, Handler], is_own: IsOwn) -> dict[str, Any]:
+    """The settings with exactly these handlers of ours. A new handler gets its own group."""
 
     def place(groups: list[Any], handler: Handler | None) -> None:
         placed = False
         for group in list(groups):
-            handlers = group.get("hooks") if isinstance(group, dict) else None
-            if not isinstance(handlers, list) or not any(map(is_own, handlers)):
+            in_group = group.get("hooks") if isinstance(group, dict) else None
+            if not isinstance(in_group, list) or not any(map(is_own, in_group)):
                 continue
-            placed = _settle(handlers, None if placed else handler, is_own) or placed
-            if not handlers:
+            placed = _replace_own(in_group, None if placed else handler, is_own) or placed
+            if not in_group:
                 groups.remove(group)
         if handler is not None and not placed:
             groups.append({"hooks": [deepcopy(handler)]})
 
-    return _each(settings, wanted, place)
+    return _for_each_event(settings, handlers, place)
 
 
-def set_lists(settings: Mapping[str, Any], wanted: Mapping[str, Handler], is_own: IsOwn) -> dict[str, Any]:
-    """The same for plain lists."""
+def set_in_lists(settings: Mapping[str, Any], handlers: Mapping[str, Handler], is_own: IsOwn) -> dict[str, Any]:
+    """The settings with exactly these handlers of ours, in plain lists."""
 
-    def place(handlers: list[Any], handler: Handler | None) -> None:
-        if not _settle(handlers, handler, is_own) and handler is not None:
-            handlers.append(deepcopy(handler))
+    def place(in_list: list[Any], handler: Handler | None) -> None:
+        if not _replace_own(in_list, handler, is_own) and handler is not None:
+            in_list.append(deepcopy(handler))
 
-    return _each(settings, wanted, place)
+    return _for_each_event(settings, handlers, place)
 
 
-def find_groups(settings: Any, is_own: IsOwn) -> list[HookEntry]:
-    """Every handler of ours that stands in groups."""
-    found = []
+def find_in_groups(settings: Any, is_own: IsOwn) -> list[HookEntry]:
+    """Every handler of ours in groups."""
+    entries = []
     for event, groups in _lists(settings):
-        for at, group in enumerate(groups):
-            handlers = group.get("hooks") if isinstance(group, dict) else None
-            for index, handler in enumerate(handlers if isinstance(handlers, list) else []):
+        for number, group in enumerate(groups):
+            in_group = group.get("hooks") if isinstance(group, dict) else None
+            for index, handler in enumerate(in_group if isinstance(in_group, list) else []):
                 if is_own(handler):
-                    found.append(HookEntry(event, at, index, group.get("matcher"), handler))
-    return found
+                    entries.append(HookEntry(event, number, index, group.get("matcher"), handler))
+    return entries
 
 
-def find_lists(settings: Any, is_own: IsOwn) -> list[HookEntry]:
-    """Every handler of ours that stands in plain lists."""
+def find_in_lists(settings: Any, is_own: IsOwn) -> list[HookEntry]:
+    """Every handler of ours in plain lists."""
     return [
         HookEntry(event, 0, index, None, handler)
-        for event, handlers in _lists(settings)
-        for index, handler in enumerate(handlers)
+        for event, in_list in _lists(settings)
+        for index, handler in enumerate(in_list)
         if is_own(handler)
     ]
 
 
-def _each(
-    settings: Mapping[str, Any], wanted: Mapping[str, Handler], place: Callable[[list[Any], Handler | None], None]
+def _for_each_event(
+    settings: Mapping[str, Any], handlers: Mapping[str, Handler], place: Callable[[list[Any], Handler | None], None]
 ) -> dict[str, Any]:
-    """Place the handlers event by event; what is empty only because ours went, goes too."""
-    made = deepcopy(dict(settings))
-    hooks = made.get("hooks", {})
+    """Place the handlers of each event. A list or object that becomes empty with our entries is removed."""
+    changed = deepcopy(dict(settings))
+    hooks = changed.get("hooks", {})
     if not isinstance(hooks, dict):
         raise Refused("its 'hooks' are not an object")
     had_any = bool(hooks)
-    for event in dict.fromkeys([*hooks, *wanted]):
+    for event in dict.fromkeys([*hooks, *handlers]):
         entries = hooks.get(event, [])
         if not isinstance(entries, list):
-            if event in wanted:
+            if event in handlers:
                 raise Refused(f"its hooks for {event} are not a list")
             continue
         had = bool(entries)
-        place(entries, wanted.get(event))
+        place(entries, handlers.get(event))
         if entries:
             hooks[event] = entries
         elif had:
             del hooks[event]
     if hooks:
-        made["hooks"] = hooks
+        changed["hooks"] = hooks
     elif had_any:
-        del made["hooks"]
-    return made
+        del changed["hooks"]
+    return changed
 
 
-def _settle(handlers: list[Any], wanted: Handler | None, is_own: IsOwn) -> bool:
-    """The first of ours becomes the wanted one, all others go; whether the wanted one is there now."""
+def _replace_own(in_list: list[Any], handler: Handler | None, is_own: IsOwn) -> bool:
+    """Replace our first handler by the given one and remove our others. Returns whether it was placed."""
     kept: list[Any] = []
     placed = False
-    for handler in handlers:
-        if not is_own(handler):
-            kept.append(handler)
-        elif wanted is not None and not placed:
-            kept.append(deepcopy(wanted))
+    for each in in_list:
+        if not is_own(each):
+            kept.append(each)
+        elif handler is not None and not placed:
+            kept.append(deepcopy(handler))
             placed = True
-    handlers[:] = kept
+    in_list[:] = kept
     return placed
 
 

@@ -1,6 +1,6 @@
-"""What wiring did to each file, so that it can be undone to the byte.
+"""InstallRecord: what the installer changed in each file, so that it can be undone to the byte.
 
-Kept in the home folder as hashes and names only: the bytes themselves lie beside the file they are of.
+The record in the home folder holds hashes and paths. The original bytes are in a backup next to each file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ FILES_MAX = 500
 
 
 class InstalledFile(NamedTuple):
-    """A file as it was before it was first wired, and as wiring left it."""
+    """Hashes of a file before and after the installation, the path of its backup, and folders made for it."""
 
     before: str | None
     after: str | None
@@ -27,49 +27,49 @@ class InstalledFile(NamedTuple):
 class InstallRecord:
     def __init__(self, home: Home) -> None:
         self._home = home
-        self._path = home.root / "wired.json"
-        self._entries = self._read()
+        self._path = home.root / "installed-hooks.json"
+        self._files = self._read()
 
     def find(self, path: Path) -> InstalledFile | None:
-        return self._entries.get(str(path))
+        return self._files.get(str(path))
 
     def original(self, path: Path, now: bytes | None) -> tuple[bool, bytes | None]:
-        """Whether the bytes from before are known and nothing else changed since; and those bytes."""
-        entry = self.find(path)
-        if entry is None or entry.after != digest(now):
+        """Whether the original bytes can be restored, and those bytes. They can if nothing else changed the file."""
+        file = self.find(path)
+        if file is None or file.after != digest(now):
             return False, None
-        if entry.before is None:
+        if file.before is None:
             return True, None
-        kept = None if entry.copy is None else read(Path(entry.copy))
-        return (True, kept) if kept is not None and digest(kept) == entry.before else (False, None)
+        backup = None if file.copy is None else read(Path(file.copy))
+        return (True, backup) if backup is not None and digest(backup) == file.before else (False, None)
 
-    def put(self, path: Path, entry: InstalledFile) -> None:
-        self._entries.pop(str(path), None)
-        self._entries[str(path)] = entry
-        while len(self._entries) > FILES_MAX:
-            del self._entries[next(iter(self._entries))]
+    def put(self, path: Path, file: InstalledFile) -> None:
+        self._files.pop(str(path), None)
+        self._files[str(path)] = file
+        while len(self._files) > FILES_MAX:
+            del self._files[next(iter(self._files))]
         self._write()
 
     def drop(self, path: Path) -> None:
-        if self._entries.pop(str(path), None) is not None:
+        if self._files.pop(str(path), None) is not None:
             self._write()
 
     def _read(self) -> dict[str, InstalledFile]:
-        """A record that cannot be read is none: undoing then removes our entries one by one."""
+        """An unreadable record counts as empty: uninstall then removes our entries one by one."""
         try:
             raw = json.loads(self._path.read_bytes())
-            return {path: _entry(shape) for path, shape in raw["files"].items()}
+            return {path: _installed_file(value) for path, value in raw["files"].items()}
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return {}
 
     def _write(self) -> None:
-        if not self._entries:
+        if not self._files:
             self._path.unlink(missing_ok=True)
             return
         self._home.make()
-        files = {path: entry._asdict() for path, entry in self._entries.items()}
+        files = {path: file._asdict() for path, file in self._files.items()}
         write_secret(self._path, json.dumps({"v": 1, "files": files}, indent=2))
 
 
-def _entry(shape: dict[str, Any]) -> InstalledFile:
-    return InstalledFile(shape["before"], shape["after"], shape["copy"], tuple(shape["made"]))
+def _installed_file(value: dict[str, Any]) -> InstalledFile:
+    return InstalledFile(value["before"], value["after"], value["copy"], tuple(value["made"]))

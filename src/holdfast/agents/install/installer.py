@@ -1,4 +1,7 @@
-"""The verbs of wiring: install, uninstall, status. One CLI that cannot be wired does not keep the others from it."""
+"""Installer: adds our hooks to the config files of agent CLIs, removes them, and reports their status.
+
+A CLI whose files cannot be changed does not affect the others.
+"""
 
 from __future__ import annotations
 
@@ -7,149 +10,146 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from holdfast.agents.claude.install import CLAUDE
-from holdfast.agents.codex.install import CODEX
-from holdfast.agents.copilot.install import COPILOT
-from holdfast.agents.cursor.install import CURSOR
-from holdfast.agents.gemini.install import GEMINI
+from holdfast.agents import registry
+from holdfast.agents.agent_cli import AgentCli
 from holdfast.agents.install.environment import Environment
 from holdfast.agents.install.files import Change, apply, check, digest, prune, read, show_diff
-from holdfast.agents.install.hook_config import NOT_FOUND, NOT_INSTALLED, UNREADABLE, HookConfig, HookFile
+from holdfast.agents.install.hook_config import NOT_FOUND, NOT_INSTALLED, UNREADABLE, HookFile
 from holdfast.agents.install.install_record import InstalledFile, InstallRecord
-from holdfast.agents.opencode.install import OPENCODE
-from holdfast.agents.qwen.install import QWEN
+from holdfast.agents.registry import agent_names
 from holdfast.domain.errors import BadInput, HoldfastError
 from holdfast.home import Home
 
-AGENTS: tuple[HookConfig, ...] = (CLAUDE, CODEX, GEMINI, QWEN, COPILOT, CURSOR, OPENCODE)
-NAMES = tuple(agent.name for agent in AGENTS)
-
 
 class Installer:
-    """What can be done about the CLIs of one machine.
+    """Installs hooks for the agent CLIs of one user, or of one project.
 
     >>> from holdfast.agents.install.environment import this_environment
-    >>> Installer(this_environment(), Home(Path("/nowhere"))).status(["gemini"])["agents"][0]["agent"]
-    'gemini'
+    >>> installer = Installer(this_environment(), Home(Path("/nowhere")))
+    >>> [item["agent"] for item in installer.status()["agents"]] == list(agent_names())
+    True
     """
 
     def __init__(self, environment: Environment, home: Home, project: bool = False) -> None:
-        self._machine, self._project = environment, project
+        self._environment, self._project = environment, project
         self._record = InstallRecord(home)
 
     def install(self, names: Sequence[str] = (), tools: bool | None = None, dry_run: bool = False) -> dict[str, Any]:
-        """Wire the named CLIs, or all that are found. Named ones are wired even before their CLI is there."""
-        return {"dry_run": dry_run, "agents": [self._install(each, names, tools, dry_run) for each in pick(names)]}
+        """Install hooks for the named CLIs, found or not; without names, for every CLI that is found."""
+        agents = choose_agents(names)
+        return {"dry_run": dry_run, "agents": [self._install(agent, names, tools, dry_run) for agent in agents]}
 
     def uninstall(self, names: Sequence[str] = (), dry_run: bool = False) -> dict[str, Any]:
-        """Take out what install put in, of all CLIs unless some are named."""
-        return {"dry_run": dry_run, "agents": [self._uninstall(each, dry_run) for each in pick(names)]}
+        """Remove our hooks from the named CLIs, or from all."""
+        return {"dry_run": dry_run, "agents": [self._uninstall(agent, dry_run) for agent in choose_agents(names)]}
 
     def status(self, names: Sequence[str] = ()) -> dict[str, Any]:
-        return {"agents": [self._look(agent) for agent in pick(names)]}
+        return {"agents": [self._status(agent) for agent in choose_agents(names)]}
 
-    def _install(self, agent: HookConfig, names: Sequence[str], tools: bool | None, dry_run: bool) -> dict[str, Any]:
-        if not names and not agent.is_found(self._machine):
+    def _install(self, agent: AgentCli, names: Sequence[str], tools: bool | None, dry_run: bool) -> dict[str, Any]:
+        if not names and not agent.install.is_found(self._environment):
             return _answer(agent, NOT_FOUND)
-        answer = self._change(agent, lambda target, raw: target.wire(raw, tools), self._note_installed, dry_run)
+        answer = self._change(agent, lambda file, raw: file.add(raw, tools), self._record_installed, dry_run)
         if answer["error"] is None and not dry_run:
-            with suppress(HoldfastError, OSError):  # it is wired; what else there is to say, status says
-                answer["notes"] = agent.advice(self._machine, self._project)
+            with suppress(HoldfastError, OSError):  # the hooks are installed; `status` shows this problem too
+                answer["notes"] = agent.install.advice(self._environment, self._project)
         return answer
 
-    def _uninstall(self, agent: HookConfig, dry_run: bool) -> dict[str, Any]:
-        return self._change(agent, self._undo, self._note_uninstalled, dry_run)
+    def _uninstall(self, agent: AgentCli, dry_run: bool) -> dict[str, Any]:
+        return self._change(agent, self._undo, self._record_uninstalled, dry_run)
 
     def _change(
         self,
-        agent: HookConfig,
+        agent: AgentCli,
         plan: Callable[[HookFile, bytes | None], bytes | None],
-        note: Callable[[HookFile, Change, Path | None, list[Path]], Sequence[str]],
+        record: Callable[[HookFile, Change, Path | None, list[Path]], Sequence[str]],
         dry_run: bool,
     ) -> dict[str, Any]:
-        """Plan every file of a CLI before the first is written."""
+        """Change the files of one CLI. All changes are planned and checked before the first file is written."""
         answer = _answer(agent, "unchanged")
         try:
             changes = []
-            for target in agent.targets(self._machine, self._project):
-                raw = read(target.path)
-                change = Change(target.path, raw, plan(target, raw))
+            for file in agent.install.files(self._environment, self._project):
+                raw = read(file.path)
+                change = Change(file.path, raw, plan(file, raw))
                 if not change.is_none:
                     check(change)
-                    changes.append((target, change))
-            left: list[str] = []
-            for target, change in changes:
-                file = {"path": str(change.path), "diff": show_diff(change), "copy": None}
+                    changes.append((file, change))
+            unused_folders: list[str] = []
+            for file, change in changes:
+                item = {"path": str(change.path), "diff": show_diff(change), "copy": None}
                 if not dry_run:
-                    kept, made = apply(change)
-                    answer["files"].append(file)
-                    left += note(target, change, kept, made)
-                    file["copy"] = str(kept) if kept is not None and kept.exists() else None
+                    backup, made = apply(change)
+                    answer["files"].append(item)
+                    unused_folders += record(file, change, backup, made)
+                    item["copy"] = str(backup) if backup is not None and backup.exists() else None
                 else:
-                    answer["files"].append(file)
+                    answer["files"].append(item)
                 answer["result"] = "changed"
-            for folder in sorted(left, key=len, reverse=True):
-                with suppress(OSError):  # somebody else keeps something there
+            for folder in sorted(unused_folders, key=len, reverse=True):
+                with suppress(OSError):  # not empty: another program uses it
                     Path(folder).rmdir()
         except (HoldfastError, OSError) as error:
-            answer.update(result="failed" if answer["files"] else "refused", error=_sentence(error))
+            answer.update(result="failed" if answer["files"] else "refused", error=_message(error))
         return answer
 
-    def _undo(self, target: HookFile, raw: bytes | None) -> bytes | None:
-        """The bytes from before where nothing else changed since, otherwise all but our entries."""
-        known, original = self._record.original(target.path, raw)
-        return original if known else target.unwire(raw)
+    def _undo(self, file: HookFile, raw: bytes | None) -> bytes | None:
+        """The original bytes if nothing else changed the file, otherwise the file without our entries."""
+        can_restore, original = self._record.original(file.path, raw)
+        return original if can_restore else file.remove(raw)
 
-    def _note_installed(self, target: HookFile, change: Change, kept: Path | None, made: list[Path]) -> Sequence[str]:
+    def _record_installed(self, file: HookFile, change: Change, backup: Path | None, made: list[Path]) -> Sequence[str]:
         path, after = change.path, digest(change.after)
-        entry = self._record.find(path)
-        if entry is not None and entry.after == digest(change.before):
-            entry = entry._replace(after=after)
-        elif target.unwire(change.before) == change.before:
-            entry = InstalledFile(
-                digest(change.before), after, None if kept is None else str(kept), tuple(map(str, made))
-            )
-        else:  # wired before, and changed by others since: what was there before us is no longer known
-            entry = None
-        if entry is None:
+        installed = self._record.find(path)
+        if installed is not None and installed.after == digest(change.before):
+            installed = installed._replace(after=after)
+        elif file.remove(change.before) == change.before:
+            copy = None if backup is None else str(backup)
+            installed = InstalledFile(digest(change.before), after, copy, tuple(map(str, made)))
+        else:  # installed before, then changed by another program: the original bytes are unknown
+            installed = None
+        if installed is None:
             self._record.drop(path)
         else:
-            self._record.put(path, entry)
-        prune(path, None if entry is None or entry.copy is None else Path(entry.copy))
+            self._record.put(path, installed)
+        prune(path, None if installed is None or installed.copy is None else Path(installed.copy))
         return ()
 
-    def _note_uninstalled(self, target: HookFile, change: Change, kept: Path | None, made: list[Path]) -> Sequence[str]:
-        """Forget the file; the folders that were made for it, if it is gone."""
-        entry = self._record.find(change.path)
-        restored = entry is not None and entry.before == digest(change.after)
+    def _record_uninstalled(
+        self, file: HookFile, change: Change, backup: Path | None, made: list[Path]
+    ) -> Sequence[str]:
+        """Forget the file. Returns the folders that were made for it if it is removed."""
+        installed = self._record.find(change.path)
+        restored = installed is not None and installed.before == digest(change.after)
         prune(change.path, None, **({"count": 0} if restored else {}))
         self._record.drop(change.path)
-        return entry.made if entry is not None and change.after is None else ()
+        return installed.made if installed is not None and change.after is None else ()
 
-    def _look(self, agent: HookConfig) -> dict[str, Any]:
-        found = agent.is_found(self._machine)
-        shape: dict[str, Any] = {"agent": agent.name, "found": found}
+    def _status(self, agent: AgentCli) -> dict[str, Any]:
+        found = agent.install.is_found(self._environment)
+        common: dict[str, Any] = {"agent": agent.name, "found": found}
         try:
-            look = agent.look(self._machine, self._project)
+            status = agent.install.status(self._environment, self._project)
         except (HoldfastError, OSError) as error:
-            return {**shape, "state": UNREADABLE, "detail": _sentence(error), "path": None, "events": []}
-        state = NOT_FOUND if look.state == NOT_INSTALLED and not found else look.state
-        return {**shape, "state": state, "detail": look.detail, "path": str(look.path), "events": list(look.events)}
+            return {**common, "state": UNREADABLE, "detail": _message(error), "path": None, "events": []}
+        state = NOT_FOUND if status.state == NOT_INSTALLED and not found else status.state
+        events = list(status.events)
+        return {**common, "state": state, "detail": status.detail, "path": str(status.path), "events": events}
 
 
-def pick(names: Sequence[str]) -> list[HookConfig]:
-    """The named ones, in the usual order; all where none is named."""
-    unknown = [name for name in names if name not in NAMES]
+def choose_agents(names: Sequence[str]) -> list[AgentCli]:
+    """The named CLIs in the order of the registry; all without names."""
+    unknown = [name for name in names if name not in agent_names()]
     if unknown:
-        raise BadInput(f"there is no agent {unknown[0]!r}; there are {', '.join(NAMES)}")
-    return [agent for agent in AGENTS if not names or agent.name in names]
+        raise BadInput(f"unknown agent {unknown[0]!r}; use one of {', '.join(agent_names())}")
+    return [agent for agent in registry.AGENTS if not names or agent.name in names]
 
 
-def _answer(agent: HookConfig, result: str) -> dict[str, Any]:
+def _answer(agent: AgentCli, result: str) -> dict[str, Any]:
     return {"agent": agent.name, "result": result, "error": None, "files": [], "notes": []}
 
 
-def _sentence(error: HoldfastError | OSError) -> str:
+def _message(error: HoldfastError | OSError) -> str:
     if isinstance(error, HoldfastError):
         return error.message
     return f"{error.filename or 'the system'}: {error.strerror or error}"

@@ -112,7 +112,7 @@ class Service:
     def _read_own(self, path: Path) -> bytes | None:
         raw = read(path)
         if raw is not None and MARK.encode() not in raw:
-            raise Refused(f"{path} was not written by holdfast; not touched")
+            raise Refused(f"{path} was not written by holdfast; file not changed")
         return raw
 
     def _text(self) -> bytes:

@@ -1,24 +1,23 @@
-"""OpenCode: a plugin inside it hands over what happens: events of its bus, tools at work, chat messages."""
+"""Hooks of OpenCode: our plugin runs inside it and sends bus events, tool calls and chat messages."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
 
-from holdfast.agents.hooks.adapter import Adapter, Native, Payload, dig
+from holdfast.agents.hooks.hook_format import HookFormat, Meaning, Payload, Refined, value_at
 
 EVENTS = {
-    "session.created": Native("session_start"),
-    "chat.message": Native("user_prompt_submit"),
-    "tool.execute.before": Native("tool_use"),
-    "tool.execute.after": Native("tool_done"),
-    "permission.ask": Native("notification", reason="permission_request"),
-    "permission.asked": Native("notification", reason="permission_request"),
-    "permission.updated": Native("notification", reason="permission_request"),
-    "session.idle": Native("agent_stop"),
-    "session.error": Native("error", ok=False),
-    "session.compacted": Native("compact"),
-    "session.deleted": Native("session_end"),
+    "session.created": Meaning("session_start"),
+    "chat.message": Meaning("user_prompt_submit"),
+    "tool.execute.before": Meaning("tool_use"),
+    "tool.execute.after": Meaning("tool_done"),
+    "permission.ask": Meaning("notification", reason="permission_request"),
+    "permission.asked": Meaning("notification", reason="permission_request"),
+    "permission.updated": Meaning("notification", reason="permission_request"),
+    "session.idle": Meaning("agent_stop"),
+    "session.error": Meaning("error", ok=False),
+    "session.compacted": Meaning("compact"),
+    "session.deleted": Meaning("session_end"),
 }
 
 FIELDS = {
@@ -28,7 +27,7 @@ FIELDS = {
     ),
     "cwd": ("cwd", "directory", "properties.info.directory", "event.properties.info.directory"),
     "prompt": ("prompt", "output.message.text"),
-    "answer": ("answer",),  # our plugin remembers what was said, and tells it when the turn ends
+    "answer": ("answer",),  # our plugin keeps the last answer and sends it when the turn ends
     "message": (
         "properties.title", "properties.error.data.message", "event.properties.title",
         "event.properties.error.data.message",
@@ -41,19 +40,19 @@ FIELDS = {
 
 
 _PLACEHOLDER = re.compile(r"(New|Child) session - \d{4}-\d\d-\d\dT[\d:.]+Z")
-"""The title of a session that has none yet."""
+"""The title that OpenCode gives to a session without one."""
 
 
-def refine(native_event: str, native: Native, payload: Payload) -> tuple[Native, dict[str, Any]]:
-    """A message's text comes in parts. The title beside a tool's output is the tool's."""
-    title = OPENCODE.take(payload).get("title")
-    if native.event_type in ("tool_use", "tool_done") or (isinstance(title, str) and _PLACEHOLDER.fullmatch(title)):
-        return native, {"title": None}
-    parts = payload.get("parts") or dig(payload, "output.parts")
+def refine(native_event: str, meaning: Meaning, payload: Payload) -> Refined:
+    """Join the parts of a message. The title in a tool event belongs to the tool, so it is dropped."""
+    title = HOOKS.extract(payload).get("title")
+    if meaning.event_type in ("tool_use", "tool_done") or (isinstance(title, str) and _PLACEHOLDER.fullmatch(title)):
+        return Refined(meaning, {"title": None})
+    parts = payload.get("parts") or value_at(payload, "output.parts")
     if native_event != "chat.message" or not isinstance(parts, list):
-        return native, {}
+        return Refined(meaning)
     texts = [part.get("text") for part in parts if isinstance(part, dict) and part.get("type") == "text"]
-    return native, {"prompt": "\n".join(text for text in texts if isinstance(text, str)) or None}
+    return Refined(meaning, {"prompt": "\n".join(text for text in texts if isinstance(text, str)) or None})
 
 
-OPENCODE = Adapter("opencode", EVENTS, FIELDS, named_by=("hook_event_name", "type", "event.type"), refine=refine)
+HOOKS = HookFormat(EVENTS, FIELDS, name_fields=("hook_event_name", "type", "event.type"), refine=refine)

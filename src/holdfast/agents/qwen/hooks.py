@@ -1,11 +1,9 @@
-"""Qwen Code: Claude's event names and fields, with a timestamp."""
+"""Hooks of Qwen Code: the event names and fields of Claude Code, with a timestamp."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from holdfast.agents.claude import hooks as claude
-from holdfast.agents.hooks.adapter import RAW, SNAKE, Adapter, Native, Payload
+from holdfast.agents.hooks.hook_format import COMMON_FIELDS, RAW, HookFormat, Meaning, Payload, Refined
 
 NAMES = (
     "SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure", "Notification",
@@ -14,11 +12,11 @@ NAMES = (
 )  # fmt: skip
 
 
-def refine(native_event: str, native: Native, payload: Payload) -> tuple[Native, dict[str, Any]]:
-    """Without a terminal it fires `UserPromptSubmit` again after every tool, with nothing in it: nobody asked."""
+def refine(native_event: str, meaning: Meaning, payload: Payload) -> Refined:
+    """Without a terminal, Qwen sends `UserPromptSubmit` with an empty prompt after every tool: not a user's prompt."""
     if native_event == "UserPromptSubmit" and payload.get("prompt") == "":
-        return RAW, {}
-    return claude.refine(native_event, native, payload)
+        return Refined(RAW)
+    return claude.refine(native_event, meaning, payload)
 
 
-QWEN = Adapter("qwen", {name: claude.EVENTS[name] for name in NAMES}, SNAKE, refine=refine)
+HOOKS = HookFormat({name: claude.EVENTS[name] for name in NAMES}, COMMON_FIELDS, refine=refine)

@@ -1,4 +1,4 @@
-"""Qwen Code: Claude's events in groups, timeouts of commands in milliseconds."""
+"""Hook config of Qwen Code: the events of Claude Code in groups, timeouts in milliseconds."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ TIMEOUT_MS = 5000
 
 
 def _handler(environment: Environment, event: str) -> Handler:
-    return {"type": "command", "name": "holdfast", "command": environment.line("qwen"), "timeout": TIMEOUT_MS}
+    return {"type": "command", "name": "holdfast", "command": environment.command_line("qwen"), "timeout": TIMEOUT_MS}
 
 
 def _switched_off(settings: Mapping[str, Any]) -> str | None:
     return "disableAllHooks is true" if settings.get("disableAllHooks") is True else None
 
 
-QWEN = JsonHookConfig(
-    name="qwen",
+INSTALL = JsonHookConfig(
     programs=("qwen",),
     folder=lambda environment: environment.folder("QWEN_HOME", ".qwen"),
     user_file="settings.json",

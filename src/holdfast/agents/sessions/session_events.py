@@ -1,4 +1,4 @@
-"""What the world outside is told of a session, hook by hook."""
+"""The domain events that follow from a hook: session started, updated or closed, and what the agent did."""
 
 from __future__ import annotations
 
@@ -17,31 +17,35 @@ MESSAGE_MAX = 2000
 TITLE_MAX = 200
 WORD_MAX = 200
 
-_TOLD = ("user_prompt_submit", "agent_stop", "notification", "subagent_start", "subagent_stop")
+_AGENT_EVENTS = ("user_prompt_submit", "agent_stop", "notification", "subagent_start", "subagent_stop")
 
 
-def tell(session: Session | None, after: Session, hook: Hook, before: Session | None) -> list[NewEvent]:
-    """The events of one hook: that a session began or is over, what its agent did, that it looks different now."""
-    news = _news(session, after, hook, before)
-    events = [*news, *_tell(after, hook)]
-    if session is not None and not news and _outside(after) != _outside(session):
+def events_of_hook(session: Session | None, after: Session, hook: Hook, predecessor: Session | None) -> list[NewEvent]:
+    """The events of one hook. `session` is the row before it (None: new), `after` the row after it."""
+    lifecycle = _lifecycle_events(session, after, hook, predecessor)
+    events = [*lifecycle, *_agent_events(after, hook)]
+    if session is not None and not lifecycle and _published(after) != _published(session):
         events.append(_session_event("updated", after, hook))
     return [event._replace(timestamp=hook.at) for event in events]
 
 
-def _outside(session: Session) -> tuple[Any, ...]:
-    """What somebody else cares about. Prompts and answers are told by events of their own."""
+def _published(session: Session) -> tuple[Any, ...]:
+    """The columns whose change makes a `session.updated` event. Prompts and answers have their own events."""
     return (session.state, session.title, session.cwd, session.pane or None)
 
 
-def _news(session: Session | None, after: Session, hook: Hook, before: Session | None) -> list[NewEvent]:
-    """That a session began or is over."""
-    was_over = session is not None and session.state in FINISHED_STATES
+def _lifecycle_events(
+    session: Session | None, after: Session, hook: Hook, predecessor: Session | None
+) -> list[NewEvent]:
+    """The events `started` and `closed`."""
+    was_finished = session is not None and session.state in FINISHED_STATES
     events = []
-    if session is None or (was_over and after.state not in FINISHED_STATES):
-        more = {"continues": None if before is None else before.id, "resumed": session is not None or None}
+    if session is None or (was_finished and after.state not in FINISHED_STATES):
+        more = {"continues": None if predecessor is None else predecessor.id, "resumed": session is not None or None}
         events.append(_session_event("started", after, hook, **more))
-    if after.state in FINISHED_STATES and (not was_over or (session is not None and session.state is not after.state)):
+    if after.state in FINISHED_STATES and (
+        not was_finished or (session is not None and session.state is not after.state)
+    ):
         events.append(_session_event("closed", after, hook))
     return events
 
@@ -54,26 +58,26 @@ def _session_event(happened: str, after: Session, hook: Hook, **more: Any) -> Ne
     return session_event(happened, after.id, without_none(payload), agent=after.agent, title=after.title)
 
 
-def _tell(after: Session, hook: Hook) -> list[NewEvent]:
-    """The agent's own event, for those who listen to agents. A tool's output is no part of it."""
+def _agent_events(after: Session, hook: Hook) -> list[NewEvent]:
+    """The event about the agent's activity. It does not contain the output of tools."""
     if hook.event_type in ("tool_use", "tool_done"):
-        facts = {"tool_name": clip_text(hook.tool_name, WORD_MAX), "ok": hook.ok, "at": hook.at, **_subagent(hook)}
-        payload = without_none({"agent": after.agent, **facts})
+        details = {"tool_name": clip_text(hook.tool_name, WORD_MAX), "ok": hook.ok, "at": hook.at, **_subagent(hook)}
+        payload = without_none({"agent": after.agent, **details})
         tool = clip_text(hook.tool_name, WORD_MAX)
         return [agent_activity(hook.event_type, after.id, payload, tool_name=tool, agent=after.agent)]
     if hook.event_type == "error":
         code = clip_text(hook.error, WORD_MAX) or "UNKNOWN"
-        said = clip_text(hook.message, MESSAGE_MAX) or code
-        payload = {**_about(after), "message": said, "error": code}
+        message = clip_text(hook.message, MESSAGE_MAX) or code
+        payload = {**_about(after), "message": message, "error": code}
         return [error_event(payload, session_id=after.id, error_source=after.agent, error_code=code)]
-    if hook.event_type not in _TOLD:
+    if hook.event_type not in _AGENT_EVENTS:
         return []
-    payload = without_none({**_about(after), **_said(after, hook), **_subagent(hook)})
-    marks = {"agent": after.agent, "title": after.title, "injected": hook.injected or None}
-    return [agent_event(hook.event_type, after.id, payload, **marks)]
+    payload = without_none({**_about(after), **_details(after, hook), **_subagent(hook)})
+    properties = {"agent": after.agent, "title": after.title, "injected": hook.injected or None}
+    return [agent_event(hook.event_type, after.id, payload, **properties)]
 
 
-def _said(after: Session, hook: Hook) -> dict[str, Any]:
+def _details(after: Session, hook: Hook) -> dict[str, Any]:
     match hook.event_type:
         case "user_prompt_submit":
             return {"prompt": clip_text(hook.prompt, PROMPT_MAX), "injected": hook.injected or None}

@@ -1,4 +1,4 @@
-"""Output: the event that tells what an agent said or did, under a key that makes telling it again harmless."""
+"""The `agent.output` event of a transcript entry. Its dedup key makes appending it twice harmless."""
 
 from __future__ import annotations
 
@@ -6,28 +6,29 @@ import hashlib
 import json
 from typing import Any
 
-from holdfast.agents.transcripts.entry import Entry
+from holdfast.agents.transcripts.transcript_entry import TranscriptEntry
 from holdfast.domain.agent_events import agent_output
 from holdfast.domain.event import NewEvent
 from holdfast.domain.session import Session
 
 
-def is_output(entry: Entry) -> bool:
-    """Prompts and titles come with the hooks; what a program wrote in the model's place is not the agent's."""
+def is_output(entry: TranscriptEntry) -> bool:
+    """Answers and tool calls are output. Prompts and titles come from hooks; injected texts are not the agent's."""
     return entry.kind in ("assistant", "tool") and not entry.injected
 
 
-def output_of(session: Session, entry: Entry, place: str) -> tuple[str, NewEvent]:
-    """The event of an entry and its dedup key.
+def output_event(session: Session, entry: TranscriptEntry, file_name: str) -> tuple[str, NewEvent]:
+    """The dedup key and the event of an entry.
 
-    The key covers all that the event holds, so it can never stand for two different ones. An entry that its format
-    names and dates is the same one wherever it is read again; any other only in its own `place`.
+    The key is a digest of everything in the event, so different events never share a key. An entry with an id and a
+    time has the same key in every file; any other entry only at the same offset of the file `file_name`.
     """
     payload: dict[str, Any] = {"agent": session.agent, "text": entry.text, "at": entry.at, "id": entry.id}
-    more = {"agent": session.agent, "tool_name": entry.tool, "subagent": entry.subagent or None}
-    where = None if entry.id and entry.at else [place, entry.offset]
-    key = f"{session.id}:{digest(json.dumps([entry.kind, payload, more, entry.part, where], sort_keys=True))}"
-    event = agent_output(entry.kind, session.id, payload, dedup_key=key, **more)
+    properties = {"agent": session.agent, "tool_name": entry.tool, "subagent": entry.subagent or None}
+    position = None if entry.id and entry.at else [file_name, entry.offset]
+    content = json.dumps([entry.kind, payload, properties, entry.part, position], sort_keys=True)
+    key = f"{session.id}:{digest(content)}"
+    event = agent_output(entry.kind, session.id, payload, dedup_key=key, **properties)
     return key, event._replace(timestamp=entry.at)
 
 

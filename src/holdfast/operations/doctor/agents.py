@@ -11,6 +11,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from holdfast.agents import registry
+from holdfast.agents.agent_cli import AgentCli
 from holdfast.agents.install.environment import Environment
 from holdfast.agents.install.hook_config import (
     DISABLED,
@@ -19,9 +21,8 @@ from holdfast.agents.install.hook_config import (
     NOT_INSTALLED,
     STALE,
     UNTRUSTED,
-    HookConfig,
 )
-from holdfast.agents.install.installer import AGENTS, Installer
+from holdfast.agents.install.installer import Installer
 from holdfast.home import Home
 from holdfast.operations.doctor.finding import Finding, fail, ok, warn
 from holdfast.operations.elapsed import ago
@@ -37,7 +38,7 @@ _VERSION = re.compile(r"\d+\.\d+(?:[.+-]\w+)*")
 def check_agents(environment: Environment, home: Home, heard: Mapping[str, str] | None, now_s: float) -> list[Finding]:
     """`heard`: when an event of each agent last came; None where there is no daemon to ask."""
     looks = {look["agent"]: look for look in Installer(environment, home).status()["agents"]}
-    here = [agent for agent in AGENTS if looks[agent.name]["state"] != NOT_FOUND]
+    here = [agent for agent in registry.AGENTS if looks[agent.name]["state"] != NOT_FOUND]
     if not here:
         return [ok("agents", "no agent CLI is on this machine")]
     with ThreadPoolExecutor(AT_ONCE) as threads:
@@ -45,12 +46,13 @@ def check_agents(environment: Environment, home: Home, heard: Mapping[str, str] 
     return [_judge(looks[agent.name], version, heard, now_s) for agent, version in zip(here, versions, strict=True)]
 
 
-def find_version(environment: Environment, agent: HookConfig) -> str:
+def find_version(environment: Environment, agent: AgentCli) -> str:
     """What its package or the program itself says; else why it is not known."""
-    program = environment.find_program(*agent.programs)
+    names = agent.install.programs
+    program = environment.find_program(*names)
     if program is None:
         return "(not on PATH)"
-    return read_version(Path(program), agent.programs) or ask_version(program, environment.env) or "(version unknown)"
+    return read_version(Path(program), names) or ask_version(program, environment.env) or "(version unknown)"
 
 
 def read_version(program: Path, names: Sequence[str]) -> str | None:

@@ -21,7 +21,7 @@ class RawCommand(click.Command):
 
 
 @click.command(cls=RawCommand)
-@click.option("--agent", metavar="NAME", help="Agent that sends the event, such as claude, codex or gemini.")
+@click.option("--agent", metavar="NAME", help="Agent CLI that sends the event.")
 @click.option("--home", metavar="FOLDER", help="Home folder to spool to. Default: HOLDFAST_HOME.")
 @click.argument("event", required=False)
 @click.argument("payload", required=False)

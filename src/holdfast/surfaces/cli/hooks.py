@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast.agents.registry import agent_names
 from holdfast.domain.errors import HoldfastError
 from holdfast.home import find_home
 from holdfast.operations.elapsed import ago
@@ -17,13 +18,12 @@ from holdfast.surfaces.cli.output import echo, show, show_table, visible
 if TYPE_CHECKING:
     from holdfast.agents.install.installer import Installer
 
-AGENTS = ("claude", "codex", "gemini", "qwen", "copilot", "cursor", "opencode")
 EVENTS_MAX = 100  # how many recent events are searched for the last one of each agent
 ANSWER_S = 5.0
 COLUMNS = ("agent", "state", "last_event", "path")
 
 agent_option = click.option(
-    "--agent", "names", type=click.Choice(AGENTS), multiple=True, help="Only this agent CLI. Repeatable."
+    "--agent", "names", type=click.Choice(agent_names()), multiple=True, help="Only this agent CLI. Repeatable."
 )
 project_option = click.option("--project", is_flag=True, help="Use the settings of the project in this folder.")
 dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
@@ -101,11 +101,11 @@ def _installer(project: bool, choose: bool = False) -> Installer:
     """`choose`: run a trial to decide which receiver works here. Only needed before writing it into a config file."""
     from dataclasses import replace
 
-    from holdfast.agents.install.environment import find_program, this_environment
+    from holdfast.agents.install.environment import fastest_receiver, this_environment
     from holdfast.agents.install.installer import Installer
 
     environment = this_environment()
-    return Installer(replace(environment, program=find_program()) if choose else environment, find_home(), project)
+    return Installer(replace(environment, program=fastest_receiver()) if choose else environment, find_home(), project)
 
 
 def _install_service() -> dict[str, Any]:
@@ -122,7 +122,8 @@ def _print_installed(answer: dict[str, Any]) -> None:
     items = answer["agents"]
     if all(item["result"] == "not found" for item in items):
         echo(f"No agent CLI found; looked for {', '.join(item['agent'] for item in items)}.")
-        echo("To install hooks for one that is not here yet, name it: holdfast hooks install --agent claude")
+        example = f"holdfast hooks install --agent {items[0]['agent']}"
+        echo(f"To install hooks for one that is not here yet, name it: {example}")
         return
     _print_changes(answer, "installed")
     for item in items:

@@ -22,7 +22,7 @@ def sessions(context: click.Context) -> None:
 
 
 @sessions.command("list")
-@click.option("--agent", help="Only sessions of this agent, such as claude.")
+@click.option("--agent", help="Only sessions of this agent CLI.")
 @click.option("--state", help="Only this state: initializing, working, idle, waiting, failed, ended or closed.")
 @click.option("--native-id", help="Only the session with this id of the agent.")
 @click.option("--cwd", help="Only sessions in this folder.")

@@ -1,4 +1,4 @@
-"""A transcript as a file that another program is writing: opened with care, read in whole lines, known again later."""
+"""A transcript file that a CLI is still writing: opened safely, read in whole lines, recognized again later."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from holdfast.agents.transcripts.entry import Record
 from holdfast.domain.errors import BadInput
+from holdfast.domain.json_value import JsonObject
 from holdfast.domain.text import short_repr
 
 SUFFIX = ".jsonl"
@@ -27,7 +27,7 @@ _CHUNK = 256 * 1024
 
 
 class Signature(NamedTuple):
-    """What a look at the folder tells of a file; while it is the same, there is nothing to read."""
+    """The state of a file from `stat`. While it is the same, there is nothing new to read."""
 
     inode: int
     size: int
@@ -35,8 +35,8 @@ class Signature(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """By what a file is known again: how it begins, and what stands right before the place that was read to."""
+class FileMark:
+    """Identifies a file and a read position in it: a digest of its first line, and the bytes before the position."""
 
     head: str
     tail: bytes
@@ -44,48 +44,48 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Whole lines with the offsets at which they begin. `more`: the bound was reached before the end of the file."""
+    """Whole lines with their offsets. `more`: the size limit was reached before the end of the file."""
 
-    found: list[tuple[int, bytes]]
+    lines: list[tuple[int, bytes]]
     next_offset: int
     oversized: int = 0
     more: bool = False
 
 
 @contextmanager
-def opened(path: str) -> Iterator[Transcript]:
-    """Open a transcript: one of ours, a plain file, named outright. Anything else is refused.
+def open_transcript(path: str) -> Iterator[Transcript]:
+    """Open a transcript. It must be a regular file of this user, given by its absolute path.
 
-    The path comes from a hook's payload, so it may be anything. Opening does not wait (as a FIFO would make us) and
-    does not follow a link in the last place.
+    The path comes from a hook's payload, so it may be anything. Opening does not block (a FIFO would) and does not
+    follow a symbolic link in the last path component.
     """
     check_path(path)
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO):  # a link; a socket
-            raise BadInput(f"the transcript {short_repr(path)} is not a plain file") from None
+            raise BadInput(f"the transcript {short_repr(path)} is not a regular file") from None
         raise
     try:
-        facts = os.fstat(fd)
-        _check_facts(path, facts)
-        yield Transcript(fd, facts)
+        status = os.fstat(fd)
+        _check_stat(path, status)
+        yield Transcript(fd, status)
     finally:
         os.close(fd)
 
 
-def look(path: str) -> Signature:
-    """Without opening it."""
+def stat_transcript(path: str) -> Signature:
+    """The state of a transcript, without opening it; the checks are the same as in `open_transcript`."""
     check_path(path)
-    facts = os.lstat(path)
-    _check_facts(path, facts)
-    return _signature(facts)
+    status = os.lstat(path)
+    _check_stat(path, status)
+    return _signature(status)
 
 
-def glance(path: str) -> Signature | str:
-    """As `look`, or why the file cannot be read now."""
+def try_stat(path: str) -> Signature | str:
+    """As `stat_transcript`; returns the reason if the file cannot be read."""
     try:
-        return look(path)
+        return stat_transcript(path)
     except OSError as error:
         return f"{type(error).__name__}: {error.strerror}"
     except BadInput as error:
@@ -98,7 +98,7 @@ def check_path(path: str) -> None:
         raise BadInput(f"the transcript {short_repr(path)} is not an absolute path to a {SUFFIX} file without '..'")
 
 
-def parse(line: bytes) -> Record | None:
+def parse(line: bytes) -> JsonObject | None:
     """The object in a line, or None."""
     try:
         value = json.loads(line)
@@ -108,11 +108,11 @@ def parse(line: bytes) -> Record | None:
 
 
 class Transcript:
-    """An open transcript. Every read says from where and how much."""
+    """An open transcript. It keeps no read position."""
 
-    def __init__(self, fd: int, facts: os.stat_result) -> None:
+    def __init__(self, fd: int, status: os.stat_result) -> None:
         self._fd = fd
-        self.signature = _signature(facts)
+        self.signature = _signature(status)
 
     @property
     def size(self) -> int:
@@ -125,24 +125,24 @@ class Transcript:
             offset, count = offset + len(piece), count - len(piece)
         return b"".join(pieces)
 
-    def first(self) -> Record:
-        """The first line, which tells whose transcript this is."""
+    def first(self) -> JsonObject:
+        """The first line, which identifies the session."""
         raw, end, _ = self.piece(0, FIRST_LINE_MAX).partition(b"\n")
         return (parse(raw) if end else None) or {}
 
     def head(self) -> str | None:
-        """How the file begins; None while not even its first line is written."""
+        """A digest of the first line; None while the first line is incomplete."""
         raw, end, _ = self.piece(0, HEAD_BYTES).partition(b"\n")
         if not end and len(raw) < HEAD_BYTES:
             return None
         return hashlib.sha256(raw).hexdigest()[:32]
 
-    def mark(self, offset: int) -> Mark | None:
+    def mark(self, offset: int) -> FileMark | None:
         head = self.head()
-        return None if head is None else Mark(head, self._before(offset))
+        return None if head is None else FileMark(head, self._before(offset))
 
-    def fits(self, offset: int, mark: Mark | None) -> bool:
-        """Whether this still is the file that was read up to this place."""
+    def fits(self, offset: int, mark: FileMark | None) -> bool:
+        """Whether this is still the file that was read up to this offset."""
         if offset > self.size:
             return False
         before = self._before(offset)
@@ -150,32 +150,32 @@ class Transcript:
             return False
         return mark is None or (before == mark.tail and self.head() == mark.head)
 
-    def lines(self, offset: int, most_bytes: int) -> Lines:
-        """The whole lines from there on, at least one if there is one. A half-written one is left for the next time."""
-        raw = self.piece(offset, most_bytes)
+    def lines(self, offset: int, max_bytes: int) -> Lines:
+        """The whole lines from an offset on, at least one if there is one. An incomplete last line is left out."""
+        raw = self.piece(offset, max_bytes)
         end = raw.rfind(b"\n") + 1
-        if not end and len(raw) == most_bytes:
+        if not end and len(raw) == max_bytes:
             raw = self.piece(offset, LINE_MAX + 1)
             end = raw.find(b"\n") + 1
             if not end and len(raw) > LINE_MAX:
                 return self._skip(offset)
-        found: list[tuple[int, bytes]] = []
+        lines: list[tuple[int, bytes]] = []
         oversized, at = 0, offset
         for line in raw[:end].split(b"\n")[:-1]:
             if len(line) > LINE_MAX:
                 oversized += 1
             elif line.strip():
-                found.append((at, line))
+                lines.append((at, line))
             at += len(line) + 1
-        return Lines(found, at, oversized, more=bool(end) and len(raw) >= min(most_bytes, LINE_MAX))
+        return Lines(lines, at, oversized, more=bool(end) and len(raw) >= min(max_bytes, LINE_MAX))
 
     def _skip(self, offset: int) -> Lines:
-        """Past a line that is too long to be held, without holding it."""
+        """Skip a line that is too long for memory."""
         at, until = offset + LINE_MAX, offset + SCAN_MAX
         while at < until and (piece := self.piece(at, _CHUNK)):
-            found = piece.find(b"\n")
-            if found >= 0:
-                return Lines([], at + found + 1, oversized=1, more=True)
+            end = piece.find(b"\n")
+            if end >= 0:
+                return Lines([], at + end + 1, oversized=1, more=True)
             at += len(piece)
         return Lines([], offset)
 
@@ -184,12 +184,12 @@ class Transcript:
         return self.piece(offset - count, count)
 
 
-def _check_facts(path: str, facts: os.stat_result) -> None:
-    if not stat.S_ISREG(facts.st_mode):
-        raise BadInput(f"the transcript {short_repr(path)} is not a plain file")
-    if facts.st_uid != os.geteuid():
+def _check_stat(path: str, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise BadInput(f"the transcript {short_repr(path)} is not a regular file")
+    if status.st_uid != os.geteuid():
         raise BadInput(f"the transcript {short_repr(path)} belongs to another user")
 
 
-def _signature(facts: os.stat_result) -> Signature:
-    return Signature(facts.st_ino, facts.st_size, facts.st_mtime_ns)
+def _signature(status: os.stat_result) -> Signature:
+    return Signature(status.st_ino, status.st_size, status.st_mtime_ns)

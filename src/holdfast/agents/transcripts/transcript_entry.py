@@ -1,43 +1,37 @@
-"""Entry: one thing that was said or done in a session, and the small readings that the formats share."""
+"""TranscriptEntry: one message, tool call or title in a transcript, and the helpers that the formats share."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from holdfast.domain.errors import BadInput
 from holdfast.domain.event import check_timestamp
+from holdfast.domain.json_value import JsonObject
 
 TEXT_MAX = 64_000
 TOOL_LINE_MAX = 200
 NAME_MAX = 120
 
 Kind = Literal["user", "assistant", "tool", "title", "summary"]
-Record = Mapping[str, Any]
 
-TELLING = (
+MAIN_ARGUMENTS = (
     "command", "cmd", "file_path", "notebook_path", "absolute_path", "pattern", "query", "url", "path", "dir_path",
     "description", "skill", "subject", "prompt",
 )  # fmt: skip
-"""The arguments that tell most about a call, the most telling first."""
+"""Arguments that describe a tool call best, in order of preference."""
 
-INJECTED = (
-    "<task-notification", "<system-reminder", "<local-command-", "<bash-stdout", "<bash-stderr", "<session_context",
-    "<environment_context", "<user_instructions", "<turn_aborted", "<subagent_notification", "<teammate-message",
-    "# AGENTS.md instructions", "Caveat: The messages below were generated", "[Request interrupted by user",
-    "This session is being continued from a previous conversation",
-)  # fmt: skip
-"""How texts begin that stand where the user's would, and that a program wrote."""
+INJECTED = ("<task-notification", "<system-reminder")
+"""Start of texts in the user's role that a CLI wrote itself. Each format adds its own."""
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One thing in a transcript.
+class TranscriptEntry:
+    """One entry of a transcript.
 
-    `id` is the format's own name for the message or call, `part` its place within that message, `offset` the byte
-    at which its line begins. `injected`: a program put it there, not the user or the model.
+    `id` is the CLI's own id of the message or call, `part` the index within that message, `offset` the byte at which
+    its line begins. `injected`: the CLI wrote it, not the user or the model.
     """
 
     kind: Kind
@@ -52,7 +46,7 @@ class Entry:
 
 
 def clip(text: str, limit: int = TEXT_MAX) -> str:
-    """A text that can be stored, whole or with a mark where it was cut.
+    """A text that can be stored; a longer one ends with a note about its length.
 
     >>> clip("abcdef", 3)
     'abc… [cut: 6 characters]'
@@ -72,28 +66,31 @@ def one_line(text: str, limit: int = TOOL_LINE_MAX) -> str:
 
 
 def tool_line(name: str, arguments: object) -> str:
-    """A call in one line: the tool, and the argument that tells most.
+    """A tool call in one line: the tool and its most descriptive argument.
 
     >>> tool_line("Bash", {"description": "Run them", "command": "make test"})
     'Bash: make test'
     """
-    told = one_line(_telling(arguments))
-    return f"{one_line(name, NAME_MAX)}: {told}" if told else one_line(name, NAME_MAX)
+    argument = one_line(_main_argument(arguments))
+    return f"{one_line(name, NAME_MAX)}: {argument}" if argument else one_line(name, NAME_MAX)
 
 
-def tool_entry(name: object, arguments: object, at: str | None, id: object, part: int, subagent: bool) -> Entry:
+def tool_entry(
+    name: object, arguments: object, at: str | None, id: object, part: int, subagent: bool
+) -> TranscriptEntry:
     called = text_of(name) or "tool"
-    return Entry(
+    return TranscriptEntry(
         "tool", tool_line(called, arguments), at, id_of(id), part, tool=one_line(called, NAME_MAX), subagent=subagent
     )
 
 
-def is_injected(text: str) -> bool:
-    return text.lstrip().startswith(INJECTED)
+def is_injected(text: str, starts: tuple[str, ...] = ()) -> bool:
+    """Whether a text in the user's role begins like one that the CLI wrote."""
+    return text.lstrip().startswith(INJECTED + starts)
 
 
 def text_of(value: object) -> str | None:
-    """The text, if it is one and not empty."""
+    """The value if it is a text with content."""
     return clip(value) if isinstance(value, str) and value.strip() else None
 
 
@@ -101,13 +98,13 @@ def id_of(value: object) -> str | None:
     return one_line(value) if isinstance(value, str) and value.strip() else None
 
 
-def kind_of(record: Record, name: str = "type") -> str | None:
-    """The word that says what a thing is; a value of any other kind says nothing."""
+def kind_of(record: JsonObject, name: str = "type") -> str | None:
+    """The type field of a line or block, if it is a string."""
     value = record.get(name)
     return value if isinstance(value, str) else None
 
 
-def object_of(value: object) -> Record:
+def object_of(value: object) -> JsonObject:
     return value if isinstance(value, dict) else {}
 
 
@@ -122,12 +119,12 @@ def time_of(value: object) -> str | None:
         return None
 
 
-def _telling(arguments: object) -> str:
+def _main_argument(arguments: object) -> str:
     if isinstance(arguments, str):
         return arguments
     if not isinstance(arguments, dict):
         return ""
-    named = [arguments[name] for name in TELLING if name in arguments]
+    named = [arguments[name] for name in MAIN_ARGUMENTS if name in arguments]
     for value in [*named, *list(arguments.values())[:20]]:
         if text := _words(value):
             return text
@@ -135,7 +132,7 @@ def _telling(arguments: object) -> str:
 
 
 def _words(value: object) -> str:
-    """A command may be a list of words; behind `sh -c` only the last one tells anything."""
+    """A text, or a command given as a list of words; of `sh -c COMMAND` only the command."""
     if isinstance(value, list) and value and all(isinstance(word, str) for word in value[:100]):
         is_shell = len(value) == 3 and value[1] in ("-c", "-lc")
         return str(value[2]) if is_shell else " ".join(value[:100])

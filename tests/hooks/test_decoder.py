@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.agents.hooks.adapters import AGENTS
 from holdfast.agents.hooks.decoder import decode_hook
 from holdfast.agents.hooks.hook import EVENT_TYPES, read_hook, session_id_of
+from holdfast.agents.registry import AGENTS, agent_names, hook_format
 from holdfast.domain.canonical import BYTES_MAX
 from holdfast.domain.errors import BadInput
 from holdfast.domain.event import NewEvent
@@ -39,12 +39,12 @@ def payload_of(event: NewEvent) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("agent", "count"), EVENT_COUNTS.items())
 def test_every_documented_event_has_its_line(agent: str, count: int) -> None:
-    assert len(AGENTS[agent].events) == count
+    assert len(hook_format(agent).events) == count
 
 
-@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("agent", agent_names())
 def test_every_line_leads_to_an_event_type_we_know(agent: str) -> None:
-    assert {native.event_type for native in AGENTS[agent].events.values()} <= set(EVENT_TYPES)
+    assert {meaning.event_type for meaning in hook_format(agent).events.values()} <= set(EVENT_TYPES)
 
 
 def test_an_unknown_event_is_kept_as_it_came() -> None:
@@ -232,13 +232,13 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=20,
 )
-NAMES = sorted({name for adapter in AGENTS.values() for names in adapter.fields.values() for name in names})
+NAMES = sorted({name for agent in AGENTS for names in agent.hooks.fields.values() for name in names})
 
 
 @settings(max_examples=300, deadline=None)
 @given(
-    agent=st.sampled_from([*AGENTS, "else", ""]),
-    event=st.sampled_from(sorted({name for adapter in AGENTS.values() for name in adapter.events})) | st.text(),
+    agent=st.sampled_from([*agent_names(), "else", ""]),
+    event=st.sampled_from(sorted({name for agent in AGENTS for name in agent.hooks.events})) | st.text(),
     payload=st.dictionaries(st.sampled_from(NAMES) | st.text(), JSON, max_size=8),
 )
 def test_any_object_becomes_an_event_the_consumer_can_read(agent: str, event: str, payload: dict[str, Any]) -> None:
