@@ -63,7 +63,7 @@ def test_a_payload_that_does_not_fit_its_model_is_dead_with_a_readable_reason(
     publish(holdfast_outbox, {"id": "many", "item": None})
     (letter,) = holdfast_outbox.drain().dead
     assert letter.reason == "rejected"
-    assert letter.last_error.startswith("the payload is no Order: id: Input should be a valid integer")
+    assert letter.last_error.startswith("the payload is not a valid Order: id: Input should be a valid integer")
     assert "item: Input should be a valid string" in letter.last_error
 
 
@@ -84,7 +84,7 @@ def test_a_handlers_own_validation_error_is_no_rejection(holdfast_outbox: Record
 
 
 def test_a_name_imported_for_type_checkers_only_must_be_one_of_ours() -> None:
-    with pytest.raises(BadInput, match="cannot be looked up"):
+    with pytest.raises(BadInput, match="cannot be resolved"):
 
         @Outbox("sqlite:///x.db").on("a")
         def ship(order: Unknown) -> None: ...
@@ -98,7 +98,7 @@ def test_a_partial_of_a_coroutine_function_is_awaited(holdfast_outbox: Recording
 
 
 def test_a_third_parameter_must_say_what_it_is() -> None:
-    with pytest.raises(BadInput, match="annotate it"):
+    with pytest.raises(BadInput, match="annotate the parameter more"):
         Outbox("sqlite:///x.db").on("a")(lambda event, delivery, more: None)
 
 

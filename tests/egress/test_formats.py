@@ -15,7 +15,7 @@ from holdfast.domain.contract import FORMATS
 from holdfast.domain.errors import TooLarge
 from holdfast.domain.event import Event
 from holdfast.egress.webhook.formats import DISCORD_MAX, SLACK_MAX, TELEGRAM_MAX, Body, render, summary
-from holdfast.egress.webhook.shorten import MARK, code_points, shorten, utf8_bytes, utf16_units
+from holdfast.egress.webhook.shorten import ELLIPSIS, code_points, shorten, utf8_bytes, utf16_units
 
 URL = "https://example.com/hook"
 COMPONENTS = ["a", "&", "<", "😀", "é", "e\u0301", "👍🏽", "🇩🇪", "中", "\n", "\ud83d", "\x1b", '"', "\\"]
@@ -122,7 +122,7 @@ def test_a_message_for_slack_is_never_cut_inside_an_escape() -> None:
 def test_a_shortened_text_fits_and_is_the_start_of_the_whole(text: str, limit: int, cost: Any) -> None:
     short = shorten(text, limit, cost)
     assert sum(map(cost, short)) <= limit
-    assert short == text or (short.endswith(MARK) and text.startswith(short[:-1]) and sum(map(cost, text)) > limit)
+    assert short == text or (short.endswith(ELLIPSIS) and text.startswith(short[:-1]) and sum(map(cost, text)) > limit)
 
 
 @pytest.mark.parametrize("grapheme", ["e\u0301", "👍🏽", "🇩🇪", "👩\u200d💻"])

@@ -24,9 +24,9 @@ class AttemptLog:
         claim = held.claim
         address = without_tokens(claim.delivery.address)
         what = f"{address}: event {claim.event.id} ({claim.event.type}), attempt {after.attempts}"
-        most = held.terms.policy.attempts
-        if most is not None:
-            what += f" of {most}"
+        limit = held.terms.policy.attempts
+        if limit is not None:
+            what += f" of {limit}"
         if after.state is State.PENDING and after.due_at_ms is not None:
             delay_s = max(0.0, (after.due_at_ms - now_ms) / 1000)
             self._throttle.log(

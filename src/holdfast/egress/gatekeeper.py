@@ -198,8 +198,8 @@ class Gatekeeper:
         if address in self._probing:
             return 1
         interval_us = self._intervals.get(address)
-        most = self._capacity if interval_us is None else max(1, AHEAD_US // interval_us)
-        return min(most, self._ramp.get(address, most))
+        limit = self._capacity if interval_us is None else max(1, AHEAD_US // interval_us)
+        return min(limit, self._ramp.get(address, limit))
 
     async def _open_one(self, address: str, failures: int) -> None:
         trips = self._open[address].trips + 1 if address in self._open else 1

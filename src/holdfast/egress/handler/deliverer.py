@@ -1,4 +1,4 @@
-"""Deliveries to `handler:` addresses: functions of this process, durable like everything else."""
+"""Deliveries to `handler:` addresses: functions of this process."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from holdfast.egress.deliverer import UNTIMED, Attempt
 from holdfast.egress.handler.threads import HandlerThreads
 
 Function = Callable[..., Any]
-Take = Callable[[Claim], Any]
+Argument = Callable[[Claim], Any]  # makes one argument of a handler from a claim
 
-FAULTS_MAX = 5
+ERRORS_MAX = 5
 
 
 class Handler(NamedTuple):
-    """A function and how to call it: what each of its parameters is given, awaited or in a thread."""
+    """A function and how to call it: its arguments, and whether it is awaited or runs in a thread."""
 
     function: Function
-    takes: tuple[Take, ...]
+    arguments: tuple[Argument, ...]
     is_async: bool
 
 
 def make_handler(function: Function) -> Handler:
-    """Read a handler's signature: `(event)`, `(event, delivery)`, or with a pydantic model in the event's place."""
+    """Read a handler's signature: `(event)`, `(event, delivery)`, or with a pydantic model instead of the event."""
     parameters = _parameters(function)
     if not 1 <= len(parameters) <= 3:
         raise BadInput(f"a handler takes (event) or (event, delivery); {function!r} takes {len(parameters)} arguments")
     plain = inspect.isfunction(function) or inspect.ismethod(function) or isinstance(function, partial)
     call = function if plain else type(function).__call__
-    takes = tuple(_take(function, place, parameter) for place, parameter in enumerate(parameters))
-    return Handler(function, takes, inspect.iscoroutinefunction(call))
+    arguments = tuple(_argument(function, index, parameter) for index, parameter in enumerate(parameters))
+    return Handler(function, arguments, inspect.iscoroutinefunction(call))
 
 
 class HandlerDeliverer:
-    """Serves the handlers it was given. Deliveries to other handlers stay for the processes that have them.
+    """Calls the handlers that were added. Deliveries to other handlers are left to the processes that have those.
 
     A coroutine function is awaited, a plain function runs in a thread. It may return an outcome: `Delivered(effects)`
     appends its events in the transaction that settles the delivery. Any other return value means delivered.
@@ -62,9 +62,9 @@ class HandlerDeliverer:
         return self._addresses
 
     async def deliver(self, claim: Claim, attempt: Attempt = UNTIMED) -> Outcome:
-        function, takes, is_async = self._handlers[claim.delivery.address]
+        function, make_arguments, is_async = self._handlers[claim.delivery.address]
         try:
-            arguments = [take(claim) for take in takes]
+            arguments = [make(claim) for make in make_arguments]
             if is_async:
                 answer = await function(*arguments)
             else:
@@ -84,10 +84,10 @@ class HandlerDeliverer:
 
 
 def ended_by(error: Reject | RetryAfter) -> Outcome:
-    """The outcome that a handler asked for by raising one of these."""
+    """The outcome of a handler that raised `Reject` or `RetryAfter`."""
     if isinstance(error, RetryAfter):
         return Retry(str(error), after_s=max(0.0, error.seconds))
-    return Dead(Reason.REJECTED, str(error) or "the handler rejected it")
+    return Dead(Reason.REJECTED, str(error) or "rejected by the handler")
 
 
 def _parameters(function: Function) -> list[inspect.Parameter]:
@@ -98,36 +98,36 @@ def _parameters(function: Function) -> list[inspect.Parameter]:
     return [each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
 
 
-def _take(function: Function, place: int, parameter: inspect.Parameter) -> Take:
-    """What one parameter is given: by its annotation where that says, otherwise by its place."""
-    wanted = _annotation(function, parameter)
-    if wanted is Event:
+def _argument(function: Function, index: int, parameter: inspect.Parameter) -> Argument:
+    """The argument for one parameter: by its annotation if that decides it, otherwise by its position."""
+    annotation = _annotation(function, parameter)
+    if annotation is Event:
         return _event
-    if wanted is Delivery:
+    if annotation is Delivery:
         return _delivery
-    if isinstance(wanted, type) and hasattr(wanted, "model_validate_json"):
-        return _model(wanted)
-    if place < len(_BY_PLACE):
-        return _BY_PLACE[place]
-    raise BadInput(f"{function!r} does not say what {parameter.name} is: annotate it as Event, Delivery or a model")
+    if isinstance(annotation, type) and hasattr(annotation, "model_validate_json"):
+        return _model(annotation)
+    if index < len(_BY_POSITION):
+        return _BY_POSITION[index]
+    raise BadInput(f"{function!r}: annotate the parameter {parameter.name} as Event, Delivery or a pydantic model")
 
 
 def _annotation(function: Function, parameter: inspect.Parameter) -> Any:
-    """The annotation itself; one that is text is looked up where the function was written."""
-    wanted = parameter.annotation
-    if not isinstance(wanted, str):
-        return wanted
+    """The annotation; one that is text is evaluated in the module that defines the function."""
+    annotation = parameter.annotation
+    if not isinstance(annotation, str):
+        return annotation
     while isinstance(function, partial):
         function = function.func
     scope = getattr(inspect.unwrap(function), "__globals__", None) or vars(sys.modules[function.__module__])
     try:
-        return eval(wanted, scope)  # noqa: S307 - the application's own source, as typing.get_type_hints does
+        return eval(annotation, scope)  # noqa: S307 - the application's own source, as typing.get_type_hints does
     except Exception:
-        by_name = {"Event": Event, "Delivery": Delivery, "Any": Any}.get(wanted.rpartition(".")[2])
+        by_name = {"Event": Event, "Delivery": Delivery, "Any": Any}.get(annotation.rpartition(".")[2])
         if by_name is not None:  # imported for type checkers only
             return by_name
         raise BadInput(
-            f"the annotation {wanted!r} of {function!r} cannot be looked up; define the model at the top of its module"
+            f"the annotation {annotation!r} of {function!r} cannot be resolved; define the model at module level"
         ) from None
 
 
@@ -139,24 +139,26 @@ def _delivery(claim: Claim) -> Delivery:
     return claim.delivery
 
 
-def _model(model: Any) -> Take:
-    """The payload as a pydantic model. One that does not fit can never be handled."""
+def _model(model: Any) -> Argument:
+    """The payload as a pydantic model. A payload that does not validate is rejected: a retry would fail too."""
     from pydantic import ValidationError
 
-    def take(claim: Claim) -> Any:
+    def parse(claim: Claim) -> Any:
         try:
             return model.model_validate_json(claim.event.payload_json)
         except ValidationError as error:
-            raise Reject(f"the payload is no {model.__name__}: {_faults(error.errors(include_url=False))}") from error
+            raise Reject(
+                f"the payload is not a valid {model.__name__}: {_first_errors(error.errors(include_url=False))}"
+            ) from error
 
-    return take
-
-
-def _faults(errors: Any) -> str:
-    told = [f"{'.'.join(str(part) for part in each['loc']) or 'payload'}: {each['msg']}" for each in errors]
-    more = f"; and {len(told) - FAULTS_MAX} more" if len(told) > FAULTS_MAX else ""
-    return "; ".join(told[:FAULTS_MAX]) + more
+    return parse
 
 
-_BY_PLACE = (_event, _delivery)
+def _first_errors(errors: Any) -> str:
+    lines = [f"{'.'.join(str(part) for part in each['loc']) or 'payload'}: {each['msg']}" for each in errors]
+    more = f"; and {len(lines) - ERRORS_MAX} more" if len(lines) > ERRORS_MAX else ""
+    return "; ".join(lines[:ERRORS_MAX]) + more
+
+
+_BY_POSITION = (_event, _delivery)
 _DELIVERED = Delivered()

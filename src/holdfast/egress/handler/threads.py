@@ -1,7 +1,7 @@
-"""Threads for handlers that are plain functions, apart from every other thread of the process.
+"""Threads for handlers that are plain functions, separate from all other threads of the process.
 
-A thread cannot be stopped, so a function that never returns keeps its thread for good. It must not take the threads of
-others with it: each handler may always use one thread, and only what it uses beyond that comes from a shared number.
+A thread cannot be stopped, so a function that never returns occupies its thread permanently. So that it cannot block
+other handlers, each handler may always use one thread; only additional ones count towards a shared limit.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Job = Callable[[], None]
 
 
 class HandlerThreads:
-    """Runs functions in daemon threads. What waits for a thread has not begun."""
+    """Runs functions in daemon threads. A function that waits for a thread has not begun."""
 
     def __init__(self, shared_max: int = SHARED_MAX) -> None:
         self._shared_max = shared_max
@@ -37,9 +37,10 @@ class HandlerThreads:
     ) -> Any:
         """Call a function in a thread as soon as its handler may use one.
 
-        `begin` is called when it does, `end` when the function has returned, also if nobody waits for it any more.
+        `begin` is called when the thread is assigned, `end` when the function has returned, even if the caller was
+        cancelled.
         """
-        await self._turn(name)
+        await self._wait_for_thread(name)
         begin()
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()
@@ -49,21 +50,21 @@ class HandlerThreads:
             value, error = None, None
             try:
                 value = context.run(function)
-            except BaseException as raised:  # SystemExit too: it ends the attempt, not the thread or the process
+            except BaseException as raised:  # SystemExit too: it must end only the attempt
                 error = raised
             try:
                 loop.call_soon_threadsafe(self._ended, name, answer, value, error, end)
-            except RuntimeError:  # the event loop is closed: the process is about to end
+            except RuntimeError:  # the event loop is closed: the process is ending
                 return
 
         self._start(job)
         return await answer
 
     def is_full(self, name: str) -> bool:
-        """Whether another run of this handler would have to wait."""
+        """Whether another call of this handler would have to wait."""
         return self._running[name] > 0 and self._shared >= self._shared_max
 
-    async def _turn(self, name: str) -> None:
+    async def _wait_for_thread(self, name: str) -> None:
         if not self._waiting and not self.is_full(name):
             self._take(name)
             return
@@ -73,7 +74,7 @@ class HandlerThreads:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # admitted in the same moment
+            if turn.done() and not turn.cancelled():  # admitted at the same time
                 self._leave(name)
             raise
 
@@ -89,7 +90,7 @@ class HandlerThreads:
         self._admit()
 
     def _admit(self) -> None:
-        """Let those begin that may, in the order in which they came."""
+        """Admit waiting calls that may begin, in the order of their arrival."""
         kept: deque[tuple[str, asyncio.Future[None]]] = deque()
         for name, turn in self._waiting:
             if turn.done():
@@ -128,13 +129,13 @@ class HandlerThreads:
             threading.Thread(target=self._work, name="holdfast:handler", daemon=True).start()
 
     def _work(self) -> None:
-        """In a thread: one job after another, until there was none for a while."""
+        """The thread: run jobs until there was none for `IDLE_S`."""
         while True:
             try:
                 job = self._jobs.get(timeout=IDLE_S)
             except Empty:
                 with self._lock:
-                    if self._idle == 0:  # a job was promised to this thread in this moment
+                    if self._idle == 0:  # `_start` has just assigned a job to this thread
                         continue
                     self._idle -= 1
                 return
@@ -145,11 +146,11 @@ class HandlerThreads:
 
 
 class HandlerExit(Exception):
-    """A handler raised something that is meant to end a thread, a generator or the process."""
+    """A handler raised `SystemExit`, `StopIteration` or another exception that a future cannot carry."""
 
 
 def _as_exception(error: BaseException) -> Exception:
-    """What a future can carry: not StopIteration, and nothing that would end the event loop."""
+    """The error, wrapped if a future cannot carry it: StopIteration, or one that would end the event loop."""
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error
     exit = HandlerExit(f"the handler raised {type(error).__name__}: {error}".rstrip(": "))

@@ -1,4 +1,4 @@
-"""The webhook deliverer: one signed POST, judged by its status."""
+"""The webhook deliverer: each attempt is one signed POST, and the status of the answer decides the outcome."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ RESEND_MS = 1000
 class WebhookDeliverer:
     """Delivers to `https://…` (and, where the operator allows it, `http://…`).
 
-    `options` returns what a contract's requests look like; an event sent to a direct address goes out plain and
-    unsigned. `trusted` says whether a contract's target stands in the config file or in code. `gone` disables a
-    contract whose receiver answered 410: its pending deliveries, this one included, are parked and not lost. `timeout`
-    is the total time limit of a contract, where that is not `total_s`.
+    `options` returns how a contract's requests look; an event sent to a direct address is plain and unsigned. `trusted`
+    returns whether a contract's target comes from the config file or from code. `gone` disables a contract whose
+    receiver answered 410: its pending deliveries, this one included, are parked and not lost. `timeout` returns the
+    total time limit of a contract (default: `total_s`).
     """
 
     kind = "https"
@@ -57,14 +57,14 @@ class WebhookDeliverer:
         self._timeout = timeout or (lambda contract_id: total_s)
         self._first_byte_s, self._total_s = first_byte_s, total_s
         self._per_host = concurrency_per_host
-        self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self._host_slots: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self._client = Client(guard, tls, connect_s, proxies)
 
     def serves(self) -> frozenset[str] | None:
         return None
 
     async def start(self) -> None:
-        """Slow set-up that is done once. The first delivery does it otherwise."""
+        """Do the slow set-up (certificates) before the first delivery, which would otherwise wait for it."""
         await self._client.start()
 
     async def deliver(self, claim: Claim, attempt: Attempt = UNTIMED) -> Outcome:
@@ -98,14 +98,14 @@ class WebhookDeliverer:
         contract = claim.delivery.contract_id
         exchange.options = await self._options(contract) if contract is not None else UNSIGNED
         route = self._client.route(exchange.url, contract is not None and self._trusted(contract))
-        turn = self._turns.get(route.authority)
-        if turn is None:
-            turn = self._turns[route.authority] = asyncio.Semaphore(self._per_host)
-        async with turn:
-            # Waiting for a turn is not the receiver's time: its limits, and the signature's timestamp, begin here.
+        slots = self._host_slots.get(route.authority)
+        if slots is None:
+            slots = self._host_slots[route.authority] = asyncio.Semaphore(self._per_host)
+        async with slots:
+            # The wait for a slot is not the receiver's time: limits and the signature's timestamp begin here.
             exchange.began_ms = self._clock.boot_ms()
             total_s = self._timeout(contract)
-            # A contract with a longer limit in all may use it up in silence.
+            # If a contract has a longer total limit, the receiver may stay silent for all of it.
             silence_s = self._first_byte_s if total_s <= self._total_s else total_s
             with self._client.timeout(exchange.answer, total_s, silence_s):
                 await self._send(route, claim, exchange)
@@ -113,9 +113,9 @@ class WebhookDeliverer:
     async def _send(self, route: Route, claim: Claim, exchange: Exchange) -> None:
         options = exchange.options
         body, content_type, extra = render(options.format, options.template, claim.event, exchange.url)
-        usual = {"User-Agent": self._user_agent, "Accept": "*/*", "Content-Type": content_type, **extra}
+        defaults = {"User-Agent": self._user_agent, "Accept": "*/*", "Content-Type": content_type, **extra}
         headers = {
-            **_replaced(usual, options.headers),
+            **_merged(defaults, options.headers),
             "Accept-Encoding": "identity",
             **sign(options.secrets, claim.event.id, self._clock.now_ms() // 1000, body),
         }
@@ -123,18 +123,18 @@ class WebhookDeliverer:
         try:
             await self._client.post(route, headers, body, exchange.answer)
         except Disconnected as error:
-            # A kept connection that the receiver closed at this moment, or that carried data of no request, says
-            # nothing about the receiver. The id makes it safe to send once more, and no attempt is used up.
-            # After a while it is no longer the same moment, and another process may hold the delivery by now.
+            # The receiver closed a kept connection just as the request was sent, or the connection held data that
+            # belongs to no request. That is no failure of the receiver: send again, which the event id makes safe,
+            # without using up an attempt. Not after RESEND_MS: another process may hold the delivery by then.
             if not error.reused or self._clock.boot_ms() - exchange.began_ms > RESEND_MS:
                 raise
             # Other kept connections may have been closed as well.
             await self._client.post(route, headers, body, exchange.answer, reuse=False)
 
 
-def _replaced(usual: dict[str, str], own: Mapping[str, str]) -> dict[str, str]:
-    """The usual headers, with a contract's own ones in place of those with the same name in any spelling."""
+def _merged(defaults: dict[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    """The default headers, replaced by a contract's own ones of the same name in any case."""
     if not own:
-        return usual
-    taken = {name.lower() for name in own}
-    return {name: value for name, value in usual.items() if name.lower() not in taken} | dict(own)
+        return defaults
+    replaced = {name.lower() for name in own}
+    return {name: value for name, value in defaults.items() if name.lower() not in replaced} | dict(own)

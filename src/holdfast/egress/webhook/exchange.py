@@ -1,4 +1,4 @@
-"""One attempt at a webhook: what its request looks like, what is known so far, and what that means for its delivery."""
+"""One attempt at a webhook: its request, its answer so far, and the outcome for its delivery."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ SHOWN_MAX = 500
 RETRIED_4XX = frozenset({408, 425, 429})
 REDIRECTS = frozenset({300, 301, 302, 303, 307, 308})
 HEADERS_KEPT, HEADER_MAX = 12, 100
-_SECONDS = re.compile(r"[0-9]+(\.[0-9]+)?")  # whole ones by the book; some senders count more finely
+_SECONDS = re.compile(r"[0-9]+(\.[0-9]+)?")  # the standard has whole seconds; some receivers send fractions
 HIDDEN_HEADERS = frozenset({"set-cookie", "www-authenticate", "proxy-authenticate", "authorization"})
 
 
 @dataclass(slots=True)
 class Exchange:
-    """What is known about one attempt so far; it is complete enough to be judged at any moment."""
+    """The state of one attempt. `outcome` may be called at any moment, also after the attempt was cancelled."""
 
     url: str
     began_ms: int
@@ -43,7 +43,7 @@ class Exchange:
             "url": self._masked(without_tokens(self.url)),
             "response": self._shown(),
         }
-        if not answer.is_success:  # of a success, the above is enough
+        if not answer.is_success:  # headers are kept for failures only
             detail["request_headers"] = _request_head(self.request, self.options.headers)
             answered = _answer_head(answer.headers)
             detail["response_headers"] = {name: self._masked(value) for name, value in answered.items()}
@@ -62,20 +62,20 @@ class Exchange:
         return shown if shown.isprintable() else "".join(char if char.isprintable() else " " for char in shown)
 
     def _masked(self, text: str) -> str:
-        """A receiver knows the secret and may echo it; what is stored must not hold it."""
+        """Mask secrets: a receiver knows them and may echo them, but they must not be stored."""
         for form in self.options.hidden:
             text = text.replace(form, "***")
         return text
 
 
 def _request_head(headers: Mapping[str, str], private: Mapping[str, str]) -> dict[str, str]:
-    """What was sent, for the operator: the values of a contract's own headers, and signatures, are not shown."""
+    """The request headers for the operator, without signatures and the values of a contract's own headers."""
     hidden = {name.lower() for name in private} | {"webhook-signature", "x-hook-signature"}
     return {name: "***" if name.lower() in hidden else value for name, value in headers.items()}
 
 
 def _answer_head(headers: Mapping[str, str]) -> dict[str, str]:
-    """The first few headers of an answer, each a line, none that could let somebody in."""
+    """The first headers of an answer, each on one line, without those that hold credentials."""
     kept = [(name, value) for name, value in headers.items() if name.lower() not in HIDDEN_HEADERS]
     return {clean_error(name)[:HEADER_MAX]: clean_error(value)[:HEADER_MAX] for name, value in kept[:HEADERS_KEPT]}
 
@@ -83,7 +83,7 @@ def _answer_head(headers: Mapping[str, str]) -> dict[str, str]:
 def judge(
     status: int, after_s: float | None, detail: dict[str, Any], retry_on: frozenset[int] = frozenset()
 ) -> Outcome:
-    """What a status means for the delivery.
+    """The outcome that a status means for the delivery.
 
     >>> judge(503, 30.0, {})
     Retry(error='answered 503', after_s=30.0, detail={})
@@ -92,7 +92,7 @@ def judge(
         return Delivered(detail=detail)
     if status == 410:
         gone = {**detail, "gone": True}
-        return Dead(Reason.REJECTED, "410 Gone: the receiver wants no more of this contract's events", gone)
+        return Dead(Reason.REJECTED, "410 Gone: the receiver takes no more events of this contract", gone)
     if 400 <= status <= 499 and status not in RETRIED_4XX and status not in retry_on:
         return Dead(Reason.REJECTED, f"answered {status}: the receiver refuses this event", detail)
     if status in REDIRECTS:
@@ -103,7 +103,7 @@ def judge(
 
 
 def retry_after_s(text: str | None, now_ms: int) -> float | None:
-    """The seconds a `Retry-After` asks for, bounded; None when it says nothing that can be used.
+    """The seconds that a `Retry-After` header asks for, at most an hour; None if it cannot be parsed.
 
     >>> retry_after_s("120", 0)
     120.0

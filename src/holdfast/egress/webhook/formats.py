@@ -1,4 +1,4 @@
-"""What a receiver is sent: the event itself, a CloudEvent, a chat message, or a text of the contract's own.
+"""Body formats: the event itself, a CloudEvent, a chat message, or the contract's own template.
 
 Every format is a pure function of the event, so that each attempt sends the same bytes.
 """
@@ -18,22 +18,22 @@ from holdfast.egress.webhook.shorten import shorten, utf8_bytes, utf16_units
 
 TEXT_MAX = 1500
 TITLE_MAX = 200
-BODY_MAX = 2 * 1024 * 1024  # room for the largest event, once
+BODY_MAX = 2 * 1024 * 1024  # the largest event fits once
 SLACK_MAX = 3000  # UTF-16 units, escapes included; Slack splits a longer text into several messages
 DISCORD_MAX = 2000  # code points
 TELEGRAM_MAX = 4096  # UTF-16 units
 NTFY_MAX = 4095  # bytes of UTF-8; a body of 4,096 bytes becomes an attachment, which most servers refuse
 NTFY_TITLE_MAX = 500  # bytes of UTF-8, before the header is encoded
-SAYING = ("text", "message", "last_answer", "last_assistant_message", "summary", "error", "prompt", "title")
-PLACES = ("id", "type", "source", "stream", "seq", "timestamp", "text", "properties", "payload")
+TEXT_KEYS = ("text", "message", "last_answer", "last_assistant_message", "summary", "error", "prompt", "title")
+FIELDS = ("id", "type", "source", "stream", "seq", "timestamp", "text", "properties", "payload")
 
-_PLACE = re.compile(r"\{((?:" + "|".join(PLACES) + r")(?:\.[A-Za-z0-9_-]+)*)\}")
+_PLACEHOLDER = re.compile(r"\{((?:" + "|".join(FIELDS) + r")(?:\.[A-Za-z0-9_-]+)*)\}")
 _QUOTE = re.compile(r"\\.")
 _ATTRIBUTE = re.compile(r"[a-z0-9]{1,20}")
 _URI_SAFE = "/:?#@!$&'()*+,;=~"
 _SLACK_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_NO_CLOUD_TEXT = re.compile(  # what CloudEvents 1.0 does not allow in a String: controls, noncharacters, surrogates
+_NO_CLOUD_TEXT = re.compile(  # not allowed in a CloudEvents 1.0 String: control characters, noncharacters, surrogates
     "[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef"
     + "".join(f"{chr(plane + 0xFFFE)}{chr(plane + 0xFFFF)}" for plane in range(0, 0x110000, 0x10000))
     + "]"
@@ -44,7 +44,7 @@ _RESERVED = frozenset(
 
 
 class Body(NamedTuple):
-    """The bytes of a request, and what its headers say about them."""
+    """The bytes of a request, their content type, and headers that the format adds."""
 
     data: bytes
     content_type: str = "application/json"
@@ -52,7 +52,7 @@ class Body(NamedTuple):
 
 
 def render(format: str | None, template: str | None, event: Event, url: str) -> Body:
-    """The request that brings this event to a receiver of this format."""
+    """The body of the request for this event in this format."""
     if format is None or format == "raw":
         return Body(event.body())
     if format == "template":
@@ -61,27 +61,27 @@ def render(format: str | None, template: str | None, event: Event, url: str) -> 
 
 
 def summary(event: Event) -> str:
-    """An event in words a person would read in a chat: what happened, where, and what was said."""
+    """An event as a chat message: type and title or stream on the first line, then the text of the payload."""
     about = event.properties.get("title") or event.properties.get("session_title")
     stream = event.stream if event.stream != event.id else None
     head = " · ".join(_clip(str(part), TITLE_MAX) for part in (event.type, about or stream) if part)
-    said = _said(event.payload)
-    return f"{head}\n{said}" if said else head
+    text = _payload_text(event.payload)
+    return f"{head}\n{text}" if text else head
 
 
-def _said(payload: Any) -> str:
+def _payload_text(payload: Any) -> str:
     if isinstance(payload, str):
         return _clip(payload, TEXT_MAX)
     if isinstance(payload, Mapping):
-        for name in SAYING:
+        for name in TEXT_KEYS:
             if isinstance(payload.get(name), str) and payload[name].strip():
                 return _clip(payload[name].strip(), TEXT_MAX)
     return "" if payload in (None, {}, []) else _clip(json.dumps(payload, ensure_ascii=False), TEXT_MAX)
 
 
-def _clip(text: str, most: int) -> str:
-    """Bounded, and without characters that a terminal or a chat might act on."""
-    return shorten("".join(char if char.isprintable() or char in "\n\t" else " " for char in text[: most + 1]), most)
+def _clip(text: str, limit: int) -> str:
+    """Shorten a text, and replace characters that a terminal or chat could interpret."""
+    return shorten("".join(char if char.isprintable() or char in "\n\t" else " " for char in text[: limit + 1]), limit)
 
 
 def _cloudevents(event: Event, url: str) -> Body:
@@ -114,7 +114,7 @@ def _cloud_text(text: str) -> str:
 
 
 def _slack(event: Event, url: str) -> Body:
-    """Escaped after it is cut, so that no escape is torn; each character costs what its escape is long."""
+    """Escaped after shortening, so that no escape is cut; each character costs the length of its escape."""
     text = shorten(summary(event), SLACK_MAX, lambda char: len(_SLACK_ESCAPES.get(char, "")) or utf16_units(char))
     return Body(_json({"text": "".join(_SLACK_ESCAPES.get(char, char) for char in text)}))
 
@@ -124,7 +124,7 @@ def _discord(event: Event, url: str) -> Body:
 
 
 def _telegram(event: Event, url: str) -> Body:
-    """For `…/bot<token>/sendMessage?chat_id=…`: the chat stands in the URL, and goes into the body too."""
+    """For `…/bot<token>/sendMessage?chat_id=…`: the chat id of the URL goes into the body too."""
     chat = telegram_chat(url)
     shape: dict[str, Any] = {
         "text": shorten(summary(event), TELEGRAM_MAX, utf16_units),
@@ -143,21 +143,21 @@ def telegram_chat(url: str) -> str | None:
 
 
 def _ntfy(event: Event, url: str) -> Body:
-    head, _, said = summary(event).partition("\n")
+    head, _, text = summary(event).partition("\n")
     title = shorten(head, NTFY_TITLE_MAX, utf8_bytes)
     header = title if title.isascii() else Header(title, "utf-8", maxlinelen=1_000_000).encode()
-    return Body(shorten(said or head, NTFY_MAX, utf8_bytes).encode(), "text/plain; charset=utf-8", {"Title": header})
+    return Body(shorten(text or head, NTFY_MAX, utf8_bytes).encode(), "text/plain; charset=utf-8", {"Title": header})
 
 
 def _template(event: Event, template: str) -> Body:
-    """The contract's own text. One that is JSON stays JSON: values are escaped in strings, and whole outside them."""
+    """The contract's template. A JSON template gives JSON: values are escaped inside strings, encoded outside them."""
     is_json, size = _is_json(template), len(template)
 
     def put(match: re.Match[str]) -> str:
         nonlocal size
         text = filled(match)
         size += len(text)
-        if size > BODY_MAX:  # a part of it would be something else than was asked for
+        if size > BODY_MAX:  # a shortened body would not be what the template asks for
             raise TooLarge(f"the template makes a body of more than {BODY_MAX:,} characters of event {event.id}")
         return text
 
@@ -168,13 +168,13 @@ def _template(event: Event, template: str) -> Body:
         within = _QUOTE.sub("", template[: match.start()]).count('"') % 2
         return json.dumps(_text(value), ensure_ascii=False)[1:-1] if within else json.dumps(value, ensure_ascii=False)
 
-    data = _encode(_PLACE.sub(put, template))
+    data = _encode(_PLACEHOLDER.sub(put, template))
     return Body(data, "application/json" if is_json else "text/plain; charset=utf-8")
 
 
 def _is_json(template: str) -> bool:
     try:
-        return isinstance(json.loads(_PLACE.sub("0", template)), dict | list)
+        return isinstance(json.loads(_PLACEHOLDER.sub("0", template)), dict | list)
     except ValueError:
         return False
 
@@ -203,7 +203,7 @@ def _json(shape: Mapping[str, Any]) -> bytes:
 
 
 def _encode(text: str) -> bytes:
-    """As UTF-8. Half a surrogate pair, which a payload written in SQL may hold, has no bytes there."""
+    """Encode as UTF-8. A lone surrogate, which a payload written in SQL may hold, becomes U+FFFD."""
     return _SURROGATE.sub("\ufffd", text).encode()
 
 

@@ -1,12 +1,12 @@
-"""Shorten a text to a receiver's limit, measured in the unit in which that receiver counts."""
+"""Shorten a text to a receiver's limit, in the unit that the receiver counts (bytes, code points, UTF-16 units)."""
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable
 
-MARK = "…"  # says that the text was cut
-_BACK_MAX = 16  # characters given up so that a cut falls between two graphemes
+ELLIPSIS = "…"
+_BACK_MAX = 16  # characters dropped at most, so that the cut falls between two graphemes
 _JOINERS = frozenset("\u200c\u200d")
 _TONES = range(0x1F3FB, 0x1F400)  # skin tones, which change the emoji before them
 _FLAGS = range(0x1F1E6, 0x1F200)  # a flag is a pair of these
@@ -40,25 +40,25 @@ def utf8_bytes(char: str) -> int:
 
 
 def shorten(text: str, limit: int, cost: Cost = code_points) -> str:
-    """The text if its cost is within the limit, else as much of its start as fits together with the mark.
+    """The text if its cost is within the limit, else as much of its start as fits together with an ellipsis.
 
     >>> shorten("Grüße aus Köln", 8, utf8_bytes)
     'Grü…'
     """
-    used, cut, room = 0, None, limit - sum(map(cost, MARK))
+    used, cut, fits = 0, None, limit - sum(map(cost, ELLIPSIS))
     for at, char in enumerate(text):
         used += cost(char)
-        if cut is None and used > room:
+        if cut is None and used > fits:
             cut = at
         if used > limit:
-            return text[: _boundary(text, cut or 0)] + MARK
+            return text[: _boundary(text, cut or 0)] + ELLIPSIS
     return text
 
 
 def _boundary(text: str, cut: int) -> int:
-    """The nearest place before `cut` that does not tear a base character from its accents or an emoji apart.
+    """The nearest position before `cut` that does not split a character from its accents, or an emoji.
 
-    A run of accents without end is cut in the middle: the limit is the receiver's and comes first.
+    A very long run of accents is cut in the middle: the receiver's limit comes first.
     """
     for at in range(cut, max(0, cut - _BACK_MAX), -1):
         if not _joined(text[at - 1], text[at]):
