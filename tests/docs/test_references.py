@@ -19,6 +19,8 @@ EVENT_TYPES = {
 }  # fmt: skip
 LOGGERS = {"holdfast.delivery"}
 FIXTURES = {"holdfast_outbox"}
+UNNAMED = {"apps", "elapsed", "contract_cache", "rows", "table"}
+"""Small modules that no architecture page needs to name."""
 FILES = (".db", ".yml", ".sock", ".db.ballast")
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("architecture/*.md"), *ROOT.glob("docs/**/*.md")])
 
@@ -124,3 +126,10 @@ def test_a_decision_says_what_why_and_when_to_think_again(page):
     number = int(page.name[:4])
     assert text.startswith(f"# {number}. ")
     assert [line for line in text.splitlines() if line.startswith("**")] == ["**What**", "**Why**", "**Revisit when**"]
+
+
+@pytest.mark.parametrize("package", sorted(path.parent.name for path in PACKAGES.glob("*/__init__.py")))
+def test_an_architecture_page_names_every_module_of_its_package(package):
+    page = (ROOT / "architecture" / f"{package}.md").read_text("utf-8")
+    modules = {path.stem for path in (PACKAGES / package).glob("[a-z]*.py")} - UNNAMED
+    assert {name for name in modules if f"{name}.py" not in page and f".{package}.{name}." not in page} == set()
