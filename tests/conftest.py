@@ -41,7 +41,7 @@ class Tally:
             from postgres import versions
 
             tried = ", ".join(sorted(self.servers, key=int)) or "none"
-            terminalreporter.write_line(f"PostgreSQL versions tried: {tried} (there are {', '.join(versions())})")
+            terminalreporter.write_line(f"PostgreSQL versions tested: {tried} (found: {', '.join(versions())})")
 
 
 def pytest_configure(config: pytest.Config) -> None:

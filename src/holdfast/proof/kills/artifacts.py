@@ -29,8 +29,8 @@ def write_violations(report: Report, folder: Path) -> None:
     content = {
         "seed": report.seed,
         "violations": len(found),
-        "details": [_details(evidence, one) for one in _first_of_each(found)],
-        "lives": [_plain(one) for one in (*evidence.started, *evidence.killed)],
+        "details": [_details(evidence, violation) for violation in _first_of_each(found)],
+        "lives": [_plain(record) for record in (*evidence.started, *evidence.killed)],
     }
     (folder / "violations.json").write_text(json.dumps(content, indent=1))
 
@@ -62,8 +62,10 @@ def _details(evidence: Evidence, violation: Violation) -> dict[str, Any]:
     rows = [row for row in evidence.store.deliveries if violation.subject in (row.event, f"delivery {row.id}")]
     ids, events = {row.id for row in rows}, {row.event for row in rows} | {violation.subject}
     requests = [item for item in evidence.received if item.id in events or item.key in events][:ROWS_MAX]
-    leases = [] if evidence.holders is None else [one for one in evidence.holders.leases if one.delivery in ids]
-    settles = [] if evidence.holders is None else [one for one in evidence.holders.settles if one.delivery in ids]
+    leases = [] if evidence.holders is None else [lease for lease in evidence.holders.leases if lease.delivery in ids]
+    settles = (
+        [] if evidence.holders is None else [settle for settle in evidence.holders.settles if settle.delivery in ids]
+    )
     times_ms = [item.at_ms for item in requests] + [lease.claimed_ms for lease in leases]
     return {
         **violation._asdict(),
@@ -72,7 +74,7 @@ def _details(evidence: Evidence, violation: Violation) -> dict[str, Any]:
         "leases": [_plain(lease) for lease in leases[:ROWS_MAX]],
         "settles": [_plain(settle) for settle in settles[:ROWS_MAX]],
         "disruptions": [
-            _plain(one) for one in evidence.disruptions if times_ms and _is_near(one.at_ms, one.until_ms, times_ms)
+            _plain(item) for item in evidence.disruptions if times_ms and _is_near(item.at_ms, item.until_ms, times_ms)
         ],
     }
 

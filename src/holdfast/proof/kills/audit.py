@@ -100,13 +100,14 @@ def fold(changes: Sequence[Change], notes: Sequence[Note], links: Sequence[Link]
         if change.new_token is not None:
             open_claims[change.delivery] = change
     leases += [
-        Lease(one.delivery, life_of(one.by), one.at_ms, None, "held", one.new_token) for one in open_claims.values()
+        Lease(item.delivery, life_of(item.by), item.at_ms, None, "held", item.new_token)
+        for item in open_claims.values()
     ]
     settles = [
         Settle(delivery, life_of(by), state, at_ms, ended.get((xid, delivery)))
         for xid, delivery, state, by, at_ms in transitions
     ]
-    return leases, sorted(settles, key=lambda one: one.at_ms)
+    return leases, sorted(settles, key=lambda item: item.at_ms)
 
 
 def _end_of(change: Change, settled: set[tuple[str, int]]) -> str:

@@ -171,7 +171,7 @@ class Evidence:
         """
         rows = {row.id: (row.contract, row.event) for row in self.store.deliveries}
         leases = () if self.holders is None else self.holders.leases
-        by_token = {(*rows[one.delivery], one.token): one for one in leases if one.delivery in rows}
+        by_token = {(*rows[lease.delivery], lease.token): lease for lease in leases if lease.delivery in rows}
         named = ((item.n, by_token.get((item.contract, item.id, item.token))) for item in self.received)
         return {n: lease for n, lease in named if lease is not None}
 
@@ -179,8 +179,8 @@ class Evidence:
     def ended_ms(self) -> dict[int, int]:
         """When each delivery ended: as recorded by the triggers, else as in the store."""
         found = {row.id: row.settled_at_ms for row in self.store.deliveries if row.settled_at_ms is not None}
-        noted = () if self.holders is None else self.holders.settles
-        return found | {one.delivery: one.at_ms for one in noted if one.delivery in found}
+        recorded = () if self.holders is None else self.holders.settles
+        return found | {settle.delivery: settle.at_ms for settle in recorded if settle.delivery in found}
 
     def answer_of(self, received: Received) -> str:
         answered = self.answers.get(received.n)

@@ -98,10 +98,14 @@ def loss_cause(evidence: Evidence, lease: Lease) -> str | None:
     """
     if lease.end != "run out" or lease.ended_ms is None:
         return None
-    mine = [one for one in evidence.disruptions if one.life in (None, lease.life)]
-    hits = [one for one in mine if one.at_ms <= lease.ended_ms and lease.claimed_ms <= one.until_ms]
+    mine = [disruption for disruption in evidence.disruptions if disruption.life in (None, lease.life)]
+    hits = [
+        disruption
+        for disruption in mine
+        if disruption.at_ms <= lease.ended_ms and lease.claimed_ms <= disruption.until_ms
+    ]
     return (
-        max(hits, key=lambda one: one.at_ms).kind if hits else EXPIRED
+        max(hits, key=lambda disruption: disruption.at_ms).kind if hits else EXPIRED
     )  # the last one: after earlier ones the lease was renewed
 
 
@@ -109,7 +113,10 @@ def lost_claim_cause(evidence: Evidence, item: Received) -> str | None:
     """The server crash that lost the claim of this request: claims are not flushed to disk."""
     assert evidence.holders is not None
     lease_ms = evidence.holders.lease_ms
-    for one in evidence.disruptions:
-        if one.kind in SERVER_KINDS and one.at_ms - lease_ms <= item.at_ms <= one.until_ms + lease_ms:
-            return one.kind
+    for disruption in evidence.disruptions:
+        if (
+            disruption.kind in SERVER_KINDS
+            and disruption.at_ms - lease_ms <= item.at_ms <= disruption.until_ms + lease_ms
+        ):
+            return disruption.kind
     return None

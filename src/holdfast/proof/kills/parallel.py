@@ -78,7 +78,11 @@ def _run_chunk(share: tuple[int, int, float]) -> Schedules:
     """The deadline is on the monotonic clock, which all processes share."""
     first, count, deadline_s = share
     totals = process_runner().run_many(first, count, deadline_s - time.monotonic())
-    broken = [(one.seed, what.promise, what.detail) for one in totals.failed for what in one.violations]
+    broken = [
+        (outcome.seed, violation.promise, violation.detail)
+        for outcome in totals.failed
+        for violation in outcome.violations
+    ]
     return Schedules(totals.seeds, totals.faults, broken[:SHOWN_MAX])
 
 

@@ -41,12 +41,12 @@ class Report:
     def resumed_s(self) -> list[float]:
         """From the end of each disruption that killed no daemon to the next delivery by any daemon."""
         arrivals = sorted(item.at_ns for item in self.evidence.received)
-        found = []
-        for one in self.evidence.disruptions:
-            place = bisect_right(arrivals, one.until_ns)
-            if place < len(arrivals):
-                found.append((arrivals[place] - one.until_ns) / 1e9)
-        return found
+        delays_s = []
+        for disruption in self.evidence.disruptions:
+            index = bisect_right(arrivals, disruption.until_ns)
+            if index < len(arrivals):
+                delays_s.append((arrivals[index] - disruption.until_ns) / 1e9)
+        return delays_s
 
     def as_dict(self) -> dict[str, Any]:
         evidence, verdict, restarts = self.evidence, self.verdict, self.restarts_s()
@@ -59,7 +59,7 @@ class Report:
             "kills_in_flight": sum(item.in_flight for item in evidence.killed),
             "kills_by_kind": dict(sorted(Counter(item.kind for item in evidence.killed).items())),
             "kills_while": dict(sorted(Counter(what for item in evidence.killed for what in item.doing).items())),
-            "kills_by_place": dict(sorted(Counter(item.place for item in evidence.killed).items())),
+            "kills_by_place": dict(sorted(Counter(item.index for item in evidence.killed).items())),
             "kills_with_lease_held": sum(item.leases > 0 for item in evidence.killed),
             "accepted": len(evidence.accepted),
             "accepted_on_retry": sum(item.duplicate for item in evidence.accepted),

@@ -79,7 +79,7 @@ class Proof:
             found["daemon killed, SQLite"] = len(self.sqlite.evidence.killed)
         if self.postgres is not None:
             found["daemon killed, PostgreSQL"] = len(self.postgres.evidence.killed)
-            found.update(one.kind for one in self.postgres.evidence.disruptions if one.kind != BLOCKED)
+            found.update(item.kind for item in self.postgres.evidence.disruptions if item.kind != BLOCKED)
         return dict(found)
 
     def table(self) -> str:
@@ -117,13 +117,13 @@ class Proof:
             yield f"lost: {fault}"
         for report in self.reports:
             yield from report.violations()
-        for one in () if self.writing is None else self.writing.violations:
-            yield f"{one.promise}: {one.subject}: {one.detail}"
+        for violation in () if self.writing is None else self.writing.violations:
+            yield f"{violation.promise}: {violation.subject}: {violation.detail}"
 
     def _count(self, *promises: str) -> int:
         found = sum(report.verdict.count(*promises) for report in self.reports)
         found += sum(promise in promises for _, promise, _ in self.schedules.broken)
-        return found + sum(one.promise in promises for one in (self.writing.violations if self.writing else ()))
+        return found + sum(item.promise in promises for item in (self.writing.violations if self.writing else ()))
 
     def _doing(self) -> Counter[str]:
         return Counter(what for report in self.reports for kill in report.evidence.killed for what in kill.doing)

@@ -59,7 +59,7 @@ async def write_for(url: str, seconds: float, seed: int = 0, writers: int = WRIT
         writing_tasks = [
             _write(url, found, random.Random(f"{seed}/{number}"), number, until_s) for number in range(writers)
         ]
-        routers = [_route(one, found, until_s) for one in (store, other)]
+        routers = [_route(each, found, until_s) for each in (store, other)]
         await asyncio.gather(*writing_tasks, *routers, _hold_snapshot(url, until_s))
         found.routed.append(await route_all(store))
         backlog = await store.routing.backlog()
