@@ -173,7 +173,7 @@ def test_either_of_two_secrets_may_have_signed(name):
 @pytest.mark.parametrize("body", [BODY + b" ", BODY[:-1], b"", BODY.replace(b"hello", b"hellO")])
 def test_another_body_is_refused(name, body):
     check, sign = CASES[name]
-    assert "fit" in refusal(check, sign(BODY, NOW), body)
+    assert "match" in refusal(check, sign(BODY, NOW), body)
 
 
 @pytest.mark.parametrize("name", TIMED)
@@ -188,7 +188,7 @@ def test_a_time_outside_the_window_is_refused(name, off):
 def test_the_time_is_part_of_what_is_signed(name):
     check, sign = CASES[name]
     moved = {header: value.replace(str(NOW), str(NOW + 1)) for header, value in sign(BODY, NOW).items()}
-    assert "fit" in refusal(check, moved)
+    assert "match" in refusal(check, moved)
 
 
 @pytest.mark.parametrize("name", CASES)

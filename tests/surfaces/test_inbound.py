@@ -201,8 +201,8 @@ async def test_an_application_that_takes_no_requests_may_lack_a_normalizer(tmp_p
     ("headers", "says"),
     [
         ({}, "the header x-hub-signature-256 is missing"),
-        ({"X-Hub-Signature-256": "sha256=" + "0" * 64}, "does not fit"),
-        ({"X-Hub-Signature-256": "sha256=é"}, "does not hold a signature in hex"),
+        ({"X-Hub-Signature-256": "sha256=" + "0" * 64}, "does not match"),
+        ({"X-Hub-Signature-256": "sha256=é"}, "does not contain a signature in hex"),
         ({"X-Hub-Signature-256": "md5=x"}, "does not begin with sha256="),
     ],
 )
@@ -285,7 +285,7 @@ async def test_any_signed_bytes_are_stored_or_refused_by_the_rule_and_none_is_be
     page = encode(await place.runtime.operations.events.find(type="inbound.github", limit=len(kept) + 1))
     assert sorted(restored(event["payload"])[1] for event in page["items"]) == sorted(kept)
     dead = encode(await place.runtime.operations.dead_letters.inspect())["items"]
-    assert all("a GitHub payload is a JSON object" in letter["last_error"] for letter in dead)
+    assert all("a GitHub payload must be a JSON object" in letter["last_error"] for letter in dead)
     place.runtime.handlers.add("inbound.github", inbound_handler("github"))
     await place.runtime.operations.dead_letters.reprocess(ids=[letter["id"] for letter in dead], actor="test")
     await place.settled("github.received", len(dead))

@@ -1,7 +1,7 @@
-"""A platform's request: verified over its raw bytes, kept as one raw event, and made into events afterwards.
+"""Inbound webhooks: a request is verified over its raw bytes, stored as one raw event, and normalized afterwards.
 
-Accepting does not depend on understanding. The raw event is stored before the request is answered; `normalize` works
-on what was stored, as an ordinary delivery to `handler:inbound.<name>`.
+Accepting a request does not depend on parsing it. The raw event is stored before the response; `normalize` works on
+the stored request, as an ordinary delivery to `handler:inbound.<name>`.
 """
 
 from holdfast.ingress.webhook.normalize import normalize, normalizing

@@ -1,4 +1,4 @@
-"""The body of a platform's request: its value, and its bytes as a payload can keep them."""
+"""The body of a webhook request: its value, and its bytes in a form that a payload can store."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _CHARSETS = ("utf-8", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "iso8859-1",
 
 
 def read_content(body: bytes, content_type: str) -> Json:
-    """The value of a body: JSON, the fields of a form, or a text that says it is one. `BadJson` for anything else.
+    """The value of a body: JSON, the fields of a form, or text if its type is text. `BadJson` for anything else.
 
-    An empty body is an empty object: some senders only want to say that something happened.
+    An empty body is an empty object: some senders only send a notification without data.
     """
     kind, charset = _parse_type(content_type)
     if not body.strip():
         return {}
-    if kind == FORM and body.lstrip()[:1] not in (b"{", b"["):  # curl calls JSON a form unless told otherwise
+    if kind == FORM and body.lstrip()[:1] not in (b"{", b"["):  # curl sends JSON with the type of a form by default
         value: Json = _form(_decoded(body, charset), charset)
     else:
         value = _json(body, kind, charset)
@@ -44,7 +44,7 @@ def read_content(body: bytes, content_type: str) -> Json:
 
 
 def _json(body: bytes, kind: str, charset: str) -> Json:
-    """The JSON in a body, in whichever encoding it makes sense; else its text, where that is what it should be."""
+    """The JSON in a body, in the first encoding in which it parses; else its text, if its type is text."""
     first: BadJson | None = None
     for text in _texts(body, charset):
         try:
@@ -57,7 +57,7 @@ def _json(body: bytes, kind: str, charset: str) -> Json:
 
 
 def _texts(body: bytes, charset: str) -> Iterator[str]:
-    """What the bytes may stand for: UTF-8, as JSON must be, UTF-16 or UTF-32 by their zeros, the named charset."""
+    """The body in the encodings it may have: detected by zero bytes, UTF-8, the named charset."""
     for encoding in dict.fromkeys((json.detect_encoding(body), "utf-8", charset)):
         with contextlib.suppress(UnicodeError):
             yield body.decode(encoding)
@@ -65,7 +65,7 @@ def _texts(body: bytes, charset: str) -> Iterator[str]:
 
 
 def _decoded(body: bytes, charset: str) -> str:
-    """A text that is not JSON. Bytes that are no character become U+FFFD; the stored bytes keep them."""
+    """A text that is not JSON. Invalid bytes become U+FFFD; the stored bytes keep them."""
     try:
         return body.decode(charset)
     except UnicodeError:
@@ -74,7 +74,7 @@ def _decoded(body: bytes, charset: str) -> str:
 
 @lru_cache(maxsize=64)
 def _parse_type(content_type: str) -> tuple[str, str]:
-    """The media type and a charset that Python knows, utf-8 where none is named."""
+    """The media type and the charset; utf-8 if none is named or Python does not know it."""
     kind, *parameters = [part.strip().lower() for part in content_type.split(";")]
     named = next((part[8:].strip("\"' ") for part in parameters if part.startswith("charset=")), "utf-8")
     try:
@@ -93,11 +93,11 @@ def _is_text(kind: str) -> bool:
 
 
 def _form(text: str, charset: str) -> dict[str, Json]:
-    """A form's fields. One that comes several times is a list."""
+    """The fields of a form. A repeated field becomes a list."""
     try:
         pairs = parse_qsl(text, keep_blank_values=True, encoding=charset, max_num_fields=FORM_FIELDS_MAX)
     except ValueError:
-        raise BadJson(f"the body is a form of more than {FORM_FIELDS_MAX:,} fields") from None
+        raise BadJson(f"the body is a form with more than {FORM_FIELDS_MAX:,} fields") from None
     fields: dict[str, Json] = {}
     for name, value in ((clean_text(name), clean_text(value)) for name, value in pairs):
         known = fields.get(name)
@@ -106,7 +106,7 @@ def _form(text: str, charset: str) -> dict[str, Json]:
 
 
 def stored(body: bytes) -> dict[str, str]:
-    """A body as JSON can carry it: as text, else in base64, compressed where it would be too long."""
+    """A body in a JSON object: as text, else in base64, compressed if it would be too long."""
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError:
@@ -119,9 +119,9 @@ def stored(body: bytes) -> dict[str, str]:
 
 
 def restored(payload: Json) -> tuple[dict[str, str], bytes]:
-    """The headers and the bytes of a request that was stored."""
+    """The headers and the body of a stored request."""
     if not isinstance(payload, Mapping) or not isinstance(payload.get("body"), str):
-        raise BadInput("this is no stored request: it has no body")
+        raise BadInput("this is not a stored request: it has no body")
     headers = payload.get("headers")
     text, encoding = payload["body"], payload.get("body_encoding", "text")
     known = dict(headers) if isinstance(headers, Mapping) else {}

@@ -1,4 +1,4 @@
-"""The headers of a request: exact values under names in lower case, repetitions included."""
+"""The headers of a request: unchanged values by lower-case name, with repetitions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SECRET_WORDS = ("authorization", "cookie", "password", "secret", "signature", "
 
 
 class Headers:
-    """Values are the bytes on the wire read as Latin-1, so that no byte is lost and none can raise."""
+    """Values are the received bytes decoded as Latin-1, so that no byte is lost and decoding never fails."""
 
     def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
         self._values: dict[str, list[str]] = {}
@@ -21,22 +21,22 @@ class Headers:
             self._values.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1").strip())
 
     def get(self, name: str) -> str:
-        """The first value, or an empty text."""
+        """The first value, or an empty string."""
         return self._values.get(name, [""])[0]
 
     def one(self, name: str) -> str:
-        """The value of a header that must be there exactly once: of two, either could be the signed one."""
+        """The value of a header that must occur exactly once: with two, it is unclear which one was signed."""
         values = self._values.get(name, [])
         if not values or not values[0]:
             raise Unverified(f"the header {name} is missing")
         if len(values) > 1:
-            raise Unverified(f"the header {name} is there {len(values)} times; it must be there once")
+            raise Unverified(f"the header {name} occurs {len(values)} times; it must occur once")
         if len(values[0]) > VALUE_MAX:
             raise Unverified(f"the header {name} is longer than {VALUE_MAX} characters")
         return values[0]
 
     def first_of(self, *names: str) -> str:
-        """The name of the first of these headers that is there; the first of all where none is."""
+        """The name of the first of these headers that is present; if none is, the first name."""
         return next((name for name in names if name in self._values), names[0])
 
     def keep(self, names: frozenset[str]) -> dict[str, str]:
@@ -46,7 +46,7 @@ class Headers:
 
 
 def may_be_secret(name: str) -> bool:
-    """Whether a header of this name could carry something that must not be stored.
+    """Whether a header with this name may contain a secret, which must not be stored.
 
     >>> may_be_secret("x-hub-signature-256"), may_be_secret("x-shop-event")
     (True, False)

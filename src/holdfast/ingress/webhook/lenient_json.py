@@ -1,7 +1,7 @@
-"""JSON from outside, read so that every later part can store it.
+"""JSON of webhooks, repaired where a value could not be stored.
 
-The REST API refuses such values and tells its caller why. A platform that sent a webhook does not read our answer, and
-the original bytes are stored unchanged, so here the value is repaired instead:
+The REST API rejects such values with an error. A platform does not read the response to its webhook, and the original
+bytes are stored unchanged, so here the value is repaired instead:
 
 | in the text | in the value |
 |---|---|
@@ -21,7 +21,7 @@ from holdfast.domain.canonical import DEPTH_MAX
 from holdfast.domain.errors import BadJson
 from holdfast.domain.json_value import Json
 
-DIGITS_MAX = 4300  # more of them Python does not convert
+DIGITS_MAX = 4300  # the limit of Python's int()
 _CONTAINERS = frozenset({dict, list})
 _INFINITE = (float("inf"), float("-inf"))
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
@@ -30,7 +30,7 @@ _WHOLE = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}
 
 
 def read_json(text: str, what: str = "the body") -> Json:
-    """The value of a JSON text; `BadJson` where it is none.
+    """The value of a JSON text; `BadJson` if it is not JSON.
 
     >>> read_json('{"a": "cut \\\\ud83d", "b": [NaN, 1e999]}')
     {'a': 'cut \ufffd', 'b': ['NaN', '1e999']}
@@ -45,7 +45,7 @@ def read_json(text: str, what: str = "the body") -> Json:
 
 
 def clean_text(text: str) -> str:
-    """The text with U+FFFD for what is not a character that can be stored."""
+    """The text, with U+FFFD for characters that cannot be stored."""
     return _UNSTORABLE.sub("\ufffd", text)
 
 
@@ -72,14 +72,14 @@ def _load(text: str) -> Json:
 
 
 def _is_unstorable(text: str, value: Json) -> bool:
-    """Whether the value needs repair. For nearly all the text decides, since a walk costs more than parsing did."""
+    """Whether the value needs repair. The text decides in most cases: walking the value costs more than parsing."""
     if "\x00" in text or ("\\u" in text and _has_suspects(text)):
         return True
     return text.count("{") + text.count("[") > DEPTH_MAX and _is_deep(value)
 
 
 def _has_suspects(text: str) -> bool:
-    """Whether an escape may stand for something unstorable. After a backslash it may be none: look closer."""
+    """Whether an escape may produce an unstorable character. `\\\\u` may not be an escape: check the value."""
     if "\\\\u" in text:
         return True
     return _SUSPECT.search(text) is not None and _SUSPECT.search(_WHOLE.sub("", text)) is not None
@@ -96,7 +96,7 @@ def _is_deep(value: Json) -> bool:
 
 
 def _storable(value: Json, depth: int) -> Json:
-    """The value without anything that could not be stored. `depth`: of this value, if it is a container."""
+    """The value with everything that cannot be stored replaced. `depth`: the level of this value."""
     if isinstance(value, str):
         return clean_text(value)
     if not isinstance(value, dict | list):

@@ -1,4 +1,4 @@
-"""From a stored request to the events in it, by its source's normalizer."""
+"""From a stored request to its events, with the normalizer of its source."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def normalize(name: str, normalizer: Normalizer, event: Event) -> list[NewEvent]
         found = normalizer(read_content(body, headers.get("content-type", "")), headers)
         made: Sequence[object] = found if isinstance(found, list | tuple) else [found]
         if len(made) > EVENTS_MAX:
-            raise BadInput(f"the normalizer made {len(made):,} events of one request; the limit is {EVENTS_MAX:,}")
+            raise BadInput(f"the normalizer returned {len(made):,} events for one request; the limit is {EVENTS_MAX:,}")
         events = [_derived(name, event, place, one) for place, one in enumerate(made)]
         if (size := sum(len(one.payload) for one in events)) > EVENTS_BYTES_MAX:
             raise TooLarge(f"the events of one request are {size:,} bytes; the limit is {EVENTS_BYTES_MAX:,}")

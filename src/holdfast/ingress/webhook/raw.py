@@ -1,4 +1,4 @@
-"""The event that keeps a request as it came, before anything is made of it."""
+"""The raw event: a webhook request, stored as it was received."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from holdfast.ingress.webhook.source import SOURCE, InboundSource
 
 
 def raw_event(source: InboundSource, headers: Headers, body: bytes) -> tuple[NewEvent, Json]:
-    """The event that keeps a request, and the value its body holds; `BadJson` where it holds none."""
+    """The raw event of a request, and the value of its body. `BadJson` if the body cannot be parsed."""
     kept = headers.keep(source.kept_headers)
     value = read_content(body, kept.get("content-type", ""))
     delivery = _delivery_id(source, value, kept)
@@ -33,7 +33,7 @@ def raw_event(source: InboundSource, headers: Headers, body: bytes) -> tuple[New
 
 @lru_cache(maxsize=256)
 def _event_of(name: str, address: str) -> NewEvent:
-    """What all events of a source have in common."""
+    """The fields that all raw events of a source have in common."""
     stream = f"{SOURCE}:{name}"
     return new_event(f"{SOURCE}.{name}", source=SOURCE, stream=stream, properties={"name": name}, to=address)
 
@@ -47,7 +47,7 @@ def _delivery_id(source: InboundSource, value: Json, kept: Mapping[str, str]) ->
 
 
 def conflict_event(source: InboundSource, event: NewEvent) -> NewEvent:
-    """A second request under an id that was seen with another body: kept as evidence, and not acted upon."""
+    """The event of a request whose delivery id was used before with another body: stored, but not normalized."""
     return event._replace(
         type=f"{SOURCE}.{source.name}.conflict",
         to=None,
@@ -56,7 +56,7 @@ def conflict_event(source: InboundSource, event: NewEvent) -> NewEvent:
 
 
 def key_of(*parts: str) -> str:
-    """A dedup key that is always valid: the parts as they are, or their digest where they cannot be a key."""
+    """A valid dedup key: the parts joined, or their digest if that is not a valid key."""
     text = ":".join(parts)
     if len(text) <= NAME_MAX and text.isprintable() and text == text.strip():
         return text

@@ -1,4 +1,4 @@
-"""InboundSource: one path where a platform's requests come in."""
+"""InboundSource: one path that receives webhooks."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ SOURCE = "inbound"
 
 @dataclass(frozen=True, slots=True)
 class InboundSource:
-    """A source as the configuration declares it. `check` is None for one that is declared insecure.
+    """A source in the configuration. `check` is None if it is declared insecure.
 
     `normalizer`: the name of a platform or of the user's own function. `id_header` and `id_field`: where the sender's
-    delivery id is, if Holdfast does not know it. `type_header` and `type_field`: where the normalizer `json` finds the
-    event's name.
+    delivery id is, if the platform does not define it. `type_header` and `type_field`: where the normalizer `json`
+    finds the name of the event.
     """
 
     name: str

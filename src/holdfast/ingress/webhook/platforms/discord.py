@@ -1,6 +1,6 @@
-"""Discord: interactions (which want an answer of a certain kind) and webhook events.
+"""Discord: interactions (which expect a response of a certain kind) and webhook events.
 
-An interaction's `token` stays in the payload: whoever handles it needs it to answer, for a quarter of an hour.
+The `token` of an interaction stays in the payload: a handler needs it to respond, within 15 minutes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def delivery_id(payload: Json, headers: Mapping[str, str]) -> str | None:
 
 
 def answer(payload: Json) -> Json:
-    """What Discord shows while nobody has answered yet; a PING wants a PONG, a webhook event nothing."""
+    """The response until a handler responds: PONG to a PING, "thinking" to an interaction, empty to a webhook event."""
     if isinstance(dig(payload, "event"), Mapping) or _is_event_ping(payload):
         return None
     kind = dig(payload, "type")

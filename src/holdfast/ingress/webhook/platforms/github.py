@@ -1,4 +1,4 @@
-"""GitHub: the event's name stands in a header, what it is about in the body."""
+"""GitHub: the name of the event is in a header, its data in the body."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.ingress.webhook.verifiers import VERIFIERS
 
 
 def normalize(payload: Json, headers: Mapping[str, str]) -> HookEvent:
-    """`github.push`, `github.pull_request.opened`, …, in the line of its repository."""
+    """`github.push`, `github.pull_request.opened`, …, one stream per repository."""
     body = object_of(unwrap_form(payload), "GitHub")
     name = headers.get("x-github-event", "").lower() or "unknown"
     action = text(body, "action")

@@ -1,7 +1,7 @@
 """GitLab: a secret token as it is, or, in newer versions, a signing token by Standard Webhooks.
 
-`Idempotency-Key` stays the same when GitLab retries or somebody resends. `X-Gitlab-Event-UUID` is no delivery id: all
-events that one webhook set off share it. GitLab waits ten seconds and disables an endpoint that keeps failing.
+`Idempotency-Key` stays the same when GitLab retries or a user resends. `X-Gitlab-Event-UUID` is not a delivery id: all
+events that one webhook triggered share it. GitLab waits ten seconds and disables an endpoint that keeps failing.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def delivery_id(payload: Json, headers: Mapping[str, str]) -> str | None:
 
 
 def verify(check: Check, request: InboundRequest, now_s: int) -> str | None:
-    """By the signing token where there is one, else by the secret token. Both may be configured during a change."""
+    """Verify with the signing token if there is one, else with the secret token. Both may be set during a change."""
     signing = tuple(secret for secret in check.secrets if secret.startswith(SIGNING_PREFIX))
     tokens = tuple(secret for secret in check.secrets if not secret.startswith(SIGNING_PREFIX))
     if signing and (request.headers.get("webhook-signature") or not tokens):

@@ -1,4 +1,4 @@
-"""Reading a platform's payload: no field can be relied on to be there, or to have the documented type."""
+"""Read the payload of a platform. Any field may be missing or have another type than documented."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TIME_MAX_S = 32503680000  # the year 3000
 
 
 def dig(value: Json, *path: str | int) -> Json:
-    """What stands at the path, or None.
+    """The value at the path, or None.
 
     >>> dig({"a": [{"b": 1}]}, "a", 0, "b"), dig({"a": "text"}, "a", "b")
     (1, None)
@@ -39,7 +39,7 @@ def dig(value: Json, *path: str | int) -> Json:
 
 
 def items(value: Json, *path: str | int) -> Iterator[Json]:
-    """The members of a list that should stand at the path."""
+    """The items of the list at the path; none if there is no list."""
     found = dig(value, *path)
     yield from found if isinstance(found, list) else ()
 
@@ -62,7 +62,7 @@ def at_path(value: Json, path: str) -> str | None:
 
 
 def properties(**values: Json) -> dict[str, Json]:
-    """Properties from what was found. Missing values are left out, long texts are cut: the payload has all of it."""
+    """Properties of an event. Missing values are left out and long texts are cut; the payload has them in full."""
     found: dict[str, Json] = {}
     for name, value in values.items():
         if isinstance(value, str):
@@ -75,9 +75,9 @@ def properties(**values: Json) -> dict[str, Json]:
 
 
 def fitted(values: Mapping[str, Json]) -> dict[str, Json]:
-    """The properties within what an event may carry: its longest texts are halved until they fit.
+    """The properties within the size limit of an event: the longest texts are halved until they fit.
 
-    A character may take six bytes, so that even short texts can be too much together.
+    A character may take six bytes, so even short texts can exceed the limit together.
     """
     found = {name: value for name, value in values.items() if not _is_huge(value)}
     while len(dump_json(found, "properties")) > PROPERTIES_BYTES_MAX:
@@ -95,7 +95,7 @@ def _is_huge(value: Json) -> bool:
 
 
 def event_type(platform: str, *parts: str | None) -> str:
-    """An event type from words of the platform's own.
+    """An event type from the words of a platform.
 
     >>> event_type("shop", "order", "paid"), event_type("shop", "event", None, "weird name!")
     ('shop.order.paid', 'shop.event.weird_name')
@@ -108,7 +108,7 @@ def event_type(platform: str, *parts: str | None) -> str:
 
 
 def type_words(name: str) -> str:
-    """An event's name as the words of a type: lower case, with dots where the platform separates.
+    """The name of an event as part of a type: lower case, with dots for the platform's separators.
 
     >>> [type_words(name) for name in ("orders/create", "Merge Request Hook", "repo:push")]
     ['orders.create', 'merge_request_hook', 'repo.push']
@@ -117,7 +117,7 @@ def type_words(name: str) -> str:
 
 
 def stream(platform: str, *parts: str | None) -> str:
-    """The name of a stream; the platform's own where the parts are not there."""
+    """The name of a stream; without parts, the name of the platform."""
     words = [part for part in parts if part]
     name = ":".join([platform, *words])
     clean = "".join(char if char.isprintable() else "_" for char in name).strip()
@@ -125,7 +125,7 @@ def stream(platform: str, *parts: str | None) -> str:
 
 
 def unix_time(value: Json) -> str | None:
-    """RFC 3339 from Unix seconds, as a number or as text; None where it is no such time."""
+    """RFC 3339 from Unix seconds, as a number or as text; None if it is not a valid time."""
     if isinstance(value, str):
         try:
             value = float(value) if len(value) < 30 and value.isascii() else None
@@ -137,12 +137,12 @@ def unix_time(value: Json) -> str | None:
 
 
 def unix_ms(value: Json) -> str | None:
-    """RFC 3339 from Unix milliseconds; None where it is no such time."""
+    """RFC 3339 from Unix milliseconds; None if it is not a valid time."""
     return unix_time(value / 1000) if isinstance(value, int) and not _is_huge(value) else None
 
 
 def rfc3339(value: Json) -> str | None:
-    """The time if it is one, else None."""
+    """The time if it is valid RFC 3339, else None."""
     try:
         return check_timestamp(value)
     except BadInput:
@@ -150,14 +150,14 @@ def rfc3339(value: Json) -> str | None:
 
 
 def object_of(value: Json, platform: str) -> Mapping[str, Json]:
-    """A platform's payload is an object; anything else was never sent by it."""
+    """The payload as an object. `BadInput` for anything else, which the platform never sends."""
     if not isinstance(value, Mapping):
-        raise BadInput(f"a {platform} payload is a JSON object, not {short_repr(value)}")
+        raise BadInput(f"a {platform} payload must be a JSON object, not {short_repr(value)}")
     return value
 
 
 def unwrap_form(value: Json) -> Json:
-    """The JSON in a form's `payload` field, where the platform sends JSON that way; else the value as it is."""
+    """The JSON in the field `payload` of a form, if the platform sends JSON that way; else the value unchanged."""
     inner = dig(value, "payload")
     if not isinstance(inner, str) or len(value) != 1:
         return value

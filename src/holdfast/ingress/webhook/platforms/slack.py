@@ -22,7 +22,7 @@ from holdfast.ingress.webhook.verifiers.scheme import Scheme
 
 
 def normalize(payload: Json, headers: Mapping[str, str]) -> HookEvent:
-    """`slack.event.message`, `slack.interactive.block_actions`, `slack.command.deploy`, in the line of its channel."""
+    """`slack.event.message`, `slack.interactive.block_actions`, `slack.command.deploy`, one stream per channel."""
     body = object_of(unwrap_form(payload), "Slack")
     if "command" in body:
         return _command(body)
@@ -39,7 +39,7 @@ def delivery_id(payload: Json, headers: Mapping[str, str]) -> str | None:
 
 
 def answer(payload: Json) -> Json:
-    """The challenge back; nothing to a form, since Slack would show it to the person."""
+    """The challenge in return; an empty response to a form, since Slack would show any text to the user."""
     if dig(payload, "type") == "url_verification":
         return {"challenge": text(payload, "challenge") or ""}
     is_form = "command" in payload or "payload" in payload if isinstance(payload, Mapping) else False
@@ -108,7 +108,7 @@ def _command(body: Mapping[str, Json]) -> HookEvent:
 
 
 def _without_token(body: Mapping[str, Json]) -> dict[str, Json]:
-    """The old verification token is a shared secret; it proves nothing here and must not travel on."""
+    """The payload without the old verification token: a shared secret, which must not be passed on."""
     return {name: value for name, value in body.items() if name != "token"}
 
 

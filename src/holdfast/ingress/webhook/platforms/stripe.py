@@ -13,7 +13,7 @@ from holdfast.ingress.webhook.verifiers.scheme import Scheme
 
 
 def normalize(payload: Json, headers: Mapping[str, str]) -> HookEvent:
-    """`stripe.invoice.paid`, …, in the line of its customer, or of its object where there is none."""
+    """`stripe.invoice.paid`, …, one stream per customer, or per object if there is no customer."""
     body = object_of(payload, "Stripe")
     kind = text(body, "type") or "unknown"
     thing = dig(body, "data", "object")

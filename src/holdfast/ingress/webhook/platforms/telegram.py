@@ -1,4 +1,4 @@
-"""Telegram: an update has a number and exactly one other key, which says what it is."""
+"""Telegram: an update has a number and exactly one other key, the kind of update."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONTENT = (
 
 
 def normalize(payload: Json, headers: Mapping[str, str]) -> HookEvent:
-    """`telegram.message.text`, `telegram.callback_query`, …, in the line of its chat."""
+    """`telegram.message.text`, `telegram.callback_query`, …, one stream per chat."""
     body = object_of(payload, "Telegram")
     kind = next((name for name in body if name != "update_id"), "unknown")
     update = body.get(kind)

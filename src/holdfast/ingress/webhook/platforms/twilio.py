@@ -21,7 +21,7 @@ from holdfast.ingress.webhook.verifiers import EVERYTHING, check_scheme, templat
 from holdfast.ingress.webhook.verifiers.check import Check, Verifier
 from holdfast.ingress.webhook.verifiers.request import InboundRequest
 from holdfast.ingress.webhook.verifiers.scheme import Scheme
-from holdfast.ingress.webhook.verifiers.signature import does_not_fit, find_secret, read_signatures
+from holdfast.ingress.webhook.verifiers.signature import find_secret, mismatch_text, read_signatures
 
 PORTS = {"https": 443, "http": 80}
 STREAMED = "com.twilio."
@@ -75,10 +75,10 @@ def verify(check: Check, request: InboundRequest, now_s: int) -> str:
     content = "{url}" if digests else scheme.content
     urls = _with_and_without_port(request.url(check.public_url))
     contents = [template.render(content, template.Signing(request, url, "")) for url in urls]
-    fitting = find_secret(check, contents, signatures)
-    if fitting is None:
-        raise Unverified(does_not_fit(check, scheme.header))
-    return fitting
+    matching = find_secret(check, contents, signatures)
+    if matching is None:
+        raise Unverified(mismatch_text(check, scheme.header))
+    return matching
 
 
 def _digests(query: str) -> list[str]:
@@ -89,10 +89,10 @@ def _digests(query: str) -> list[str]:
 
 
 def _check_digest(digests: list[str], body: bytes) -> None:
-    wanted = hashlib.sha256(body).hexdigest().encode()
+    expected = hashlib.sha256(body).hexdigest().encode()
     given = digests[0].lower().encode("utf-8", "replace")
-    if len(digests) > 1 or not hmac.compare_digest(wanted, given):
-        raise Unverified("bodySHA256 in the URL does not fit the body")
+    if len(digests) > 1 or not hmac.compare_digest(expected, given):
+        raise Unverified("bodySHA256 in the URL does not match the body")
 
 
 def _with_and_without_port(url: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""WhatsApp Cloud API: one request may hold many messages and many statuses, each of which is a fact of its own."""
+"""WhatsApp Cloud API: one request may hold many messages and many statuses, each of which is an event."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MEDIA = ("image", "document", "video", "audio", "voice", "sticker")
 
 
 def normalize(payload: Json, headers: Mapping[str, str]) -> list[HookEvent]:
-    """`whatsapp.message.text`, `whatsapp.status.delivered`, …; whatever else comes is `whatsapp.<field>`."""
+    """`whatsapp.message.text`, `whatsapp.status.delivered`, …; other changes are `whatsapp.<field>`."""
     body = object_of(payload, "WhatsApp")
     found: list[HookEvent] = []
     for change in _changes(body):
@@ -108,7 +108,7 @@ def _other(change: Json) -> HookEvent:
 
 
 def _kind(message: Json) -> str:
-    """The message's type; a spoken message counts as `voice`, whichever way it is said."""
+    """The message's type; a voice message is `voice`, in both forms that WhatsApp uses."""
     kind = text(message, "type") or "unknown"
     if kind == "audio" and (dig(message, "audio", "voice") is True or "ogg" in (_mime(message) or "")):
         return "voice"
@@ -120,7 +120,7 @@ def _mime(message: Json) -> str | None:
 
 
 def _text_of(message: Json, kind: str) -> str | None:
-    """What the person wrote, pressed or put under a picture."""
+    """The text, the pressed button or the caption."""
     paths: tuple[tuple[str, ...], ...] = (
         ("text", "body"),
         (kind, "caption"),

@@ -1,6 +1,6 @@
-"""Verify that a request is from its sender, over the raw bytes and before anything in it is read.
+"""Verify the sender of a request, over its raw bytes and before the body is parsed.
 
-`verify` raises `Unverified` with a sentence that says which check failed, and never what would have passed it.
+`verify` raises `Unverified` with the check that failed, and never with the expected value.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ EVERYTHING = frozenset(Scheme.__slots__)
 
 
 def signature(name: str, scheme: Scheme) -> Verifier:
-    """A verifier whose whole scheme may be changed."""
+    """A verifier in which a source may change every part of the scheme."""
     return Verifier(name, signed, scheme, EVERYTHING, check_scheme)
 
 
 def check_scheme(check: Check) -> None:
-    """Refuse a scheme that could not work, or that would leave a part of the request unsigned."""
+    """Reject a scheme that cannot work, or that leaves a part of the request unsigned."""
     scheme, names = check.scheme, template.names(check.scheme.content)
     _check_header(check)
     if not names.intersection(template.OVER_BODY):
         shown = " or ".join(f"{{{name}}}" for name in template.OVER_BODY)
-        raise BadInput(f"content must hold {shown}, or anybody could replace the body of a signed request")
+        raise BadInput(f"content must contain {shown}, or the body of a signed request could be replaced")
     _check_timestamp(scheme, names)
     if names.intersection(template.OVER_URL) and not check.public_url:
         raise BadInput(
-            "the sender signs the URL it sends to, and behind a tunnel or a proxy Holdfast cannot know it; "
+            "the sender signs the URL it sends to, and Holdfast cannot know it behind a tunnel or a proxy; "
             "set public_url: to that URL, such as https://hooks.example.com/hooks/shop"
         )
     if scheme.prefix and scheme.signature_key:
@@ -54,16 +54,16 @@ def _check_timestamp(scheme: Scheme, names: frozenset[str]) -> None:
         raise BadInput(f"{sources[0]} and {sources[1]} exclude each other: the time is in one place")
     outside = scheme.timestamp_key or scheme.timestamp_header
     if "timestamp" in names and not outside:
-        raise BadInput("content holds {timestamp}; say where it is found: timestamp_key or timestamp_header")
+        raise BadInput("content contains {timestamp}; set timestamp_key or timestamp_header to where it is found")
     if outside and "timestamp" not in names:
-        raise BadInput(f"content must hold {{timestamp}}, or anybody could change the time that {sources[0]} names")
+        raise BadInput(f"content must contain {{timestamp}}, or the time that {sources[0]} names could be changed")
     if scheme.timestamp_key and not scheme.signature_key:
         raise BadInput("timestamp_key needs signature_key: the name of the signature in the same list")
 
 
 def _check_header(check: Check) -> None:
     if not check.scheme.header:
-        raise BadInput(f"the verifier {check.kind} needs header: the name of the header that carries it")
+        raise BadInput(f"the verifier {check.kind} needs header: the name of the header with the signature")
 
 
 _SHA256 = Scheme(prefix="sha256=")
@@ -80,7 +80,7 @@ VERIFIERS: Mapping[str, Verifier] = {
 
 
 def prepare(verifier: Verifier, secrets: tuple[str, ...], public_url: str = "", **changes: str | int) -> Check:
-    """The check of a source. `BadInput` for a key or a scheme that could never verify anything."""
+    """The check of a source. `BadInput` for a key or a scheme that cannot verify anything."""
     for name in ("header", "timestamp_header"):
         if name in changes:
             changes[name] = str(changes[name]).lower()
@@ -92,5 +92,5 @@ def prepare(verifier: Verifier, secrets: tuple[str, ...], public_url: str = "", 
 
 
 def verify(check: Check, request: InboundRequest, now_s: int) -> str | None:
-    """The secret that fits, where the family knows it; `Unverified` where none does."""
+    """The secret that matches, if the verifier can tell. `Unverified` if none does."""
     return check.verifier.verify(check, request, now_s)

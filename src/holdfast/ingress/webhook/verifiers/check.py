@@ -9,14 +9,14 @@ from holdfast.ingress.webhook.verifiers.request import InboundRequest
 from holdfast.ingress.webhook.verifiers.scheme import PLAIN, Scheme
 
 Verify = Callable[["Check", InboundRequest, int], str | None]
-"""(check, request, Unix seconds) -> the secret that fits, where the family knows it. Raises `Unverified`."""
+"""(check, request, Unix seconds) -> the secret that matches, if the verifier can tell. Raises `Unverified`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verifier:
-    """A family of senders: the function that verifies them and the scheme it follows unless a source changes it.
+    """A verification function and its scheme.
 
-    `settings`: the parts of the scheme that a source may change. `prepare` refuses secrets that could never verify.
+    `settings`: the parts of the scheme that a source may change. `prepare` rejects secrets that cannot verify anything.
     """
 
     name: str
@@ -28,7 +28,7 @@ class Verifier:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """How one source proves itself. Several secrets: any of them may have signed (a rotation)."""
+    """How the requests of one source are verified. Any of several secrets may have signed (a rotation)."""
 
     verifier: Verifier
     secrets: tuple[str, ...] = field(repr=False)

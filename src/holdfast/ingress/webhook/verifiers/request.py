@@ -1,4 +1,4 @@
-"""A request as a signature may cover it."""
+"""The parts of a request that a signature may cover."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from holdfast.ingress.webhook.headers import Headers
 
 @dataclass(frozen=True, slots=True)
 class InboundRequest:
-    """`path` and `query` as they came over the wire, still percent-encoded; `query` without its question mark."""
+    """`path` and `query` as received, still percent-encoded; `query` without its question mark."""
 
     headers: Headers
     body: bytes
@@ -18,5 +18,5 @@ class InboundRequest:
     query: str = ""
 
     def url(self, public_url: str) -> str:
-        """The URL the sender used. Behind a tunnel only its query is the one that arrives here."""
+        """The URL the sender used. Behind a tunnel, only its query arrives here unchanged."""
         return f"{public_url}?{self.query}" if self.query else public_url

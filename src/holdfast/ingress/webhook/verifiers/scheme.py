@@ -1,4 +1,4 @@
-"""Scheme: how a sender signs. What is signed, by which algorithm, and where the signature and its time are found."""
+"""Scheme: what a sender signs, with which algorithm, and where the signature and its time are found."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ TIMESTAMP_UNITS = ("s", "ms", "iso")
 class Scheme:
     """The parts of a signature scheme; each is a key of `verify` in the configuration.
 
-    `header` carries the signature: alone, after `prefix`, or, if `signature_key` is set, in a list such as
-    `t=1700000000,v1=5257a8…`, whose members are separated by `separator`. The time that is signed stands in the same
+    `header` contains the signature: alone, after `prefix`, or, if `signature_key` is set, in a list such as
+    `t=1700000000,v1=5257a8…`, whose members are separated by `separator`. The signed time is in the same
     list (`timestamp_key`), in a header of its own, or in a field of the JSON body (`timestamp_field`).
     """
 

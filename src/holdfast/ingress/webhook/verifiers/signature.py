@@ -1,4 +1,4 @@
-"""Senders that put a signature into a header: one function for every scheme that can be configured."""
+"""Signatures in a header: one function for every scheme that can be configured."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PARTS_MAX = 32
 
 
 def signed(check: Check, request: InboundRequest, now_s: int) -> str:
-    """Verify by the source's scheme."""
+    """Verify with the scheme of the source."""
     return _signed(check, request, now_s, check.scheme.header)
 
 
@@ -32,55 +32,55 @@ def hub(check: Check, request: InboundRequest, now_s: int) -> str:
 
 
 def hook(check: Check, request: InboundRequest, now_s: int) -> str:
-    """The same in `X-Hook-Signature`. Both families accept both headers: the proof is the same."""
+    """The same in `X-Hook-Signature`. Both verifiers accept both headers."""
     return _signed(check, request, now_s, request.headers.first_of(HOOK, HUB))
 
 
 def _signed(check: Check, request: InboundRequest, now_s: int, header: str) -> str:
-    """The time first, where a header holds it, then the signature, then a time in the body."""
+    """Check a time in a header, then the signature, then a time in the body."""
     scheme = check.scheme
     given = request.headers.one(header)
     stamp = _timestamp(scheme, given, request, now_s)
     signatures = read_signatures(scheme, given, header)
     content = template.render(scheme.content, template.Signing(request, request.url(check.public_url), stamp))
-    fitting = find_secret(check, [content], signatures)
-    if fitting is None:
-        raise Unverified(does_not_fit(check, header))
+    matching = find_secret(check, [content], signatures)
+    if matching is None:
+        raise Unverified(mismatch_text(check, header))
     if scheme.timestamp_field:
         _check_field(scheme, request, now_s)
-    return fitting
+    return matching
 
 
-def does_not_fit(check: Check, header: str) -> str:
-    """The sentence of a refusal. It says what was compared and never what would have passed."""
+def mismatch_text(check: Check, header: str) -> str:
+    """The error text: what was compared, never the expected value."""
     over = ", ".join(sorted(template.names(check.scheme.content)))
-    hint = f"; the URL must be exactly the one the sender has, now {check.public_url}" if check.public_url else ""
-    return f"the signature in {header} does not fit the request ({over}) and the secret{hint}"
+    hint = f"; public_url must be exactly the sender's URL, now {check.public_url}" if check.public_url else ""
+    return f"the signature in {header} does not match the request ({over}) and the secret{hint}"
 
 
 def find_secret(check: Check, contents: Sequence[bytes], signatures: Sequence[bytes]) -> str | None:
-    """The secret by which one of the signatures is over one of the contents.
+    """The secret with which one of the signatures was made over one of the contents.
 
-    Every combination is compared: the time it takes must not tell which one fits.
+    Every combination is compared, so that the time does not reveal which one matches.
     """
-    fits: list[str] = []
+    found: list[str] = []
     for secret in check.secrets:
         key = read_key(secret, check.scheme)
         matches = [_is_signed(key, check.scheme.algorithm, content, signatures) for content in contents]
-        fits += [secret] if any(matches) else []
-    return fits[0] if fits else None
+        found += [secret] if any(matches) else []
+    return found[0] if found else None
 
 
 def _is_signed(key: bytes, algorithm: str, content: bytes, signatures: Sequence[bytes]) -> bool:
     if algorithm == ED25519:
         return ed25519.any_signed([key], signatures, content)
-    wanted = hmac.digest(key, content, algorithm)
-    matches = [hmac.compare_digest(wanted, given) for given in signatures]
+    expected = hmac.digest(key, content, algorithm)
+    matches = [hmac.compare_digest(expected, given) for given in signatures]
     return any(matches)  # after all were compared
 
 
 def read_key(secret: str, scheme: Scheme) -> bytes:
-    """The key that a secret's text stands for."""
+    """The key of a secret."""
     if scheme.algorithm == ED25519 and scheme.secret_encoding != BASE64:
         return ed25519.read_hex_key(secret)
     if scheme.secret_encoding == RAW:
@@ -88,14 +88,14 @@ def read_key(secret: str, scheme: Scheme) -> bytes:
     try:
         key = decode(secret.removeprefix("whsec_").removeprefix("whpk_"), scheme.secret_encoding)
     except ValueError:
-        raise BadInput(f"a secret is not {scheme.secret_encoding}, which secret_encoding says it is") from None
+        raise BadInput(f"a secret is not {scheme.secret_encoding}, as secret_encoding requires") from None
     if scheme.algorithm == ED25519 and len(key) != ed25519.KEY_BYTES:
         raise BadInput(f"a public key is {ed25519.KEY_BYTES} bytes long, not {len(key)}")
     return key
 
 
 def decode(text: str, encoding: str) -> bytes:
-    """The bytes of a text in hex of either case, or in base64 with or without its padding. Else `ValueError`."""
+    """Decode hex of either case, or base64 with or without padding. Raises `ValueError`."""
     raw = text.encode("latin-1")
     if encoding == "hex":
         return binascii.unhexlify(raw)
@@ -113,7 +113,7 @@ def _members(scheme: Scheme, given: str) -> list[tuple[str, str]]:
 
 
 def _timestamp(scheme: Scheme, given: str, request: InboundRequest, now_s: int) -> str:
-    """The signed time as it was written, if a header holds it; it must be near."""
+    """The signed time as text, if a header contains it. It must be within the tolerance."""
     if scheme.timestamp_key:
         what = f"the time in {scheme.header}"
         found = [value for name, value in _members(scheme, given) if name == scheme.timestamp_key]
@@ -130,7 +130,7 @@ def _timestamp(scheme: Scheme, given: str, request: InboundRequest, now_s: int) 
 
 
 def read_signatures(scheme: Scheme, given: str, header: str) -> list[bytes]:
-    """The signatures in a header. In a list, members that cannot be read do not count."""
+    """The signatures in a header. In a list, invalid members are ignored."""
     if scheme.signature_key:
         texts = [value for name, value in _members(scheme, given) if name == scheme.signature_key]
         if signatures := list(_readable(texts, scheme)):
@@ -140,7 +140,7 @@ def read_signatures(scheme: Scheme, given: str, header: str) -> list[bytes]:
         raise Unverified(f"the header {header} does not begin with {scheme.prefix}")
     if signatures := list(_readable([given.removeprefix(scheme.prefix)], scheme)):
         return signatures
-    raise Unverified(f"the header {header} does not hold a signature in {scheme.encoding}")
+    raise Unverified(f"the header {header} does not contain a signature in {scheme.encoding}")
 
 
 def _readable(texts: Iterable[str], scheme: Scheme) -> Iterator[bytes]:
@@ -154,7 +154,7 @@ def _readable(texts: Iterable[str], scheme: Scheme) -> Iterator[bytes]:
 
 
 def _check_field(scheme: Scheme, request: InboundRequest, now_s: int) -> None:
-    """The time in a body that is signed."""
+    """Check the time in a signed body."""
     try:
         value = read_content(request.body, request.headers.get("content-type"))
     except BadInput:

@@ -1,4 +1,4 @@
-"""The text that is signed, put together from the parts of a request as a template says.
+"""The signed text, built from the parts of a request with a template.
 
 "{timestamp}.{body}"
 "{method}{url}{body}{timestamp}"
@@ -28,7 +28,7 @@ _DECODED = re.compile(r"%(3A|2F|3F|40|21|24|27|28|29|2A|2C|3B)", re.IGNORECASE)
 
 
 class Part(NamedTuple):
-    """A literal text, and the placeholder after it."""
+    """A literal text and the placeholder that follows it."""
 
     literal: str
     name: str
@@ -36,7 +36,7 @@ class Part(NamedTuple):
 
 
 class Signing(NamedTuple):
-    """What the placeholders stand for: a request, the URL its sender used, and the signed time as it was written."""
+    """The values for the placeholders: a request, the URL its sender used, and the signed time as text."""
 
     request: InboundRequest
     url: str
@@ -61,7 +61,7 @@ KNOWN = ", ".join([*(f"{{{name}}}" for name in PLACEHOLDERS), "{header:NAME}"])
 
 @lru_cache(maxsize=256)
 def parse(template: str) -> tuple[Part, ...]:
-    """The parts of a template, or an error that names what is wrong with it.
+    """The parts of a template. `BadInput` names what is wrong with it.
 
     >>> [part.name for part in parse("v0:{timestamp}:{body}")]
     ['timestamp', 'body']
@@ -99,7 +99,7 @@ def names(template: str) -> frozenset[str]:
 
 
 def render(template: str, given: Signing) -> bytes:
-    """The bytes that the sender signed, if it was the sender."""
+    """The bytes that the sender signs for this request."""
     return b"".join(_rendered(part, given) for part in parse(template))
 
 
@@ -117,7 +117,7 @@ def sorted_form(request: InboundRequest) -> bytes:
     if not request.body:
         return b""
     if not is_form(request.headers.get("content-type")):
-        raise Unverified("the body is not a form, and this source's signature covers only the fields of a form")
+        raise Unverified("the body is not a form, and the signature of this source covers only form fields")
     fields = [field.partition(b"=") for field in request.body.split(b"&") if field]
     if len(fields) > FORM_FIELDS_MAX:
         raise Unverified(f"the form has {len(fields):,} fields; the limit is {FORM_FIELDS_MAX:,}")

@@ -1,4 +1,4 @@
-"""The time that is part of what was signed. One that is too far from now may be a replay."""
+"""The signed time. A time too far from now may be a replay."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def check_time(text: str, what: str, unit: str, tolerance_s: int, now_s: int) ->
     if moment_s is None:
         raise Unverified(f"{what} is not a time in {_NAMES[unit]}")
     if abs(now_s - moment_s) > tolerance_s:
-        raise Unverified(f"{what} is more than {tolerance_s} seconds from now; a replay, or a clock that is wrong")
+        raise Unverified(f"{what} is more than {tolerance_s} seconds from now: a replay, or a wrong clock")
 
 
 def _seconds(text: str, unit: str) -> int | None:

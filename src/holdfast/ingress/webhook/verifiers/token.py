@@ -1,4 +1,4 @@
-"""Senders that send a shared secret as it is."""
+"""Senders that send a shared secret instead of a signature."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def token(check: Check, request: InboundRequest, now_s: int) -> str:
     if not given.startswith(scheme.prefix):
         raise Unverified(f"the header {scheme.header} does not begin with {scheme.prefix}")
     text = given.removeprefix(scheme.prefix).encode("latin-1")
-    fits = [secret for secret in check.secrets if hmac.compare_digest(secret.encode("utf-8"), text)]
-    if not fits:
-        raise Unverified(f"the token in {scheme.header} is not the one of this source")
-    return fits[0]
+    matching = [secret for secret in check.secrets if hmac.compare_digest(secret.encode("utf-8"), text)]
+    if not matching:
+        raise Unverified(f"the token in {scheme.header} is not a secret of this source")
+    return matching[0]
