@@ -208,7 +208,7 @@ def test_dead_letters_and_what_waits_too_long_are_told(tmp_path: Path, env: dict
         said = daemon.cli("doctor", "--json", env=env)
         found = said_levels(said)
         assert (said.code, found["store.dead"], found["store.pending"]) == (0, "warn", "ok")
-        assert text_of(said, "store.dead") == "1 delivery is dead"
+        assert text_of(said, "store.dead") == "1 dead letter"
 
 
 async def test_a_delivery_that_waits_for_hours_is_told(tmp_path: Path, env: dict[str, str]) -> None:
@@ -271,11 +271,11 @@ def test_each_agent_says_how_it_stands(home: Home, tmp_path: Path) -> None:
     assert {id: each.level for id, each in found.items()} == {
         "agent.claude": "ok", "agent.codex": "warn", "agent.gemini": "warn", "agent.qwen": "ok"
     }  # fmt: skip
-    assert found["agent.claude"].text == "claude 2.1.9: installed, last event seen 3 min ago"
-    assert found["agent.codex"].text == "codex (not on PATH): installed but not trusted, no event seen lately"
+    assert found["agent.claude"].text == "claude 2.1.9: installed, last event 3 min ago"
+    assert found["agent.codex"].text == "codex (not on PATH): installed but not trusted, no recent event"
     assert "/hooks" in (found["agent.codex"].todo or "")
     assert found["agent.gemini"].text.startswith("gemini 0.61.0: disabled by setting")
-    assert "hears nothing" in found["agent.qwen"].text
+    assert "receives no events" in found["agent.qwen"].text
     Path(environment.receiver).unlink()
     (environment.home / ".codex" / "hooks.json").write_text("{broken")
     found = {each.id: each for each in check_agents(environment, home, None, 0.0)}

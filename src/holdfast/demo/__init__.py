@@ -1,1 +1,1 @@
-"""`holdfast demo`: one event followed from an agent to a signed webhook, with real parts."""
+"""`holdfast demo`: a short demonstration with a real daemon, application and webhook receiver."""

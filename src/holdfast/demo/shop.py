@@ -1,4 +1,4 @@
-"""The application of `holdfast demo`: a shop with one handler that works and one that fails until it is mended."""
+"""The application of `holdfast demo`: a shop with one handler that works and one that fails until it is fixed."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ outbox = Outbox(f"sqlite:///{database}")
 
 @outbox.on("order.placed")
 def pack(event: Event, delivery: Delivery) -> None:
-    """Runs at least once for every order, so it is written to be harmless when repeated."""
+    """Idempotent, since it runs at least once for every order."""
     with sqlite3.connect(database) as connection:
         connection.execute("INSERT OR IGNORE INTO packed (order_id) VALUES (?)", (event.payload["id"],))
 
 
 @outbox.on("coupon.used")
 async def book_coupon(event: Event) -> None:
-    if not (folder / "mended").exists():
+    if not (folder / "fixed").exists():
         raise Reject(f"unknown currency {event.payload['currency']!r}")

@@ -1,4 +1,4 @@
-"""`holdfast demo`: the whole story in about a minute, in a temporary home, with real parts and checks."""
+"""`holdfast demo`: runs in a temporary home with a real daemon, and checks each step."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from holdfast.domain.signature import verify_hook, verify_standard
 
 SECRET = "whsec_ZGVtb19zZWNyZXRfb2ZfdGhpcnR5X3R3b19ieXRlcyEh"
 ORDERS = 12
-PATIENCE_S = 30.0
+TIMEOUT_S = 30.0
 
 
 class Sink(ThreadingHTTPServer):
-    """A receiver of webhooks that is down for its first two requests, then checks every signature."""
+    """A webhook receiver that checks every signature, and answers 503 to its first two requests."""
 
     daemon_threads = True
 
@@ -66,19 +66,20 @@ class _SinkHandler(BaseHTTPRequestHandler):
 
 
 class Story:
-    """Tells each step as it happens and remembers whether it was true."""
+    """Prints each step and records the result of each check."""
 
     def __init__(self, quiet: bool) -> None:
         self.quiet = quiet
         self.checks: dict[str, bool] = {}
 
-    def tell(self, text: str) -> None:
+    def print(self, text: str) -> None:
         if not self.quiet:
-            print(text, flush=True)
+            sys.stdout.write(f"{text}\n")
+            sys.stdout.flush()
 
-    def check(self, name: str, true: bool, text: str) -> None:
-        self.checks[name] = bool(true)
-        self.tell(f"  {'ok ' if true else 'NO '} {text}")
+    def check(self, name: str, passed: bool, text: str) -> None:
+        self.checks[name] = bool(passed)
+        self.print(f"  {'ok ' if passed else 'NO '} {text}")
 
 
 class Demo:
@@ -103,14 +104,14 @@ class Demo:
     def _open_shop(self) -> None:
         from holdfast.demo.shop import outbox
 
-        self.story.tell("1. A shop keeps orders in its own SQLite file; Holdfast adds its tables to it.")
+        self.story.print("1. A shop stores orders in its own SQLite file; Holdfast adds its tables to it.")
         os.environ["HOLDFAST_DEMO"] = str(self.folder)
         self.outbox = type(outbox)(f"sqlite:///{self.database}")
         self.outbox.migrate()
         with sqlite3.connect(self.database) as connection:
             connection.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, item TEXT)")
             connection.execute("CREATE TABLE packed (order_id INTEGER PRIMARY KEY)")
-        self.story.check("tables", self.database.exists(), "tables made in shop.db")
+        self.story.check("tables", self.database.exists(), "tables created in shop.db")
 
     def _start(self) -> None:
         environment = {
@@ -127,18 +128,18 @@ class Demo:
         self._wait("the daemon to answer", lambda: (self.home / "address").exists())
 
     def _subscribe(self) -> None:
-        self.story.tell("2. A contract: every order.placed goes to a webhook, signed, in the order of its stream.")
+        self.story.print("2. A contract: every order.placed goes to a webhook, signed and in stream order.")
         status, _ = self._call(
             "POST",
             "/hooks/contracts",
             {
-                "id": "tell-warehouse",
+                "id": "notify-warehouse",
                 "target": {"url": self.sink.url, "secret": SECRET},
                 "type_criterion": {"match": "order.placed"},
                 "ordered": True,
             },
         )
-        self.story.check("contract", status == 201, "contract tell-warehouse is live")
+        self.story.check("contract", status == 201, "contract notify-warehouse is active")
 
     def _order(self, number: int, commit: bool = True) -> None:
         connection = sqlite3.connect(self.database, timeout=10)
@@ -149,13 +150,13 @@ class Demo:
         connection.close()
 
     def _place_orders(self) -> None:
-        self.story.tell(f"3. {ORDERS} orders, each in one transaction with its event; one more is rolled back.")
+        self.story.print(f"3. {ORDERS} orders, each in one transaction with its event; one more is rolled back.")
         for number in range(1, ORDERS // 2 + 1):
             self._order(number)
         self._order(999, commit=False)
         self._wait("the first delivery", lambda: len(self.sink.received) >= 2)
-        self.story.check("retried", self.sink.requests > 2, "the receiver failed twice first; it was tried again")
-        self.story.tell("4. The daemon is killed with -9, in the middle; the shop goes on selling.")
+        self.story.check("retried", self.sink.requests > 2, "the receiver failed twice, and the delivery was retried")
+        self.story.print("4. The daemon is killed (SIGKILL) while it delivers; the shop keeps taking orders.")
         assert self.daemon is not None
         self.daemon.kill()
         self.daemon.wait()
@@ -164,42 +165,42 @@ class Demo:
         began = time.monotonic()
         self._start()
         self._wait("every order", lambda: {seq for _, seq in self.sink.received} >= set(range(1, ORDERS + 1)))
-        self.story.tell(f"     (started again; all delivered {time.monotonic() - began:.1f} s later)")
+        self.story.print(f"     (restarted; all delivered {time.monotonic() - began:.1f} s later)")
         firsts = list(dict.fromkeys(seq for _, seq in self.sink.received))
         self.story.check("nothing_lost", set(firsts) == set(range(1, ORDERS + 1)), f"all {ORDERS} orders arrived")
-        self.story.check("in_order", firsts == sorted(firsts), "in order, through failures and the kill")
-        self.story.check("rollback", 999 not in firsts and max(firsts) == ORDERS, "the rolled-back order left nothing")
-        self.story.check("signed", self.sink.forged == 0, "every request carried two valid signatures")
+        self.story.check("in_order", firsts == sorted(firsts), "in order, despite the failures and the kill")
+        self.story.check("rollback", 999 not in firsts and max(firsts) == ORDERS, "the rolled-back order left no event")
+        self.story.check("signed", self.sink.forged == 0, "every request had two valid signatures")
         repeated = len(self.sink.received) - len(firsts)
-        self.story.tell(f"     ({repeated} arrived twice: at-least-once, with one stable id to recognise them by)")
+        self.story.print(f"     ({repeated} arrived twice: at-least-once delivery, with a stable id for deduplication)")
         self._wait("the handler", lambda: self._count("packed") == ORDERS)
-        self.story.check("handler", self._count("packed") == ORDERS, "the handler `pack` ran for each of them")
+        self.story.check("handler", self._count("packed") == ORDERS, "the handler `pack` ran for each order")
 
     def _poison(self) -> None:
-        self.story.tell("5. An event that its handler cannot take ends where an operator sees it, and is mended.")
+        self.story.print("5. An event that its handler rejects becomes a dead letter; after a fix it is requeued.")
         with sqlite3.connect(self.database) as connection:
             self.outbox.publish(connection, "coupon.used", {"code": "KELP10", "currency": "shells"})
         self._wait("the dead letter", lambda: self._call("GET", "/api/dlq/count")[1]["count"] == 1)
         letter = self._call("GET", "/api/dlq")[1]["items"][0]
         self.story.check("dead_letter", letter["reason"] == "rejected", f"dead letter: {letter['last_error']}")
-        (self.folder / "mended").touch()
+        (self.folder / "fixed").touch()
         again = self._call("POST", "/api/dlq/reprocess", {"ids": [letter["id"]]})[1]
         path = f"/api/deliveries/{letter['id']}"
-        self._wait("the mended delivery", lambda: self._call("GET", path)[1]["state"] == "delivered")
-        self.story.check("reprocessed", again["reprocessed"] == 1, "mended, reprocessed, delivered")
+        self._wait("the requeued delivery", lambda: self._call("GET", path)[1]["state"] == "delivered")
+        self.story.check("reprocessed", again["reprocessed"] == 1, "fixed, requeued, delivered")
 
     def _verify(self) -> None:
-        self.story.tell("6. Every transition left a receipt, linked by hashes.")
-        book = self._call("GET", "/api/receipts/verify")[1]
-        told = f"{book['transitions']} transitions in {book['links']} links on {book['chains']} chain(s) verify"
-        self.story.check("receipts", book["ok"] and book["transitions"] > ORDERS, told)
+        self.story.print("6. Every transition left a receipt, linked by hashes.")
+        answer = self._call("GET", "/api/receipts/verify")[1]
+        text = f"{answer['transitions']} transitions in {answer['links']} links on {answer['chains']} chain(s) verify"
+        self.story.check("receipts", answer["ok"] and answer["transitions"] > ORDERS, text)
         status = self._call("GET", "/api/status")[1]
         self.story.check("settled", status["pending"] == 0 and status["dead"] == 0, "nothing pending, nothing dead")
 
     def _stop(self) -> None:
         assert self.daemon is not None
         self.daemon.terminate()
-        self.story.check("clean_stop", self.daemon.wait(timeout=PATIENCE_S) == 0, "the daemon stopped in order")
+        self.story.check("clean_stop", self.daemon.wait(timeout=TIMEOUT_S) == 0, "the daemon stopped cleanly")
 
     def close(self) -> None:
         self.sink.shutdown()
@@ -228,16 +229,16 @@ class Demo:
         except urllib.error.HTTPError as error:
             return error.code, json.load(error)
 
-    def _wait(self, what: str, true: Callable[[], bool]) -> None:
-        until = time.monotonic() + PATIENCE_S
-        while not true():
+    def _wait(self, what: str, condition: Callable[[], bool]) -> None:
+        until = time.monotonic() + TIMEOUT_S
+        while not condition():
             if self.daemon is not None and self.daemon.poll() is not None:
-                raise DemoFailed(f"the daemon ended while the demo waited for {what}: {self._daemon_said()}")
+                raise DemoFailed(f"the daemon ended while the demo waited for {what}: {self._daemon_log()}")
             if time.monotonic() > until:
-                raise DemoFailed(f"waited {PATIENCE_S:g} s for {what}")
+                raise DemoFailed(f"timed out after {TIMEOUT_S:g} s waiting for {what}")
             time.sleep(0.02)
 
-    def _daemon_said(self) -> str:
+    def _daemon_log(self) -> str:
         return (self.folder / "daemon.log").read_text(errors="replace")[-2000:]
 
 
@@ -262,5 +263,6 @@ def main(json_output: bool) -> int:
     if json_output:
         print(json.dumps({"ok": ok, "seconds": seconds, "checks": story.checks, "error": error}, indent=2))
     else:
-        print(f"holdfast demo: {error}" if error else f"Done in {seconds} s: {len(story.checks)} checks, all true.")
+        passed = f"{sum(story.checks.values())} of {len(story.checks)} checks passed"
+        print(f"holdfast demo: {error}" if error else f"Done in {seconds} s: {passed}.")
     return 0 if ok else 1

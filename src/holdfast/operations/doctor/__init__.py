@@ -1,3 +1,3 @@
-"""What `holdfast doctor` looks at on this machine. It needs no daemon, mends nothing and changes nothing."""
+"""The checks of `holdfast doctor`. They need no daemon and change nothing."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The agent CLIs that are here: which version, whether their hooks reach us, and when one last did."""
+"""Checks of the agent CLIs on this machine: version, state of their hooks, last event."""
 
 from __future__ import annotations
 
@@ -35,19 +35,22 @@ PACKAGE_BYTES_MAX = 1024 * 1024
 _VERSION = re.compile(r"\d+\.\d+(?:[.+-]\w+)*")
 
 
-def check_agents(environment: Environment, home: Home, heard: Mapping[str, str] | None, now_s: float) -> list[Finding]:
-    """`heard`: when an event of each agent last came; None where there is no daemon to ask."""
-    looks = {look["agent"]: look for look in Installer(environment, home).status()["agents"]}
-    here = [agent for agent in registry.AGENTS if looks[agent.name]["state"] != NOT_FOUND]
+def check_agents(
+    environment: Environment, home: Home, last_events: Mapping[str, str] | None, now_s: float
+) -> list[Finding]:
+    """`last_events`: the time of each agent's last event, or None if no daemon can be reached."""
+    states = {state["agent"]: state for state in Installer(environment, home).status()["agents"]}
+    here = [agent for agent in registry.AGENTS if states[agent.name]["state"] != NOT_FOUND]
     if not here:
-        return [ok("agents", "no agent CLI is on this machine")]
+        return [ok("agents", "no agent CLI found")]
     with ThreadPoolExecutor(AT_ONCE) as threads:
         versions = list(threads.map(lambda agent: find_version(environment, agent), here))
-    return [_judge(looks[agent.name], version, heard, now_s) for agent, version in zip(here, versions, strict=True)]
+    found = zip(here, versions, strict=True)
+    return [_judge(states[agent.name], version, last_events, now_s) for agent, version in found]
 
 
 def find_version(environment: Environment, agent: AgentCli) -> str:
-    """What its package or the program itself says; else why it is not known."""
+    """The version according to the package or the program itself, or why it is unknown."""
     names = agent.install.programs
     program = environment.find_program(*names)
     if program is None:
@@ -56,15 +59,15 @@ def find_version(environment: Environment, agent: AgentCli) -> str:
 
 
 def read_version(program: Path, names: Sequence[str]) -> str | None:
-    """The version in the npm package that a program belongs to: starting Node only to ask takes seconds."""
+    """The version in the npm package that a program belongs to. Starting Node for `--version` takes seconds."""
     for folder in islice(program.resolve().parents, PACKAGE_DEPTH_MAX):
         try:
             with (folder / "package.json").open("rb") as file:
                 package = json.loads(file.read(PACKAGE_BYTES_MAX))
         except (OSError, ValueError):
             continue
-        offered = package.get("bin") if isinstance(package, dict) else None
-        if isinstance(offered, dict) and any(name in offered for name in names):
+        programs = package.get("bin") if isinstance(package, dict) else None
+        if isinstance(programs, dict) and any(name in programs for name in names):
             return _version_in(package.get("version"))
     return None
 
@@ -85,18 +88,18 @@ def _version_in(text: object) -> str | None:
     return match[0][:40] if match else None
 
 
-def _judge(look: Mapping[str, Any], version: str, heard: Mapping[str, str] | None, now_s: float) -> Finding:
-    name, state, detail = look["agent"], look["state"], look["detail"]
+def _judge(agent: Mapping[str, Any], version: str, last_events: Mapping[str, str] | None, now_s: float) -> Finding:
+    name, state, detail = agent["agent"], agent["state"], agent["detail"]
     id = f"agent.{name}"
-    told = f"{name} {version}: {state}"
+    text = f"{name} {version}: {state}"
     install = f"run: holdfast hooks install --agent {name}"
     if state == NOT_INSTALLED:
-        return ok(id, f"{told}; Holdfast hears nothing of it", install)
-    if heard is not None:
-        at = heard.get(name)
-        told += f", last event seen {ago(at, now_s)}" if at else ", no event seen lately"
+        return ok(id, f"{text}; Holdfast receives no events from it", install)
+    if last_events is not None:
+        at = last_events.get(name)
+        text += f", last event {ago(at, now_s)}" if at else ", no recent event"
     if state == INSTALLED:
-        return warn(id, f"{told}, {detail}", install) if detail else ok(id, told)
+        return warn(id, f"{text}, {detail}", install) if detail else ok(id, text)
     if state in (UNTRUSTED, DISABLED):
-        return warn(id, told, detail)
-    return fail(id, f"{told}: {detail}", install if state == STALE else "mend that file")
+        return warn(id, text, detail)
+    return fail(id, f"{text}: {detail}", install if state == STALE else "fix that file")

@@ -1,4 +1,4 @@
-"""Examine: every check in turn. One that fails in a way nobody thought of is a finding too, and stops no other."""
+"""Runs every check. A check that raises is reported as a failed finding and does not stop the others."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from holdfast.version import __version__
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is to be examined, and what a surface could learn beforehand.
+    """The input of the checks, collected by the command line.
 
-    `url` and the room on the disk come from the configuration; where that cannot be read, `config_fault` says why.
-    `status` is what a daemon answers; without one, `daemon_fault` says why if it should have answered. `unreachable` is
-    the store of a daemon that only the daemon can open, since its URL is shown without the password.
+    `url` and the disk limits come from the configuration; `config_fault` is set if it cannot be read. `status` is the
+    answer of a running daemon; `daemon_fault` is set if one runs but does not answer. `last_events` is the time of each
+    agent's last event. `unreachable` is the masked URL of a store whose password only the daemon knows.
     """
 
     home: Home
@@ -36,21 +36,21 @@ class Case:
     config_fault: str | None = None
     status: Mapping[str, Any] | None = None
     daemon_fault: str | None = None
-    heard: Mapping[str, str] | None = None
+    last_events: Mapping[str, str] | None = None
     unreachable: str | None = None
     policies: Mapping[str, Policy] = field(default_factory=dict)
 
 
 async def examine(case: Case) -> dict[str, Any]:
-    """All findings, and `healthy`: whether none of them is a failure."""
+    """All findings, and `healthy`: true if none is a failure."""
     home, url, alive = case.home, case.url, case.status is not None
     now_s = case.now_ms / 1000
-    room = (case.low_water_bytes, case.ballast_bytes)
+    limits = (case.low_water_bytes, case.ballast_bytes)
     found = [
         *_run("config", lambda: [_judge_config(case)]),
         *_run("home.permissions", lambda: check_permissions(home)),
         *_run("home.filesystem", lambda: check_filesystem(home, url)),
-        *_run("home.disk", lambda: check_disk(home, url, *room, alive)),
+        *_run("home.disk", lambda: check_disk(home, url, *limits, alive)),
         *_run("daemon", lambda: _judge_daemon(case)),
         *_run("spool.waiting", lambda: check_spool(home, alive, now_s)),
         *_run("receiver.trouble", lambda: check_troubles(home, case.now_ms)),
@@ -63,40 +63,38 @@ async def examine(case: Case) -> dict[str, Any]:
         except (HoldfastError, OSError, ValueError) as error:
             found.append(fail("store.reached", _sentence(error)))
     if case.unreachable is not None:
-        text = f"the daemon keeps {case.unreachable}, whose password is not known here: that store is not examined"
-        found.append(ok("store.reached", text, "to examine it too, set HOLDFAST_STORE to its whole URL"))
-    found += _run("agents", lambda: check_agents(case.environment, home, case.heard, now_s))
+        text = f"not checked: the daemon uses {case.unreachable}, whose password is unknown here"
+        found.append(ok("store.reached", text, "to check it too, set HOLDFAST_STORE to its full URL"))
+    found += _run("agents", lambda: check_agents(case.environment, home, case.last_events, now_s))
     healthy = not any(finding.level == "fail" for finding in found)
     return {"healthy": healthy, "version": __version__, "findings": [finding.shape() for finding in found]}
 
 
 def _judge_config(case: Case) -> Finding:
     if case.config_fault is not None:
-        return fail(
-            "config", case.config_fault, "correct it; until then no daemon starts, and the store is not examined"
-        )
-    return ok("config", "the settings can be read, and every secret they name is there")
+        return fail("config", case.config_fault, "fix it; until then no daemon starts, and the store is not checked")
+    return ok("config", "the configuration is valid, and every variable it names is set")
 
 
 def _judge_daemon(case: Case) -> list[Finding]:
     if case.status is None:
         if case.daemon_fault is not None:
-            return [fail("daemon", case.daemon_fault, "look at its log; start it again: holdfast up")]
-        text = f"no daemon runs in {case.home.root}: events are kept, and nothing is delivered"
-        return [warn("daemon", text, "run: holdfast up, or have it run always: holdfast service install")]
+            return [fail("daemon", case.daemon_fault, "check its log and restart it: holdfast up")]
+        text = f"no daemon runs in {case.home.root}: events are stored but not delivered"
+        return [warn("daemon", text, "run: holdfast up, or as a service: holdfast service install")]
     version = case.status.get("version")
     if version != __version__:
-        text = f"the daemon is version {version}, this is {__version__}"
-        return [warn("daemon", text, "start the daemon again")]
-    tired = [name for name, state in (case.status.get("duties") or {}).items() if state != "ok"]
-    if tired:
-        text = f"the daemon runs, but not all of it: {', '.join(tired)}"
-        return [fail("daemon", text, "look at its log, and at: holdfast status")]
-    return [ok("daemon", f"the daemon of version {version} runs and is well"), *_judge_contracts(case.status)]
+        text = f"the daemon runs version {version}, this command is {__version__}"
+        return [warn("daemon", text, "restart the daemon")]
+    failing = [name for name, state in (case.status.get("duties") or {}).items() if state != "ok"]
+    if failing:
+        text = f"the daemon runs, but these duties fail: {', '.join(failing)}"
+        return [fail("daemon", text, "check its log, and run: holdfast status")]
+    return [ok("daemon", f"the daemon (version {version}) runs and is healthy"), *_judge_contracts(case.status)]
 
 
 def _judge_contracts(status: Mapping[str, Any]) -> list[Finding]:
-    """Contracts whose deliveries wait until something is repaired, as the daemon knows them."""
+    """Misconfigured contracts, as the daemon reports them."""
     faults = {str(one["contract_id"]): str(one["why"]) for one in status.get("misconfigured") or ()}
     return judge_contracts(faults)
 
@@ -105,7 +103,7 @@ def _run(id: str, check: Callable[[], list[Finding]]) -> list[Finding]:
     try:
         return check()
     except (HoldfastError, OSError, ValueError) as error:
-        return [fail(id, f"this could not be examined: {_sentence(error)}")]
+        return [fail(id, f"the check failed: {_sentence(error)}")]
 
 
 def _sentence(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""Finding: what one check came to, in one sentence, and what to do about it."""
+"""Finding: the result of one check, in one sentence, with a remedy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ TEXT_MAX = 500
 
 
 class Finding(NamedTuple):
-    """`warn`: it works, and somebody should know. `fail`: something that was promised does not hold now."""
+    """`warn`: it works, but needs attention. `fail`: a promise of Holdfast does not hold now."""
 
     id: str
     level: Level

@@ -1,4 +1,4 @@
-"""The home folder: who may read it, what kind of disk it lies on, and how much room is left there."""
+"""Checks of the home folder: permissions, file system and free space."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ NETWORK = frozenset({
     "nfs", "nfs3", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre", "beegfs", "gfs2",
     "ocfs2", "orangefs", "fuse.sshfs", "fuse.s3fs", "fuse.rclone", "fuse.glusterfs", "fuse.ceph",
 })  # fmt: skip
-"""Where the locks or the shared memory of SQLite's write-ahead log cannot be relied on."""
-FLEETING = frozenset({"tmpfs", "ramfs", "devtmpfs"})
+"""File systems on which the locks or the shared memory of SQLite's write-ahead log are not reliable."""
+VOLATILE = frozenset({"tmpfs", "ramfs", "devtmpfs"})
 
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 
 
 def check_permissions(home: Home) -> list[Finding]:
-    """Whether others may look into what Holdfast keeps."""
+    """Whether other users can access the home folder or a secret in it."""
     root = home.root
     try:
         found = root.stat()
     except FileNotFoundError:
-        return [warn("home.permissions", f"{root} is not there yet", "run: holdfast up")]
+        return [warn("home.permissions", f"{root} does not exist yet", "run: holdfast up")]
     if not stat.S_ISDIR(found.st_mode):
-        return [fail("home.permissions", f"{root} is not a folder", "point HOLDFAST_HOME at a folder of your own")]
+        return [fail("home.permissions", f"{root} is not a folder", "set HOLDFAST_HOME to a folder of your own")]
     if found.st_uid != os.geteuid():
-        todo = "point HOLDFAST_HOME at a folder of your own"
+        todo = "set HOLDFAST_HOME to a folder of your own"
         return [fail("home.permissions", f"{root} belongs to another user", todo)]
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        return [fail("home.permissions", f"{root} may be written by others", f"run: chmod 700 {root}")]
+        return [fail("home.permissions", f"{root} is writable by other users", f"run: chmod 700 {root}")]
     if found.st_mode & 0o077:
-        text = f"{root} may be entered by others"
+        text = f"{root} is accessible to other users"
         return [warn("home.permissions", text, f"run: chmod 700 {root}"), *_open_secrets(home)]
-    return [ok("home.permissions", f"{root} is closed to everybody but you"), *_open_secrets(home)]
+    return [ok("home.permissions", f"only you can access {root}"), *_open_secrets(home)]
 
 
 def _open_secrets(home: Home) -> list[Finding]:
-    """Files with secrets in them that others may read. Within a closed folder nobody can; its token is refused then."""
+    """Files with secrets that other users can read. In a folder with mode 0700 nobody else can read any file."""
     try:
         home.read_token()
     except BadConfig as error:
@@ -56,30 +56,30 @@ def _open_secrets(home: Home) -> list[Finding]:
     looked = [path for path in (home.config, *within) if not (closed and path.parent == home.root)]
     readable = [path for path in looked if _mode(path) & 0o044]
     if not readable:
-        return [ok("home.secrets", "no secret can be read by others")]
+        return [ok("home.secrets", "no secret is readable by other users")]
     names = ", ".join(map(str, readable))
-    return [fail("home.secrets", f"others may read {names}", f"run: chmod 600 {' '.join(map(str, readable))}")]
+    return [fail("home.secrets", f"readable by other users: {names}", f"run: chmod 600 {' '.join(map(str, readable))}")]
 
 
 def check_disk(home: Home, url: str | None, low_water_bytes: int, ballast_bytes: int, alive: bool) -> list[Finding]:
-    """Room, measured where the store writes; with PostgreSQL the home still holds the spool."""
+    """Free space where the store writes. With PostgreSQL that is the home, which still holds the spool."""
     folder = _nearest(_folder(home, url))
     found = os.statvfs(folder)
     if found.f_flag & os.ST_RDONLY:
-        return [fail("home.disk", f"the file system of {folder} is read-only", "mount it writable")]
+        return [fail("home.disk", f"the file system of {folder} is read-only", "remount it read-write")]
     free = found.f_bavail * found.f_frsize
-    room = f"{mib(free)} are free in {folder}"
+    space = f"{mib(free)} free in {folder}"
     if free < low_water_bytes:
-        text = f"{room}: below {mib(low_water_bytes)} nothing new is accepted"
-        return [fail("home.disk", text, "make room; intake opens by itself")]
+        text = f"{space}: below {mib(low_water_bytes)}, no new events are accepted"
+        return [fail("home.disk", text, "free disk space; events are then accepted again automatically")]
     if free < low_water_bytes + ballast_bytes:
-        text = f"{room}: below {mib(low_water_bytes)} nothing new would be accepted"
-        return [warn("home.disk", text, "make room, or put the store on a larger disk")]
-    return [ok("home.disk", room), *_check_ballast(url, ballast_bytes, alive)]
+        text = f"{space}: below {mib(low_water_bytes)}, no new events will be accepted"
+        return [warn("home.disk", text, "free disk space, or move the store to a larger disk")]
+    return [ok("home.disk", space), *_check_ballast(url, ballast_bytes, alive)]
 
 
 def _check_ballast(url: str | None, ballast_bytes: int, alive: bool) -> list[Finding]:
-    """The blocks a running keeper holds back for a full disk."""
+    """The file that a running keeper reserves, to be deleted when the disk is full."""
     if url is None or is_postgres(url) or not ballast_bytes or not alive:
         return []
     database = sqlite_path(url)
@@ -89,29 +89,30 @@ def _check_ballast(url: str | None, ballast_bytes: int, alive: bool) -> list[Fin
     except FileNotFoundError:
         size = 0
     if size < ballast_bytes:
-        text = f"{ballast} is not there: on a full disk nothing could be let go of"
-        return [warn("home.ballast", text, "make room and wait a moment; the daemon makes it again by itself")]
-    return [ok("home.ballast", f"{mib(size)} are held back for a full disk")]
+        text = f"{ballast} is missing, so no space is reserved for a full disk"
+        return [warn("home.ballast", text, "free disk space; the daemon then creates it again")]
+    return [ok("home.ballast", f"{mib(size)} are reserved for a full disk")]
 
 
 def check_filesystem(home: Home, url: str | None, mounts: Path = MOUNTS) -> list[Finding]:
     folder = _nearest(_folder(home, url))
     kind = find_kind(folder, mounts)
     if kind is None:
-        return [ok("home.filesystem", f"the kind of file system of {folder} cannot be told on {sys.platform}")]
+        return [ok("home.filesystem", f"the file system of {folder} is unknown on {sys.platform}")]
     if kind in NETWORK:
-        local = "move HOLDFAST_HOME to a disk of this machine"
+        local = "move HOLDFAST_HOME to a local disk"
+        text = f"{folder} is on a network file system ({kind})"
         if url is not None and is_postgres(url):
-            return [warn("home.filesystem", f"{folder} lies on {kind}, over a network: the spool may be slow", local)]
-        return [fail("home.filesystem", f"{folder} lies on {kind}, over a network: SQLite may lose data there", local)]
-    if kind in FLEETING:
-        text = f"{folder} lies on {kind}: everything in it is gone after a reboot"
-        return [warn("home.filesystem", text, "move HOLDFAST_HOME to a lasting disk")]
-    return [ok("home.filesystem", f"{folder} lies on {kind}")]
+            return [warn("home.filesystem", f"{text}: the spool may be slow", local)]
+        return [fail("home.filesystem", f"{text}: SQLite may lose data there", local)]
+    if kind in VOLATILE:
+        text = f"{folder} is on {kind}: its contents are lost at a reboot"
+        return [warn("home.filesystem", text, "move HOLDFAST_HOME to a persistent disk")]
+    return [ok("home.filesystem", f"{folder} is on {kind}")]
 
 
 def find_kind(folder: Path, mounts: Path) -> str | None:
-    """The kind of file system a folder lies on, by the deepest mount around it; None where nobody says."""
+    """The type of the file system a folder is on, by its deepest mount point, or None if it is unknown."""
     try:
         with mounts.open("rb") as file:
             lines = file.read(MOUNTS_BYTES_MAX).decode("utf-8", "surrogateescape").splitlines()
@@ -135,7 +136,7 @@ def _folder(home: Home, url: str | None) -> Path:
 
 
 def _nearest(folder: Path) -> Path:
-    """The folder, or the first one above it that is there."""
+    """The folder, or its nearest existing parent."""
     return next((path for path in (folder, *folder.parents) if path.is_dir()), Path("/"))
 
 

@@ -1,4 +1,4 @@
-"""What waits to be imported, what could not be, and whether a hook that fires now would be kept."""
+"""Checks of the spool, and a trial of the hook receiver."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TRIALS = 5
 def check_spool(home: Home, alive: bool, now_s: float) -> list[Finding]:
     spool = home.spool
     if spool.is_dir() and not os.access(spool, os.W_OK | os.X_OK):
-        return [fail("spool.waiting", f"{spool} cannot be written", f"run: chmod 700 {spool}")]
+        return [fail("spool.waiting", f"{spool} is not writable", f"run: chmod 700 {spool}")]
     others = [folder for folder in fallback_folders(home.root) if _records(folder)]
     return [
         *_check_waiting(spool, alive, now_s),
@@ -36,20 +36,21 @@ def check_spool(home: Home, alive: bool, now_s: float) -> list[Finding]:
 def _check_waiting(spool: Path, alive: bool, now_s: float) -> list[Finding]:
     names = _records(spool)
     if not names:
-        return [ok("spool.waiting", "nothing waits to be imported")]
+        return [ok("spool.waiting", "no record waits to be imported")]
     broken = [name for name in sorted(names)[:READ_MAX] if _is_broken(spool / name)]
     oldest_s = max(now_s - _written_s(spool / name) for name in names)
-    waits = f"{_count(len(names), 'record')} in {spool}, the oldest for {span(oldest_s)}"
+    records = f"{_count(len(names), 'record')} in {spool}, the oldest for {span(oldest_s)}"
     found = []
     if alive and oldest_s > STUCK_S:
-        found.append(fail("spool.waiting", f"stuck: {waits}", "look at the daemon's log, and at: holdfast status"))
+        todo = "check the daemon's log, and run: holdfast status"
+        found.append(fail("spool.waiting", f"not imported: {records}", todo))
     elif alive:
-        found.append(ok("spool.waiting", f"on their way: {waits}"))
+        found.append(ok("spool.waiting", f"being imported: {records}"))
     else:
-        found.append(warn("spool.waiting", f"waiting for a daemon: {waits}", "start one: holdfast up"))
+        found.append(warn("spool.waiting", f"waiting for a daemon: {records}", "start one: holdfast up"))
     if broken:
         text = f"{_count(len(broken), 'record')} in {spool} cannot be read, such as {broken[0]}"
-        found.append(warn("spool.corrupt", text, "the daemon will set such files aside in spool/rejected and tell it"))
+        found.append(warn("spool.corrupt", text, "no action needed: the daemon moves such files to spool/rejected"))
     return found
 
 
@@ -59,35 +60,35 @@ def _check_fallback(folder: Path, alive: bool) -> Finding:
     return warn("spool.fallback", f"{count} in the fallback folder {folder}", todo)
 
 
-def _check_rejected(spool_duty: Sequence[Path]) -> list[Finding]:
+def _check_rejected(spools: Sequence[Path]) -> list[Finding]:
     found = []
-    for folder in (spool / "rejected" for spool in spool_duty):
+    for folder in (spool / "rejected" for spool in spools):
         if names := _records(folder):
-            text = f"{_count(len(names), 'record')} could not be imported and lie in {folder}"
-            found.append(warn("spool.rejected", text, "read them, and remove them when they are understood"))
-    return found or [ok("spool.rejected", "every record could be imported")]
+            text = f"{_count(len(names), 'record')} could not be imported: see {folder}"
+            found.append(warn("spool.rejected", text, "inspect them, then delete them"))
+    return found or [ok("spool.rejected", "no record was rejected")]
 
 
 def check_troubles(home: Home, now_ms: int) -> list[Finding]:
-    """What receivers wrote down when they could not write the spool."""
-    told = recent_failures(home.root, now_ms)
-    todo = "make room, or make the spool writable"
-    if not told:
-        return [ok("receiver.trouble", "no receiver told of trouble within a day")]
-    return [(fail if " lost " in text else warn)("receiver.trouble", text, todo) for text in told]
+    """Failures that receivers logged when they could not write to the spool."""
+    failures = recent_failures(home.root, now_ms)
+    todo = "free disk space, or make the spool writable"
+    if not failures:
+        return [ok("receiver.trouble", "no receiver logged a failure in the last day")]
+    return [(fail if " lost " in text else warn)("receiver.trouble", text, todo) for text in failures]
 
 
 def check_receiver(program: Sequence[str] | None = None) -> list[Finding]:
-    """Let the receiver that hooks would run keep an event in a folder of its own, a few times."""
+    """Run the receiver that hooks would run a few times, with a temporary folder as its spool."""
     program = list(program or find_program())
     times = [try_program(program) for _ in range(TRIALS)]
     worked = [taken for taken in times if taken is not None]
     if len(worked) < TRIALS:
-        text = f"the receiver kept {len(worked)} of {TRIALS} events in a trial: {' '.join(program)}"
-        return [fail("receiver", text, "install Holdfast again, then run: holdfast hooks install")]
+        text = f"the receiver stored {len(worked)} of {TRIALS} events in a trial: {' '.join(program)}"
+        return [fail("receiver", text, "reinstall Holdfast, then run: holdfast hooks install")]
     kind = "fast" if program[0].endswith("perl") else "Python"
     middle, worst = statistics.median(worked) * 1000, max(worked) * 1000
-    text = f"the {kind} receiver keeps an event in {middle:.0f} ms (the slowest of {TRIALS} took {worst:.0f} ms)"
+    text = f"the {kind} receiver stores an event in {middle:.0f} ms (slowest of {TRIALS}: {worst:.0f} ms)"
     return [ok("receiver", text)]
 
 

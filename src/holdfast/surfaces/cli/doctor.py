@@ -75,7 +75,7 @@ def _examine(home: Home, settings: Settings) -> dict[str, Any]:
         config_fault=settings.fault,
         status=status,
         daemon_fault=fault,
-        heard=None if status is None else last_events(),
+        last_events=None if status is None else last_events(),
         policies=settings.policies,
     )
     return asyncio.run(examine(case))

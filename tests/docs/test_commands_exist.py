@@ -1,4 +1,4 @@
-"""Every `holdfast …` command that a message, a help text or a page names exists, with the options it is shown with."""
+"""Every `holdfast …` command named in a message, a help text, a doctor remedy or a page exists, with its options."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ ROOT = Path(__file__).parents[2]
 SOURCES = sorted(path for path in (ROOT / "src").rglob("*") if path.suffix in (".py", ".sql", ".yml"))
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("architecture/*.md")])
 
-# Words that follow the name in a sentence, not as a command.
+# Words that follow the name in a sentence and are not commands.
 PROSE = {"running", "wrote", "migrate", "is", "and"}
 NAMED = re.compile(r"(?<!from )(?<!import )(?<![\w./:'\"-])holdfast ((?:--)?[a-z][^\n`'\"<>]*)")
 END = re.compile(r"[.,;:!?)\]]+$")
 
 
-def wrong(said: str) -> str | None:
-    """What of this command does not exist; None if all of it does. Placeholders and values are not looked at."""
+def unknown_part(text: str) -> str | None:
+    """The first command or option that does not exist, or None. Placeholders and values are not checked."""
     command: click.Command = holdfast
-    for word in said.partition(" #")[0].split():
+    for word in text.partition(" #")[0].split():
         bare = END.sub("", word)
         if isinstance(command, click.Group):
             found = [command.get_command(click.Context(command), name) for name in bare.split("|")]
@@ -44,7 +44,7 @@ def wrong(said: str) -> str | None:
 
 
 def texts(path: Path) -> Iterator[str]:
-    """Of a module its strings, with a placeholder for what is filled in; of any other file its lines."""
+    """The string literals of a module, with `VALUE` for each replacement field; the whole text of any other file."""
     if path.suffix != ".py":
         yield path.read_text(encoding="utf-8")
         return
@@ -57,20 +57,20 @@ def texts(path: Path) -> Iterator[str]:
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT / "src" / "holdfast")))
 def test_a_command_that_the_code_names_exists(path: Path) -> None:
-    named = {said for text in texts(path) for said in NAMED.findall(text)}
-    assert {said: wrong(said) for said in named if wrong(said)} == {}
+    named = {command for text in texts(path) for command in NAMED.findall(text)}
+    assert {command: unknown_part(command) for command in named if unknown_part(command)} == {}
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_command_that_a_page_names_exists(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     named = {*re.findall(r"`holdfast ([a-z][^`\n]*)`", text), *re.findall(r"^\$ holdfast ([a-z].*)$", text, re.M)}
-    assert {said: wrong(said) for said in named if wrong(said)} == {}
+    assert {command: unknown_part(command) for command in named if unknown_part(command)} == {}
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_command_that_a_page_types_is_taken(path: Path) -> None:
-    """Values included: a choice that does not exist, or an argument too many, is refused here too."""
+def test_a_command_line_in_a_page_is_accepted(path: Path) -> None:
+    """Values included: an unknown choice or a superfluous argument is an error too."""
     for line in re.findall(r"^\$ holdfast ([a-z].*)$", path.read_text(encoding="utf-8"), re.M):
         words = shlex.split(re.split(r" [|>] | {2,}#", line)[0], comments=True)
         command, context = holdfast, click.Context(holdfast)
@@ -79,10 +79,10 @@ def test_a_command_that_a_page_types_is_taken(path: Path) -> None:
         command.make_context("holdfast", words)
 
 
-def test_a_command_that_does_not_exist_is_found() -> None:
-    assert wrong("dlq list") == "list"
-    assert wrong("mend everything") == "mend"
-    assert wrong("deliveries list --staet pending") == "--staet"
-    assert wrong("hooks install|remove") == "install|remove"
-    assert wrong("up, or have it run always") is None
-    assert wrong("deliveries list --state pending") is None
+def test_an_unknown_command_or_option_is_detected() -> None:
+    assert unknown_part("dlq list") == "list"
+    assert unknown_part("repair everything") == "repair"
+    assert unknown_part("deliveries list --staet pending") == "--staet"
+    assert unknown_part("hooks install|remove") == "install|remove"
+    assert unknown_part("up, or have it run always") is None
+    assert unknown_part("deliveries list --state pending") is None
