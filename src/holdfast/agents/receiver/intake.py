@@ -51,8 +51,8 @@ def run(arguments: list[str]) -> None:
 def parse(arguments: list[str]) -> tuple[str, str | None, bytes | None, bytes | None]:
     """Agent, event, home and payload. What makes no sense is passed over: a wrong word must not lose an event.
 
-    >>> parse(["--agent", "codex", "notify", '{"type": "x"}'])
-    ('codex', 'notify', None, b'{"type": "x"}')
+    >>> parse(["--agent", "some-cli", "notify", '{"type": "x"}'])
+    ('some-cli', 'notify', None, b'{"type": "x"}')
     """
     agent, home = "unknown", None
     words: list[str] = []

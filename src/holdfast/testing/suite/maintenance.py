@@ -220,7 +220,7 @@ class MaintenanceSuite(StoreSuite):
         assert (await harness.prune(delivered_s=0))["events"] == len(streams)
 
     async def _session(self, harness: Harness, id: str, state: SessionState) -> None:
-        await harness.store.sessions.change(SessionChange(id, "claude", f"native-{id}", state=state))
+        await harness.store.sessions.change(SessionChange(id, "cli-a", f"native-{id}", state=state))
 
     async def test_pruning_respects_its_limit(self, harness: Harness) -> None:
         await harness.contract()

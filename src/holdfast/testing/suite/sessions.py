@@ -14,7 +14,7 @@ from holdfast.testing.suite.harness import Harness, StoreSuite
 EVERYTHING = SessionFilter()
 
 
-def change(id: str = "s1", agent: str = "claude", **more: Any) -> SessionChange:
+def change(id: str = "s1", agent: str = "cli-a", **more: Any) -> SessionChange:
     return SessionChange(id, agent, f"native-{id}", **more)
 
 
@@ -23,7 +23,7 @@ class SessionsSuite(StoreSuite):
         await harness.store.sessions.change(change(cwd="/src", facts={"model": "large"}))
         session = await harness.store.sessions.get("s1")
         assert session is not None
-        assert (session.agent, session.native_id, session.state) == ("claude", "native-s1", SessionState.INITIALIZING)
+        assert (session.agent, session.native_id, session.state) == ("cli-a", "native-s1", SessionState.INITIALIZING)
         assert (session.cwd, session.title, session.facts) == ("/src", None, {"model": "large"})
         assert session.created_at_ms == session.updated_at_ms == harness.clock.now_ms()
         assert session.stream == "session:s1"
@@ -40,7 +40,7 @@ class SessionsSuite(StoreSuite):
 
     async def test_pages_go_from_the_newest_to_the_oldest(self, harness: Harness) -> None:
         for number in range(7):
-            await harness.store.sessions.change(change(f"s{number}", agent="codex" if number % 2 else "claude"))
+            await harness.store.sessions.change(change(f"s{number}", agent="cli-b" if number % 2 else "cli-a"))
             harness.clock.advance(0.5 if number % 3 else 0)
         seen: list[str] = []
         after: str | None = None
@@ -55,9 +55,9 @@ class SessionsSuite(StoreSuite):
 
     async def test_a_filter_finds_by_agent_state_native_id_and_folder(self, harness: Harness) -> None:
         await harness.store.sessions.change(change("s1", cwd="/a", state=SessionState.IDLE))
-        await harness.store.sessions.change(change("s2", agent="codex", cwd="/b"))
+        await harness.store.sessions.change(change("s2", agent="cli-b", cwd="/b"))
         for wanted in (
-            SessionFilter(agent="claude"),
+            SessionFilter(agent="cli-a"),
             SessionFilter(state="idle"),
             SessionFilter(native_id="native-s1"),
             SessionFilter(cwd="/a"),
