@@ -59,7 +59,7 @@ class Report:
             "kills_in_flight": sum(item.in_flight for item in evidence.killed),
             "kills_by_kind": dict(sorted(Counter(item.kind for item in evidence.killed).items())),
             "kills_while": dict(sorted(Counter(what for item in evidence.killed for what in item.doing).items())),
-            "kills_by_place": dict(sorted(Counter(item.index for item in evidence.killed).items())),
+            "kills_by_place": dict(sorted(Counter(item.place for item in evidence.killed).items())),
             "kills_with_lease_held": sum(item.leases > 0 for item in evidence.killed),
             "accepted": len(evidence.accepted),
             "accepted_on_retry": sum(item.duplicate for item in evidence.accepted),
