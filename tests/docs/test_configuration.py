@@ -1,4 +1,4 @@
-"""Every setting and every variable has its place in the docs, with the default it really has."""
+"""Every setting and every variable is documented with its actual default."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ def test_every_example_file_is_accepted(tmp_path, monkeypatch, example):
 
 def test_the_built_in_policies_are_those_in_the_table():
     rows = re.findall(r"^\| `(\w+)` \| .*? \| (\d+|no limit) \| (.*?) \|$", PAGE, re.MULTILINE)
-    told = {name: (attempts, used) for name, attempts, used in rows}
-    assert set(told) == set(POLICIES)
+    documented = {name: (attempts, used) for name, attempts, used in rows}
+    assert set(documented) == set(POLICIES)
     prefixes = {"https": "`https://`", "handler": "`handler:`", "session": "`session:`"}
     for name, policy in POLICIES.items():
         users = [prefixes[kind.name] for kind in KINDS.values() if kind.policy == name]
-        assert told[name] == (str(policy.attempts or "no limit"), ", ".join(users) or "on request")
+        assert documented[name] == (str(policy.attempts or "no limit"), ", ".join(users) or "on request")

@@ -1,4 +1,4 @@
-"""The examples, run for real: separate processes, a real daemon, real HTTP."""
+"""The examples run as separate processes, with a real daemon and real HTTP."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from holdfast.domain.signature import sign
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SECRET = "whsec_ZXhhbXBsZSBzZWNyZXQgb2YgdGhpcnR5LXR3byBieXRlcw=="
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def environment(home, tmp_path):
 
 @contextlib.contextmanager
 def process(arguments, environment):
-    """A process of its own in the folder of examples; ended at the latest with the test."""
+    """A separate process in the examples folder; killed at the end of the test if it still runs."""
     started = subprocess.Popen(
         [sys.executable, *arguments], cwd=EXAMPLES, env=environment, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -60,22 +60,22 @@ def daemon(environment, *options):
         yield greeting.split()[-1], running
 
 
-def wait_for(look):
-    deadline = time.monotonic() + PATIENCE_S
-    while not (found := look()):
-        assert time.monotonic() < deadline, "it did not happen in time"
+def wait_for(check):
+    deadline = time.monotonic() + TIMEOUT_S
+    while not (value := check()):
+        assert time.monotonic() < deadline, "not true within the time limit"
         time.sleep(0.02)
-    return found
+    return value
 
 
 def post(url, body, headers):
     request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json", **headers})
-    with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+    with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
         return json.load(answer)
 
 
 def get(url, headers):
-    with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=PATIENCE_S) as answer:
+    with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=TIMEOUT_S) as answer:
         return json.load(answer)
 
 
@@ -91,7 +91,7 @@ def order(environment, item, quantity):
     return done.stdout
 
 
-def test_the_shop_ships_what_was_ordered_before_and_while_the_daemon_runs(environment, home):
+def test_the_shop_ships_orders_placed_before_and_during_the_run_of_the_daemon(environment, home):
     assert order(environment, "tea", "2") == "placed order 1\n"
 
     def shipments():
@@ -107,10 +107,10 @@ def test_the_shop_ships_what_was_ordered_before_and_while_the_daemon_runs(enviro
         assert (letter["reason"], letter["payload"]["item"]) == ("rejected", "gold")
         assert get(f"{url}/api/receipts/verify", admin(home))["ok"]
         running.terminate()
-        assert running.wait(PATIENCE_S) == 0
+        assert running.wait(TIMEOUT_S) == 0
 
 
-def test_the_receiver_takes_a_signed_webhook_of_a_real_daemon(environment, home):
+def test_the_receiver_accepts_a_signed_webhook_of_a_real_daemon(environment, home):
     with process(["receiver.py", "0"], environment) as receiver, daemon(environment) as (url, _):
         target = receiver.stdout.readline().split()[-1]
         contract = {"id": "partner", "target": {"url": target, "secret": SECRET}, "type_criterion": "order.placed"}
@@ -125,13 +125,13 @@ def test_the_receiver_takes_a_signed_webhook_of_a_real_daemon(environment, home)
         assert wait_for(ended) == "delivered"
 
 
-def test_the_receiver_refuses_what_is_not_signed_now_by_the_secret(environment):
+def test_the_receiver_refuses_requests_without_a_fresh_valid_signature(environment):
     body = b'{"id":"evt_1","type":"order.placed","payload":null}'
 
     def answer(target, secrets, stamp, sent=body):
         request = urllib.request.Request(target, sent, sign(secrets, "evt_1", stamp, body))
         try:
-            with urllib.request.urlopen(request, timeout=PATIENCE_S) as answered:
+            with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answered:
                 return answered.status
         except urllib.error.HTTPError as refused:
             with refused:

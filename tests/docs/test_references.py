@@ -1,4 +1,4 @@
-"""What the pages name exists: files, functions, statements, tables, links; and every room has its page."""
+"""Files, functions, statements, tables and links named in the pages exist; every package has its page."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FILES = (".db", ".yml", ".sock", ".db.ballast")
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("architecture/*.md"), *ROOT.glob("docs/**/*.md")])
 
 
-def named(path: Path) -> str:
+def page_name(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
@@ -58,22 +58,22 @@ def schema() -> set[str]:
     return names
 
 
-@pytest.mark.parametrize("page", PAGES, ids=named)
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_every_file_a_page_names_exists(page):
     for code in codes(page):
         if re.match(r"(src|tests|examples|docs|architecture|requirements)/", code):
-            assert (ROOT / code.partition("::")[0]).exists(), f"{named(page)} names {code}"
+            assert (ROOT / code.partition("::")[0]).exists(), f"{page_name(page)} names {code}"
 
 
-@pytest.mark.parametrize("page", sorted(ROOT.glob("architecture/*.md")), ids=named)
+@pytest.mark.parametrize("page", sorted(ROOT.glob("architecture/*.md")), ids=page_name)
 def test_every_file_that_an_architecture_page_names_alone_exists(page):
     existing = {path.name for folder in ("src", "tests") for path in (ROOT / folder).rglob("*.*")}
     for code in codes(page):
         if re.fullmatch(r"\w+\.(py|pl|sql)", code):
-            assert code in existing, f"{named(page)} names {code}"
+            assert code in existing, f"{page_name(page)} names {code}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=named)
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_every_function_and_statement_a_page_names_exists(page):
     for code in codes(page):
         if code in EVENT_TYPES | LOGGERS:
@@ -84,18 +84,18 @@ def test_every_function_and_statement_a_page_names_exists(page):
             assert getattr(sql, code.removeprefix("sql."))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=named)
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_every_table_a_page_names_exists(page, schema):
     for code in codes(page):
         if re.fullmatch(r"holdfast_\w+", code) and code not in FIXTURES:
-            assert code in schema, f"{named(page)} names {code}"
+            assert code in schema, f"{page_name(page)} names {code}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=named)
-def test_every_link_leads_somewhere(page):
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_every_link_resolves(page):
     for target in re.findall(r"\]\(([^)#]+)", page.read_text("utf-8")):
         if "://" not in target:
-            assert (page.parent / target).exists(), f"{named(page)} links to {target}"
+            assert (page.parent / target).exists(), f"{page_name(page)} links to {target}"
 
 
 def test_every_package_has_a_page_and_every_page_a_package():
@@ -120,8 +120,8 @@ def test_decisions_are_numbered_without_gaps():
     assert [int(path.name[:4]) for path in DECISIONS] == list(range(1, len(DECISIONS) + 1))
 
 
-@pytest.mark.parametrize("page", DECISIONS, ids=named)
-def test_a_decision_says_what_why_and_when_to_think_again(page):
+@pytest.mark.parametrize("page", DECISIONS, ids=page_name)
+def test_a_decision_says_what_why_and_when_to_revisit_it(page):
     text = page.read_text("utf-8")
     number = int(page.name[:4])
     assert text.startswith(f"# {number}. ")

@@ -1,4 +1,4 @@
-"""The table of states in the docs, and the picture of it, are the table in the code."""
+"""The table of states in the docs, and its diagram, agree with the table in the code."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from holdfast.domain.states import REASONS_OF, STATE_RULES, Reason, State
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reference" / "states.md"
-PICTURE = ROOT / "architecture" / "egress.md"
+DIAGRAM = ROOT / "architecture" / "egress.md"
 BEGIN, END = "<!-- states:begin -->\n", "<!-- states:end -->\n"
 
 
@@ -30,13 +30,13 @@ def test_the_table_in_the_docs_is_the_table_in_the_code():
     assert text.partition(BEGIN)[2].partition(END)[0] == rendered()
 
 
-def test_the_picture_shows_every_transition_and_no_other():
-    (picture,) = re.findall(r"```mermaid\nstateDiagram-v2\n(.*?)```", PICTURE.read_text(encoding="utf-8"), re.DOTALL)
-    drawn = re.findall(r"^ +(\w+) --> (\w+): ([\w ]+?)(?: \([\w, ]+\))?$", picture, re.MULTILINE)
-    told = [(rule.before, rule.after, rule.trigger.replace(":", "")) for rule in STATE_RULES]
-    assert sorted(drawn) == sorted(told)
-    assert len(picture.splitlines()) == len(told) + 1
-    assert "[*] --> pending" in picture
+def test_the_diagram_shows_every_transition_and_no_other():
+    (diagram,) = re.findall(r"```mermaid\nstateDiagram-v2\n(.*?)```", DIAGRAM.read_text(encoding="utf-8"), re.DOTALL)
+    drawn = re.findall(r"^ +(\w+) --> (\w+): ([\w ]+?)(?: \([\w, ]+\))?$", diagram, re.MULTILINE)
+    expected = [(rule.before, rule.after, rule.trigger.replace(":", "")) for rule in STATE_RULES]
+    assert sorted(drawn) == sorted(expected)
+    assert len(diagram.splitlines()) == len(expected) + 1
+    assert "[*] --> pending" in diagram
 
 
 if __name__ == "__main__":
