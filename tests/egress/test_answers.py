@@ -364,7 +364,7 @@ TLS: dict[str, tuple[Serve, bool, str]] = {
 
 
 @pytest.mark.parametrize("name", TLS)
-async def test_a_fault_of_tls(harness: Wired, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str) -> None:
+async def test_a_tls_failure(harness: Wired, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str) -> None:
     serve, known, words = TLS[name]
     answering_dns(monkeypatch, ["127.0.0.1"])
     async with serve(tmp_path) as url:
@@ -380,7 +380,7 @@ async def test_a_fault_of_tls(harness: Wired, monkeypatch: pytest.MonkeyPatch, t
     assert "unexpected" not in (row.last_error or "")
 
 
-async def test_a_receiver_that_wants_a_certificate_of_ours(
+async def test_a_receiver_that_requires_a_client_certificate(
     harness: Wired, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     answering_dns(monkeypatch, ["127.0.0.1"])
@@ -413,7 +413,7 @@ DNS: dict[str, tuple[list[str] | BaseException, str, str]] = {
 
 
 @pytest.mark.parametrize("name", DNS)
-async def test_a_fault_of_dns(harness: Wired, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+async def test_a_dns_failure(harness: Wired, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     answer, wanted, words = DNS[name]
     harness.wire(allow=())
     answering_dns(monkeypatch, answer)
@@ -424,7 +424,7 @@ async def test_a_fault_of_dns(harness: Wired, monkeypatch: pytest.MonkeyPatch, n
     assert "canary" not in f"{row.last_error} {tried}"
 
 
-async def test_a_dns_that_says_nothing(harness: Wired, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_dns_server_that_does_not_answer(harness: Wired, monkeypatch: pytest.MonkeyPatch) -> None:
     async def silent(*_: Any, **__: Any) -> None:
         await asyncio.Event().wait()
 
@@ -459,7 +459,7 @@ NOT_ASCII = words("①②⑦.⓪.⓪.① １２７.０.０.１ 127。0。0。1 l
 
 
 @pytest.mark.parametrize("host", NOT_ASCII)
-def test_a_host_in_other_digits_is_no_address_at_all(host: str) -> None:
+def test_a_host_in_non_ascii_digits_is_not_an_address(host: str) -> None:
     with pytest.raises(BadInput, match="non-ASCII characters"):
         parse_address(f"https://{host}/hook")
     with pytest.raises(TargetRefused):
@@ -467,7 +467,7 @@ def test_a_host_in_other_digits_is_no_address_at_all(host: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-async def test_a_forbidden_address_is_refused_when_made_and_when_sent_to_in_every_spelling(
+async def test_a_forbidden_address_is_refused_on_create_and_on_send_in_every_spelling(
     harness: Wired, monkeypatch: pytest.MonkeyPatch, scheme: str
 ) -> None:
     async def dialled(*_: Any, **__: Any) -> None:

@@ -148,7 +148,7 @@ async def test_a_header_cannot_hold_another(value: str):
         "A\0",
     ],
 )
-async def test_a_header_cannot_say_where_the_request_ends(name: str):
+async def test_a_header_cannot_set_the_length_of_the_request(name: str):
     counting = Counting(OK)
     async with receiver(counting.talk) as url, client() as one:
         with pytest.raises(RequestError, match="a header of the request"):
@@ -212,7 +212,7 @@ async def test_one_connection_serves_over_tls_too(
         "too long to read", "another protocol from here on",
     ],
 )  # fmt: skip
-async def test_a_connection_that_may_be_out_of_step_is_not_used_again(answer: bytes):
+async def test_a_connection_with_unexpected_data_is_not_used_again(answer: bytes):
     counting = Counting(answer, OK)
     async with receiver(counting.talk) as url, client() as one:
         first = await post(one, url)
@@ -223,7 +223,7 @@ async def test_a_connection_that_may_be_out_of_step_is_not_used_again(answer: by
 
 
 @pytest.mark.parametrize("secured", [False, True], ids=["http", "https"])
-async def test_an_answer_before_all_was_sent_counts_and_ends_the_connection(secured: bool, proof: Proof):
+async def test_an_answer_before_the_whole_request_was_sent_counts_and_ends_the_connection(secured: bool, proof: Proof):
     connections = 0
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -239,7 +239,7 @@ async def test_an_answer_before_all_was_sent_counts_and_ends_the_connection(secu
     assert connections == 2
 
 
-async def test_who_is_cancelled_in_the_moment_of_the_answer_leaves_no_connection_open(
+async def test_a_request_cancelled_as_its_answer_arrives_leaves_no_connection_open(
     monkeypatch: pytest.MonkeyPatch,
 ):
     talk, ended = answering_once()
@@ -270,7 +270,7 @@ async def test_a_kept_connection_that_ends_without_an_answer_is_named_as_such():
     assert caught.value.reused
 
 
-async def test_what_is_not_used_is_hung_up(monkeypatch: pytest.MonkeyPatch):
+async def test_idle_connections_are_closed(monkeypatch: pytest.MonkeyPatch):
     talk, ended = answering_once()
 
     monkeypatch.setattr(client_module, "KEEPALIVE_S", 0.05)
@@ -304,7 +304,7 @@ async def test_a_receiver_that_does_not_end_tls_holds_no_connection(more: bytes,
         await asyncio.wait_for(ended.wait(), 5)
 
 
-async def test_so_many_are_kept_and_no_more(monkeypatch: pytest.MonkeyPatch):
+async def test_the_number_of_kept_connections_is_limited(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(client_module, "IDLE_MAX", 1)
     counting = Counting(OK, OK, OK, OK)
     async with receiver(counting.talk) as url, client() as one:
@@ -329,7 +329,7 @@ async def test_the_next_address_is_tried_when_one_refuses(monkeypatch: pytest.Mo
         assert (await post(one, url.replace("127.0.0.1", "hook.test"))).status == 200
 
 
-async def test_an_address_that_says_nothing_holds_up_the_next_for_a_moment_only(monkeypatch: pytest.MonkeyPatch):
+async def test_an_address_that_does_not_answer_delays_the_next_one_only_briefly(monkeypatch: pytest.MonkeyPatch):
     counting = Counting(OK)
     connect = asyncio.get_running_loop().sock_connect
     tried = []
@@ -348,7 +348,7 @@ async def test_an_address_that_says_nothing_holds_up_the_next_for_a_moment_only(
     assert tried == ["127.0.0.2", "127.0.0.1"]
 
 
-async def test_every_address_that_fails_is_told_with_its_reason(monkeypatch: pytest.MonkeyPatch):
+async def test_every_address_that_fails_is_named_with_its_reason(monkeypatch: pytest.MonkeyPatch):
     errors = {"127.0.0.1": ConnectionRefusedError(111, "Refused"), "127.0.0.2": OSError(101, "Unreachable")}
 
     async def failing(sock: socket.socket, address: tuple[str, int]) -> None:

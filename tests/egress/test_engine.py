@@ -46,7 +46,7 @@ async def test_a_failing_head_blocks_its_lane_and_no_other(harness: EngineHarnes
     assert [claim.event.seq for claim in harness.script.seen if claim.event.stream == "a"] == [1]
 
 
-async def test_after_its_retry_a_head_is_tried_before_those_behind_it(harness: EngineHarness) -> None:
+async def test_a_head_is_retried_before_the_deliveries_after_it(harness: EngineHarness) -> None:
     await harness.contract(ordered=True)
     await harness.stream(3)
     harness.script.answer = lambda claim: Retry("no") if len(harness.script.seen) == 1 else Delivered()
@@ -57,7 +57,7 @@ async def test_after_its_retry_a_head_is_tried_before_those_behind_it(harness: E
     assert harness.script.seqs == [1, 1, 2, 3]
 
 
-async def test_a_dead_head_lets_its_lane_go_on(harness: EngineHarness) -> None:
+async def test_a_lane_continues_after_a_dead_head(harness: EngineHarness) -> None:
     await harness.contract(ordered=True)
     await harness.stream(2)
     harness.script.answer = lambda claim: Dead(Reason.REJECTED, "bad") if claim.event.seq == 1 else Delivered()
@@ -65,7 +65,7 @@ async def test_a_dead_head_lets_its_lane_go_on(harness: EngineHarness) -> None:
     assert await harness.states() == ["dead", "delivered"]
 
 
-async def test_attempts_end_where_the_contract_says(harness: EngineHarness) -> None:
+async def test_attempts_end_at_the_limit_of_the_contract(harness: EngineHarness) -> None:
     await harness.contract(attempts=3)
     await harness.stream(1)
     harness.script.answer = lambda claim: Retry("still no")
@@ -143,7 +143,7 @@ async def test_five_starts_without_an_end_are_a_crash_loop(harness: EngineHarnes
     never.set()
 
 
-async def test_a_crash_burns_no_attempt(harness: EngineHarness) -> None:
+async def test_a_crash_uses_up_no_attempt(harness: EngineHarness) -> None:
     await harness.contract(attempts=1)
     await harness.stream(1)
     never = asyncio.Event()
@@ -159,7 +159,7 @@ async def test_a_crash_burns_no_attempt(harness: EngineHarness) -> None:
 
 
 async def test_the_result_of_a_lost_lease_is_not_applied(harness: EngineHarness) -> None:
-    """A stale worker comes back after its delivery was given to another."""
+    """A stale worker ends after its delivery was leased to another process."""
     await harness.contract()
     await harness.stream(1)
     gate = asyncio.Event()
@@ -183,7 +183,7 @@ async def test_the_result_of_a_lost_lease_is_not_applied(harness: EngineHarness)
     assert stale.leases_lost == 1
 
 
-async def test_renewal_keeps_a_long_delivery_ours_and_stops_one_that_is_not(harness: EngineHarness) -> None:
+async def test_renewal_keeps_the_lease_of_a_long_delivery_and_stops_a_lost_one(harness: EngineHarness) -> None:
     await harness.contract()
     await harness.stream(1)
     never = asyncio.Event()
@@ -201,8 +201,8 @@ async def test_renewal_keeps_a_long_delivery_ours_and_stops_one_that_is_not(harn
     assert harness.engine.leases_lost == 1
 
 
-async def test_work_that_is_late_and_lost_at_once_ends_and_its_place_is_free_again(harness: EngineHarness) -> None:
-    """After standing still: the deadline has passed, and so has the lease."""
+async def test_an_attempt_that_is_late_and_lost_at_once_ends_and_frees_its_place(harness: EngineHarness) -> None:
+    """After a suspension of the process: the deadline has passed, and so has the lease."""
     await harness.contract(concurrency=1, timeout_s=5)
     await harness.stream(1)
     never = asyncio.Event()
@@ -221,7 +221,7 @@ async def test_work_that_is_late_and_lost_at_once_ends_and_its_place_is_free_aga
     assert [queue.held_count for queue in harness.engine._queues.values()] == [0]
 
 
-async def test_a_renewal_that_comes_after_the_settle_takes_nothing_from_it(
+async def test_a_renewal_after_the_settlement_does_not_undo_it(
     harness: EngineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await harness.contract()
@@ -230,7 +230,7 @@ async def test_a_renewal_that_comes_after_the_settle_takes_nothing_from_it(
 
     async def settle_and_renew(owner: Owner, settlements: Sequence[Settlement]) -> set[int]:
         lost = await settle(owner, settlements)
-        await harness.engine.renewal.tick()  # the lease is gone, and the engine has not heard yet that all went well
+        await harness.engine.renewal.tick()  # the engine does not know the result yet
         return lost
 
     monkeypatch.setattr(harness.store.deliveries, "settle", settle_and_renew)
@@ -239,10 +239,10 @@ async def test_a_renewal_that_comes_after_the_settle_takes_nothing_from_it(
     assert (harness.engine.delivered, harness.engine.leases_lost) == (1, 0)
 
 
-async def test_what_is_claimed_anew_before_its_end_was_written_is_settled_once(
+async def test_a_delivery_claimed_again_before_its_settlement_is_settled_once(
     harness: EngineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The store forgot the lease, as a database does that crashed before it was flushed; and gives it out again."""
+    """The store lost the lease, as a database may that crashed before a flush, and grants it again."""
     await harness.contract()
     await harness.stream(1)
     settle, batches = harness.store.deliveries.settle, list[int]()
@@ -267,7 +267,7 @@ async def test_what_is_claimed_anew_before_its_end_was_written_is_settled_once(
     assert (batches, harness.engine.delivered, harness.engine.leases_lost) == ([1, 1], 1, 1)
 
 
-async def test_a_renewal_that_fails_takes_nothing_from_a_claim_made_meanwhile(
+async def test_a_failed_renewal_does_not_affect_a_claim_made_meanwhile(
     harness: EngineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await harness.contract()
@@ -292,7 +292,7 @@ async def test_a_renewal_that_fails_takes_nothing_from_a_claim_made_meanwhile(
     gate.set()
 
 
-async def test_a_stop_gives_back_what_has_not_begun_and_settles_what_has(harness: EngineHarness) -> None:
+async def test_a_stop_gives_back_waiting_claims_and_settles_running_ones(harness: EngineHarness) -> None:
     await harness.contract(concurrency=1)
     await harness.stream(1)
     await harness.drain()
@@ -317,7 +317,7 @@ async def test_a_stop_gives_back_what_has_not_begun_and_settles_what_has(harness
     assert harness.script.closed
 
 
-async def test_one_hundred_lanes_are_served_fairly_beside_a_noisy_one(harness: EngineHarness) -> None:
+async def test_quiet_lanes_are_served_fairly_beside_a_noisy_one(harness: EngineHarness) -> None:
     await harness.contract(ordered=True)
     await harness.stream(200, "noisy")
     for number in range(50):
@@ -328,7 +328,7 @@ async def test_one_hundred_lanes_are_served_fairly_beside_a_noisy_one(harness: E
     assert len(quiet) == 50
 
 
-async def test_a_dead_letter_queue_of_one_contract_does_not_hold_another(harness: EngineHarness) -> None:
+async def test_a_contract_that_hangs_does_not_block_another(harness: EngineHarness) -> None:
     await harness.contract("slow", "handler:slow", concurrency=1)
     await harness.contract("fast", "handler:fast")
     never = asyncio.Event()
@@ -340,7 +340,7 @@ async def test_a_dead_letter_queue_of_one_contract_does_not_hold_another(harness
     never.set()
 
 
-async def test_a_handed_delivery_keeps_its_lane_and_is_looked_at_again(harness: EngineHarness) -> None:
+async def test_a_handed_delivery_keeps_its_lane_and_is_checked_again(harness: EngineHarness) -> None:
     await harness.contract(ordered=True)
     await harness.stream(2)
     harness.script.answer = lambda claim: Delivered() if claim.delivery.handed else Handed(check_after_s=10)
@@ -363,9 +363,7 @@ async def test_effects_are_appended_with_the_settlement(harness: EngineHarness) 
     assert [event.type for event in page.items] == ["after.t", "t.x"]
 
 
-async def test_a_settlement_the_store_could_not_take_is_made_later(
-    harness: EngineHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_settlement_that_fails_is_repeated(harness: EngineHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     from holdfast.domain.errors import StoreBusy
 
     await harness.contract()
@@ -398,7 +396,9 @@ async def test_effects_that_cannot_be_appended_end_their_own_delivery_only(harne
     assert "another body" in (rows["t.bad"].last_error or "")
 
 
-async def test_what_a_stop_cuts_off_is_given_back_without_counting_as_a_crash(harness: EngineHarness) -> None:
+async def test_an_attempt_interrupted_by_a_stop_is_given_back_and_is_no_crash(
+    harness: EngineHarness,
+) -> None:
     await harness.contract()
     await harness.stream(1)
     never = asyncio.Event()
@@ -415,11 +415,11 @@ def _everything() -> object:
     return EventFilter()
 
 
-async def test_what_was_lost_and_claimed_anew_takes_no_room_for_ever(harness: EngineHarness) -> None:
-    """An engine that stood still for longer than a lease may claim what it still holds: counted twice, ended twice."""
+async def test_a_delivery_that_was_lost_and_claimed_again_is_not_counted_for_ever(harness: EngineHarness) -> None:
+    """An engine suspended for longer than a lease may claim what it still holds: counted twice, ended twice."""
     await harness.contract(concurrency=2)
     never = asyncio.Event()
-    for round in range(1, 8):  # more often than the room it could have taken
+    for round in range(1, 8):  # more often than the places it could have taken
         harness.script.answer = lambda claim: never.wait()
         await harness.publish(new_event("t.x"))
         await harness.step()
@@ -432,7 +432,7 @@ async def test_what_was_lost_and_claimed_anew_takes_no_room_for_ever(harness: En
         assert harness.engine.leases_lost == round
 
 
-async def test_addresses_that_come_and_go_leave_nothing_behind(
+async def test_queues_of_unused_addresses_are_forgotten(
     harness: EngineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine_module, "QUEUES_MAX", 10)
@@ -444,7 +444,7 @@ async def test_addresses_that_come_and_go_leave_nothing_behind(
 
 
 class _Held:
-    """The store's deliveries, whose claims come back only when the test says so."""
+    """The store's deliveries; a claim returns only when the test sets `back`."""
 
     def __init__(self, inner: Deliveries) -> None:
         self._inner = inner
@@ -459,8 +459,8 @@ class _Held:
         return claimed
 
 
-async def test_work_that_comes_as_the_last_worker_leaves_finds_another(harness: EngineHarness) -> None:
-    """A worker that has looked for more work and found none is not counted on, though its task is not yet gone."""
+async def test_a_claim_that_arrives_as_the_last_worker_ends_gets_a_new_worker(harness: EngineHarness) -> None:
+    """A worker that found no more claims is not counted any more, although its task has not ended yet."""
     await harness.contract(concurrency=1)
     await harness.publish(new_event("t.x"))
     await harness.drain()
@@ -487,7 +487,7 @@ async def _after(gate: asyncio.Event) -> Delivered:
     return Delivered()
 
 
-async def test_a_queue_that_empties_quickly_is_handed_more_at_a_time(harness: EngineHarness) -> None:
+async def test_the_window_of_a_queue_that_drains_quickly_doubles(harness: EngineHarness) -> None:
     await harness.contract()
     await harness.stream(300)
     handed = []
@@ -498,7 +498,7 @@ async def test_a_queue_that_empties_quickly_is_handed_more_at_a_time(harness: En
     assert handed == [32, 64, 128, 76, 0]
 
 
-async def test_workers_that_find_nothing_while_others_are_busy_are_handed_more_too(harness: EngineHarness) -> None:
+async def test_the_window_doubles_too_while_one_worker_is_busy(harness: EngineHarness) -> None:
     """The first takes its time: the others go on, and need not wait for a settle after each."""
     await harness.contract()
     await harness.stream(300)
@@ -517,7 +517,7 @@ async def test_workers_that_find_nothing_while_others_are_busy_are_handed_more_t
     assert await harness.states() == ["delivered"] * 300
 
 
-async def test_a_receiver_that_hangs_is_held_no_more_for_than_it_can_carry(harness: EngineHarness) -> None:
+async def test_the_window_of_a_receiver_that_hangs_does_not_grow(harness: EngineHarness) -> None:
     await harness.contract()
     await harness.stream(300)
     harness.script.answer = lambda claim: asyncio.sleep(3600)
@@ -527,7 +527,7 @@ async def test_a_receiver_that_hangs_is_held_no_more_for_than_it_can_carry(harne
     assert harness.engine.in_flight == 32
 
 
-async def test_idling_is_no_reason_to_be_handed_much_at_once(harness: EngineHarness) -> None:
+async def test_the_window_of_an_idle_queue_does_not_grow(harness: EngineHarness) -> None:
     await harness.contract()
     await harness.stream(1)
     for _ in range(10):

@@ -43,7 +43,7 @@ def test_raw_is_the_event_itself() -> None:
         assert body.content_type == "application/json"
 
 
-def test_a_cloud_event_says_all_that_the_standard_asks_for() -> None:
+def test_a_cloud_event_has_every_required_attribute() -> None:
     body = render("cloudevents", None, event({"a": 1}, repo="x", Big="no", ok=True), URL)
     assert body.content_type.startswith("application/cloudevents+json")
     assert json.loads(body.data) == {
@@ -57,7 +57,7 @@ def test_a_property_cannot_forge_a_field_of_the_standard() -> None:
     assert sent("cloudevents", id="forged", specversion="9")["id"] == "evt_1"
 
 
-def test_chats_get_the_agents_last_words() -> None:
+def test_chat_messages_contain_the_agents_last_answer() -> None:
     said = {"last_answer": "All tests pass.", "cwd": "/src"}
     assert sent("slack", said, title="Mend the build") == {"text": "agent.agent_stop · Mend the build\nAll tests pass."}
     assert sent("discord", said) == {
@@ -69,14 +69,14 @@ def test_chats_get_the_agents_last_words() -> None:
     assert telegram["text"].endswith("All tests pass.")
 
 
-def test_ntfy_gets_a_title_and_plain_words() -> None:
+def test_ntfy_gets_a_title_and_plain_text() -> None:
     body = render("ntfy", None, event({"text": "Grüße"}, title="Täglich"), URL)
     assert body.data.decode() == "Grüße"
     assert body.content_type == "text/plain; charset=utf-8"
     assert body.headers["Title"].isascii()
 
 
-def test_nobody_is_pinged_by_what_an_agent_writes() -> None:
+def test_text_written_by_an_agent_mentions_no_user() -> None:
     assert sent("slack", {"text": "<!channel> & <@U1>"})["text"].endswith("&lt;!channel&gt; &amp; &lt;@U1&gt;")
     assert sent("discord", {"text": "@everyone"})["allowed_mentions"] == {"parse": []}
 
@@ -94,7 +94,7 @@ def rendered(format: str, text: str, title: str) -> Body:
 @example(text="😀" * 1500, title="")  # 1,500 characters, 6,000 bytes
 @example(text="&" * 5000, title="<" * 500)  # each becomes five characters
 @example(text="x" * 100_000, title="y" * 5000)
-def test_every_message_keeps_to_the_limit_of_its_service_in_its_own_unit(text: str, title: str) -> None:
+def test_every_message_fits_the_limit_of_its_service_in_its_own_unit(text: str, title: str) -> None:
     assert utf16(json.loads(rendered("slack", text, title).data)["text"]) <= SLACK_MAX
     assert len(json.loads(rendered("discord", text, title).data)["content"]) <= DISCORD_MAX
     assert utf16(json.loads(rendered("telegram", text, title).data)["text"]) <= TELEGRAM_MAX
@@ -105,7 +105,7 @@ def test_every_message_keeps_to_the_limit_of_its_service_in_its_own_unit(text: s
 
 
 @pytest.mark.parametrize(("format", "text"), [("ntfy", "😀" * 1500), ("slack", "&" * 1500), ("discord", "x" * 2000)])
-def test_a_message_that_was_cut_says_so(format: str, text: str) -> None:
+def test_a_shortened_message_ends_with_an_ellipsis(format: str, text: str) -> None:
     body = rendered(format, text, "t" * 500).data
     shown = body.decode() if format == "ntfy" else next(iter(json.loads(body).values()))
     assert shown.endswith("…")
@@ -127,7 +127,7 @@ def test_a_shortened_text_fits_and_is_the_start_of_the_whole(text: str, limit: i
 
 @pytest.mark.parametrize("grapheme", ["e\u0301", "👍🏽", "🇩🇪", "👩\u200d💻"])
 @pytest.mark.parametrize("limit", range(5, 25))
-def test_a_cut_tears_no_grapheme_apart(grapheme: str, limit: int) -> None:
+def test_a_cut_splits_no_grapheme(grapheme: str, limit: int) -> None:
     kept = shorten(f"ab{grapheme}cd{grapheme}efghijklmnopqrstuvwxyz", limit, utf8_bytes)[:-1]
     assert "".join(kept.split(grapheme)).isalpha()
 
@@ -183,6 +183,6 @@ def test_a_cloud_event_carries_no_character_that_the_standard_forbids(bad: str) 
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_half_a_surrogate_pair_in_a_payload_can_be_sent(format: str) -> None:
+def test_a_lone_surrogate_in_a_payload_can_be_sent(format: str) -> None:
     template = '{"said": "{payload.text}", "all": {payload}}' if format == "template" else None
     assert render(format, template, event({"text": "cut \ud83d"}), URL).data.decode()

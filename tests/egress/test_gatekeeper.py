@@ -1,4 +1,4 @@
-"""Breakers and rates: a dead receiver is left alone, a slow one is not hurried, and nobody else waits for them."""
+"""Breakers and rate limits: a receiver that is down gets no requests, and delays no other."""
 
 from __future__ import annotations
 
@@ -59,18 +59,18 @@ async def harness(tmp_path: Path) -> Gated:
     return harness
 
 
-async def test_after_some_failures_in_a_row_an_address_is_left_alone(harness: Gated) -> None:
+async def test_a_breaker_opens_after_several_failures_in_a_row(harness: Gated) -> None:
     await harness.contract("bad", BAD, concurrency=1)
     await harness.stream(20)
     await harness.turn(0)
     for _ in range(3):
         await harness.turn(0.1)
     assert harness.seen(BAD) == FAILURES_MAX
-    assert [news.opened for news in harness.changes] == [True]
-    assert {row.attempts for row in await harness.rows()} == {0, 1}  # nobody else's attempts were spent
+    assert [change.opened for change in harness.changes] == [True]
+    assert {row.attempts for row in await harness.rows()} == {0, 1}  # no attempt of another delivery was used up
 
 
-async def test_when_its_time_is_over_one_request_is_let_through(harness: Gated) -> None:
+async def test_after_the_cooldown_one_probe_is_sent(harness: Gated) -> None:
     await harness.contract("bad", BAD)
     await harness.stream(20)
     await harness.turn(0)
@@ -81,7 +81,7 @@ async def test_when_its_time_is_over_one_request_is_let_through(harness: Gated) 
     assert harness.seen(BAD) == before + 1
 
 
-async def test_a_fast_receiver_that_fails_now_and_then_is_not_left_alone(harness: Gated) -> None:
+async def test_occasional_failures_of_a_fast_receiver_open_no_breaker(harness: Gated) -> None:
     await harness.contract("bad", BAD)
     for _ in range(200):
         for outcome in (Delivered(), *[Retry("503")] * (FAILURES_MAX + 3)):
@@ -103,7 +103,7 @@ async def test_a_success_that_comes_in_time_keeps_the_breaker_closed(
     assert not caplog.records
 
 
-async def test_a_receiver_that_came_back_is_given_more_and_more(harness: Gated) -> None:
+async def test_the_number_of_requests_to_a_recovered_receiver_doubles(harness: Gated) -> None:
     await harness.contract("bad", BAD)
     await harness.stream(40)
     await harness.turn(0)
@@ -111,11 +111,11 @@ async def test_a_receiver_that_came_back_is_given_more_and_more(harness: Gated) 
     for _ in range(60):
         await harness.turn(1)
     assert set(await harness.states()) == {"delivered"}
-    assert [news.opened for news in harness.changes] == [True, False]
+    assert [change.opened for change in harness.changes] == [True, False]
     assert await harness.store.gates.open() == []
 
 
-async def test_however_many_breakers_are_open_none_is_taken_for_closed(harness: Gated) -> None:
+async def test_all_open_breakers_are_read_however_many_there_are(harness: Gated) -> None:
     addresses = {f"https://{number}.example/" for number in range(5)}
     for address in addresses:
         await harness.store.gates.trip(address, 60_000)
@@ -129,7 +129,7 @@ async def test_however_many_breakers_are_open_none_is_taken_for_closed(harness: 
         assert harness.gatekeeper.blocked() == addresses - {"https://3.example/"}
 
 
-async def test_a_receiver_that_refuses_is_alive(harness: Gated) -> None:
+async def test_a_receiver_that_rejects_events_opens_no_breaker(harness: Gated) -> None:
     await harness.contract("bad", BAD)
     harness.script.answer = lambda claim: Dead(Reason.REJECTED, "400")
     await harness.stream(20)
@@ -138,7 +138,7 @@ async def test_a_receiver_that_refuses_is_alive(harness: Gated) -> None:
     assert harness.changes == []
 
 
-async def test_a_dead_receiver_costs_nobody_else_a_turn(harness: Gated) -> None:
+async def test_a_receiver_that_is_down_delays_no_other(harness: Gated) -> None:
     await harness.contract("bad", BAD)
     await harness.contract("good", GOOD)
     await harness.stream(30)
@@ -146,7 +146,7 @@ async def test_a_dead_receiver_costs_nobody_else_a_turn(harness: Gated) -> None:
     assert harness.seen(GOOD) == 30
 
 
-async def test_failing_receivers_together_hold_half_of_what_can_be_held(harness: Gated) -> None:
+async def test_failing_receivers_hold_at_most_half_of_the_capacity(harness: Gated) -> None:
     never = asyncio.Event()
     harness.script.answer = lambda claim: never.wait() if claim.delivery.address != GOOD else Delivered()
     for number in range(10):
@@ -165,7 +165,7 @@ async def test_failing_receivers_together_hold_half_of_what_can_be_held(harness:
     await harness.engine.stop(0)
 
 
-async def test_another_process_keeps_to_an_open_breaker(harness: Gated) -> None:
+async def test_an_open_breaker_holds_for_other_processes_too(harness: Gated) -> None:
     await harness.contract("bad", BAD)
     await harness.store.gates.trip(BAD, 10_000)
     await harness.gatekeeper.tick()
@@ -178,19 +178,19 @@ async def test_another_process_keeps_to_an_open_breaker(harness: Gated) -> None:
     assert harness.seen(BAD) > 0
 
 
-async def test_a_rate_holds_no_more_than_it_can_soon_send(harness: Gated) -> None:
+async def test_a_rate_limited_address_holds_no_more_claims_than_it_can_send_soon(harness: Gated) -> None:
     harness.down.clear()
     await harness.contract("slow", GOOD, rate="1/h")
     await harness.stream(10)
     await harness.step()
     await harness.step()
-    assert harness.engine.in_flight == 1  # one waits for its moment; the others stay where any process can claim them
+    assert harness.engine.in_flight == 1  # one waits for its slot; the others can be claimed by any process
     assert sum(row.leased for row in await harness.rows()) == 1
     await harness.engine.stop(0)
     assert {row.starts for row in await harness.rows()} == {0}
 
 
-async def test_moments_are_taken_in_turn(harness: Gated) -> None:
+async def test_slots_follow_each_other_at_the_interval(harness: Gated) -> None:
     harness.clock.advance(0)
     waits: list[float] = []
 
@@ -206,7 +206,7 @@ async def test_moments_are_taken_in_turn(harness: Gated) -> None:
     assert waits == [0, 0.1, 0.1]
 
 
-async def test_a_moment_far_ahead_is_not_reserved_until_it_is_near(
+async def test_a_slot_far_ahead_is_reserved_only_when_it_is_near(
     harness: Gated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits: list[float] = []
@@ -222,7 +222,7 @@ async def test_a_moment_far_ahead_is_not_reserved_until_it_is_near(
     assert waits == [0, 5, 3, 2], "a process that dies while it waits holds at most two seconds"
 
 
-async def test_a_request_that_missed_its_moment_takes_another(harness: Gated) -> None:
+async def test_a_request_that_missed_its_slot_takes_another(harness: Gated) -> None:
     waits: list[float] = []
 
     async def sleep(seconds: float) -> None:
@@ -236,7 +236,7 @@ async def test_a_request_that_missed_its_moment_takes_another(harness: Gated) ->
     assert waits == [0, 0]
 
 
-async def test_who_was_told_his_moment_too_late_to_be_sure_of_it_takes_another(
+async def test_a_request_whose_slot_time_is_uncertain_takes_another(
     harness: Gated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     took_s, asked = [0.3, 0.002, 0.002], 0
@@ -251,7 +251,7 @@ async def test_who_was_told_his_moment_too_late_to_be_sure_of_it_takes_another(
     monkeypatch.setattr(harness.store.gates, "reserve", slowly)
     monkeypatch.setattr("holdfast.egress.gatekeeper.asyncio.sleep", _passing(harness))
     await harness.gatekeeper.wait_for_slot(GOOD, 100_000)
-    assert asked == 2, "the first answer could have been meant for any moment of a third of a second"
+    assert asked == 2, "the first slot could have been anywhere within a third of a second"
     took_s[:] = [0.3]
     await harness.gatekeeper.wait_for_slot(GOOD, 100_000)
     assert 4 <= asked <= 12, "a store that is slow for good is not asked for ever"
@@ -264,7 +264,7 @@ def _passing(harness: Gated) -> Callable[[float], Awaitable[None]]:
     return sleep
 
 
-async def test_after_days_of_failure_the_contract_is_disabled_and_what_waits_is_kept(harness: Gated) -> None:
+async def test_after_days_of_failure_the_contract_is_disabled_and_its_deliveries_are_kept(harness: Gated) -> None:
     system_events = SystemEvents(harness.store, harness.registry, harness.clock, 5 * 86_400_000)
     harness.gatekeeper._on_change = system_events.breaker_changed
     await harness.contract("bad", BAD, attempts=1000)
@@ -278,7 +278,9 @@ async def test_after_days_of_failure_the_contract_is_disabled_and_what_waits_is_
     assert {"holdfast.breaker.opened", "holdfast.contract.disabled"} <= types
 
 
-async def test_a_token_in_a_url_is_in_no_news_and_no_log(harness: Gated, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_token_in_a_url_is_in_no_system_event_and_no_log(
+    harness: Gated, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level("INFO")
     token = "bot123456789:AAcanary-of-a-chat"
     url = f"https://chat.example/hooks/{token}/send?key=canary"
@@ -298,14 +300,14 @@ async def test_a_token_in_a_url_is_in_no_news_and_no_log(harness: Gated, caplog:
     assert "canary" not in caplog.text + repr([(event.payload, event.properties) for event in news])
 
 
-async def test_a_death_is_told_to_who_asked_and_no_news_is_made_of_news(harness: Gated) -> None:
+async def test_a_dead_delivery_makes_an_event_for_subscribers_but_none_about_that_event(harness: Gated) -> None:
     system_events = SystemEvents(harness.store, harness.registry, harness.clock)
     harness.engine = harness.new_engine(delivery_dead=system_events.delivery_dead)
     harness.script.answer = lambda claim: Dead(Reason.REJECTED, "400")
     await harness.contract("bad", BAD, pattern="t.*")
     await harness.stream(1)
     await harness.drain()
-    assert len((await harness.store.events.find(_all(), None, 100)).items) == 1  # nobody asked
+    assert len((await harness.store.events.find(_all(), None, 100)).items) == 1  # no contract matches it
     await harness.contract("alarm", GOOD, pattern="holdfast.delivery.dead")
     await harness.stream(1)
     await harness.drain()

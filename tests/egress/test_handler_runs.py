@@ -125,7 +125,7 @@ async def test_functions_that_never_return_do_not_stop_another_handler(harness: 
     assert len(running) == 3
 
 
-async def test_what_waits_for_a_thread_has_not_begun(harness: Handlers) -> None:
+async def test_an_attempt_that_waits_for_a_thread_has_not_begun(harness: Handlers) -> None:
     calls: list[int] = []
 
     def stuck(event: Any) -> None:
@@ -165,7 +165,7 @@ async def test_a_handler_cannot_end_the_process(
     assert type(raised).__name__ in caplog.text
 
 
-async def test_a_handler_that_raises_a_cancellation_itself_fails_and_its_line_goes_on(harness: Handlers) -> None:
+async def test_a_handler_that_raises_cancelled_error_itself_fails_and_its_queue_continues(harness: Handlers) -> None:
     seen: list[int] = []
 
     async def confused(event: Any) -> None:
@@ -208,7 +208,7 @@ async def test_a_coroutine_that_ignores_its_cancellation_is_named_and_its_succes
     await harness.until(lambda: harness.engine.delivered == 3)
 
 
-async def test_a_stop_waits_no_longer_than_its_grace_and_tells_what_still_runs(tmp_path: Path) -> None:
+async def test_a_stop_waits_for_its_grace_time_and_returns_what_still_runs(tmp_path: Path) -> None:
     harness = Handlers(tmp_path)
     await harness.start()
     never = asyncio.Event()
@@ -233,7 +233,7 @@ async def test_a_stop_waits_no_longer_than_its_grace_and_tells_what_still_runs(t
     assert sorted(claim.delivery.address for claim in running) == ["handler:stubborn", "handler:stuck"]
     rows = {row.address: row for row in await harness.rows()}
     assert not rows["handler:obedient"].leased
-    assert rows["handler:stuck"].leased, "what still runs keeps its lease, so that nobody runs it beside it"
+    assert rows["handler:stuck"].leased, "a running attempt keeps its lease, so that no other process runs it too"
     assert {row.starts for row in rows.values()} == {0}, "a stop is not a crash"
     harness.release.set()
     never.set()
@@ -241,7 +241,7 @@ async def test_a_stop_waits_no_longer_than_its_grace_and_tells_what_still_runs(t
     await harness.store.close()
 
 
-async def test_leases_that_ended_while_the_process_stood_still_stay_its_own(harness: Handlers) -> None:
+async def test_leases_that_ended_while_the_process_was_suspended_stay_its_own(harness: Handlers) -> None:
     """As when a handler blocks the event loop for longer than a lease."""
     began: list[int] = []
     go_on = asyncio.Event()
@@ -262,7 +262,7 @@ async def test_leases_that_ended_while_the_process_stood_still_stay_its_own(harn
     assert len(began) == 1
 
 
-async def test_a_lease_that_nobody_knows_of_is_freed_when_it_ends(harness: Handlers) -> None:
+async def test_a_lease_that_no_process_holds_is_freed_when_it_ends(harness: Handlers) -> None:
     async def waits(event: Any) -> None:
         await asyncio.sleep(HANGS_S)
 

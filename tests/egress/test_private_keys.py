@@ -65,14 +65,14 @@ def test_in_a_rotation_both_kinds_sign_side_by_side():
     assert SECRET not in str(headers)
 
 
-def test_another_holdfast_takes_it_in():
+def test_another_holdfast_accepts_the_signature():
     headers = sign([SECRET], "evt_1", NOW, b"{}")
     raw = Headers([(name.lower().encode(), value.encode()) for name, value in headers.items()])
     verify(prepare(VERIFIERS["standard"], (PUBLIC,)), InboundRequest(raw, b"{}"), NOW)
 
 
 @pytest.mark.parametrize(
-    ("secret", "told"),
+    ("secret", "message"),
     [
         ("whsk_", "32 bytes"),
         ("whsk_!!", "32 bytes"),
@@ -81,13 +81,13 @@ def test_another_holdfast_takes_it_in():
         (PUBLIC, "public key"),
     ],
 )
-def test_a_key_that_cannot_sign_is_refused_and_not_shown(secret, told):
-    with pytest.raises(BadInput, match=told) as refused:
+def test_a_key_that_cannot_sign_is_refused_and_not_shown(secret, message):
+    with pytest.raises(BadInput, match=message) as refused:
         check_signing(secret)
     assert secret not in refused.value.message or secret == "whsk_"
 
 
-def test_without_the_extra_one_sentence_says_what_to_install(monkeypatch):
+def test_without_the_extra_the_error_names_what_to_install(monkeypatch):
     for cached in (ed25519.load, ed25519.signer):
         cached.cache_clear()
     for name in [name for name in sys.modules if name.partition(".")[0] == "cryptography"]:
@@ -104,8 +104,8 @@ async def test_a_contract_shows_the_public_key_and_its_receiver_verifies_with_it
     try:
         contracts = runtime.operations.contracts
         async with Sink() as sink:
-            wish = {"id": "c", "target": {"url": sink.url, "secret": SHARED}, "type_criterion": {"match": "a.b"}}
-            assert "public_keys" not in encode(await contracts.add(wish))
+            body = {"id": "c", "target": {"url": sink.url, "secret": SHARED}, "type_criterion": {"match": "a.b"}}
+            assert "public_keys" not in encode(await contracts.add(body))
             made = encode(await contracts.rotate("c", {"secret": SECRET}))
             assert made["public_keys"] == [PUBLIC]
             assert made == encode(await contracts.show("c"))

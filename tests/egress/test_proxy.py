@@ -1,4 +1,4 @@
-"""Webhooks through a proxy: which one is used, what it is told, and what becomes of a delivery if it fails."""
+"""Webhooks through a proxy: which one is used, what it is sent, and how a delivery ends if it fails."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def proof(tmp_path_factory: pytest.TempPathFactory) -> Proof:
 # Which proxy is used
 
 
-def test_without_the_setting_there_is_no_proxy_whatever_the_environment_says():
+def test_without_the_setting_there_is_no_proxy_whatever_the_environment_has():
     environment = {"HTTPS_PROXY": "http://proxy.example:1", "https_proxy": "http://proxy.example:1"}
     assert read_proxies("", environment) is DIRECT
     assert DIRECT.find(read_target("https://hook.example/")) is None
@@ -141,7 +141,7 @@ def test_a_proxy_is_read_from_its_url(text: str, proxy: Proxy):
         "http://user:canary@[v1.x]:1", "http://user:canary@[::1", "Env canary",
     ],
 )  # fmt: skip
-def test_what_is_no_proxy_is_refused_by_name_and_without_its_password(text: str):
+def test_an_invalid_proxy_is_refused_without_showing_its_password(text: str):
     for name, read in (("egress.proxy", (text, {})), ("https_proxy", ("env", {"https_proxy": text}))):
         with pytest.raises(BadConfig) as caught:
             read_proxies(*read)
@@ -304,7 +304,7 @@ async def test_a_receivers_certificate_is_checked_through_the_tunnel(proof: Proo
         "https://[fd00::1]/", "https://169.254.169.254/", "https://127.0.0.1/", "https://localhost/",
     ],
 )  # fmt: skip
-async def test_what_is_forbidden_stays_forbidden_through_a_proxy(monkeypatch: pytest.MonkeyPatch, url: str):
+async def test_a_forbidden_target_stays_forbidden_through_a_proxy(monkeypatch: pytest.MonkeyPatch, url: str):
     names = {"private.test": ["10.0.0.1"], "mixed.test": ["8.8.8.8", "10.0.0.1"], "public.test": ["8.8.8.8"]}
     dns(monkeypatch, {"localhost": ["127.0.0.1"], **names})
     async with ConnectProxy() as proxy:
@@ -383,7 +383,7 @@ async def test_a_proxy_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatc
     assert outcome.error == f"the name of the proxy nowhere.test:{port} was not found: Name or service not known"
 
 
-async def test_a_proxy_that_cannot_prove_itself_is_sent_no_password(proof: Proof, monkeypatch: pytest.MonkeyPatch):
+async def test_a_proxy_without_a_valid_certificate_gets_no_password(proof: Proof, monkeypatch: pytest.MonkeyPatch):
     dns(monkeypatch, {"localhost": ["127.0.0.1"]})
     async with ConnectProxy(tls=proof.receiver) as proxy:
         outcome = await deliver("https://hook.test/", through(proxy, "https"), proof.trusted)

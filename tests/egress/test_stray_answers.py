@@ -310,7 +310,7 @@ def test_bytes_sent_before_the_receiver_had_any_of_the_request_are_not_its_answe
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel is asked in Linux's way")
-def test_the_kernel_says_how_much_the_other_side_has_not_acknowledged():
+def test_the_kernel_reports_how_much_is_not_acknowledged():
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         with socket.create_connection(server.getsockname()) as near, server.accept()[0] as far:
@@ -330,7 +330,7 @@ def test_the_kernel_says_how_much_the_other_side_has_not_acknowledged():
 
 @pytest.mark.parametrize("first", [b"220 mail.example ESMTP\r\n", STRAY_OK], ids=["a greeting", "an answer"])
 @pytest.mark.parametrize("secured", [False, True], ids=["http", "https"])
-def test_a_receiver_that_speaks_first_is_sent_nothing(
+def test_a_receiver_that_sends_data_first_is_sent_nothing(
     proof: Proof, monkeypatch: pytest.MonkeyPatch, first: bytes, secured: bool
 ):
     spoke = threading.Event()
@@ -366,7 +366,7 @@ def test_a_receiver_that_speaks_first_is_sent_nothing(
     assert heard in ([], [b""])
 
 
-def test_a_kept_tls_connection_that_was_closed_in_good_order_costs_no_attempt(proof: Proof):
+def test_a_kept_tls_connection_that_was_closed_properly_costs_no_attempt(proof: Proof):
     async def run(port: int) -> None:
         async with deliverer(proof.trusted) as one:
             for n in range(5):

@@ -176,7 +176,7 @@ async def test_a_kept_connection_that_was_closed_meanwhile_costs_no_attempt():
     assert len(heads) == 2
 
 
-async def test_at_most_so_many_requests_reach_one_host_at_once():
+async def test_the_number_of_requests_to_one_host_at_once_is_limited():
     now, most = 0, 0
 
     async def count(request):
@@ -230,7 +230,7 @@ async def test_hints_before_the_answer_are_passed_over():
         assert isinstance(await deliver(url), Delivered)
 
 
-async def test_gone_ends_the_delivery_and_says_so():
+async def test_gone_ends_the_delivery_with_its_reason():
     async with Sink([410]) as sink:
         outcome = await deliver(sink.url)
     assert outcome == Dead(Reason.REJECTED, outcome.error, outcome.detail)
@@ -315,7 +315,7 @@ def test_retry_after_in_every_spelling(text, seconds):
 
 
 @pytest.mark.parametrize("status", [302, 408, 425, 429, 500, 502, 503, 504])
-async def test_the_receivers_wish_to_wait_is_handed_on(status):
+async def test_retry_after_is_passed_to_the_outcome(status):
     async with Sink([(status, {"Retry-After": "17"}, b""), (status, {"Retry-After": "-1"}, b"")]) as sink:
         assert (await deliver(sink.url)).after_s == 17.0
         assert (await deliver(sink.url)).after_s is None
@@ -396,14 +396,14 @@ async def test_a_status_that_came_through_counts_even_if_its_body_broke_off():
     ],
     ids=["no head", "half a head", "half a body"],
 )
-async def test_a_receiver_that_falls_silent_is_given_up(talk, words):
+async def test_an_attempt_ends_when_the_receiver_stays_silent(talk, words):
     async with raw_server(talk) as url:
         outcome = await deliver(url, first_byte_s=1.0)
     assert isinstance(outcome, Retry)
     assert words in outcome.error
 
 
-async def test_a_receiver_that_drips_is_given_up_when_the_whole_time_is_over():
+async def test_an_attempt_ends_at_its_total_limit_when_the_receiver_sends_slowly():
     async def drip(reader, writer):
         while True:
             writer.write(b"X")
@@ -416,7 +416,7 @@ async def test_a_receiver_that_drips_is_given_up_when_the_whole_time_is_over():
         assert "no complete answer within 0.1 s" in outcome.error
 
 
-async def test_a_peer_that_never_shakes_hands_is_given_up():
+async def test_an_attempt_ends_when_the_tls_handshake_hangs():
     async def silent(reader, writer):
         await reader.read(1)
         await asyncio.Event().wait()
@@ -436,7 +436,7 @@ async def test_a_peer_that_never_shakes_hands_is_given_up():
     await asyncio.gather(*(task for task, _ in tasks), return_exceptions=True)
 
 
-async def test_an_endless_body_is_read_a_little_and_hung_up_on():
+async def test_an_endless_body_is_read_up_to_a_limit():
     sent = 0
     hung_up = asyncio.Event()
 
@@ -467,7 +467,7 @@ async def test_a_gzip_bomb_is_not_decoded():
     assert len(outcome.detail["response"]) <= SHOWN_MAX
 
 
-async def test_an_encoding_that_is_a_lie_does_not_matter():
+async def test_a_wrong_content_encoding_does_not_matter():
     async with Sink([(200, {"Content-Encoding": "gzip, br, zstd"}, b"plain")]) as sink:
         outcome = await deliver(sink.url)
     assert isinstance(outcome, Delivered)
@@ -489,7 +489,7 @@ async def test_a_cancelled_delivery_is_cancelled():
             await task
 
 
-async def test_what_a_kept_connection_did_not_answer_goes_over_a_new_one():
+async def test_a_request_that_a_kept_connection_did_not_answer_uses_a_new_one():
     connections = 0
 
     async def once(reader, writer):
@@ -530,7 +530,7 @@ async def test_an_allowed_address_is_reached_in_every_spelling(host):
         assert isinstance(await deliver(f"http://{host}:{sink.port}/hook"), Delivered)
 
 
-async def test_what_was_vetted_is_what_is_dialled(monkeypatch):
+async def test_the_vetted_address_is_the_one_connected_to(monkeypatch):
     guard = Guard(["127.0.0.1"])
     async with Sink() as sink, deliverer(guard) as one:
         asked = answering_dns(monkeypatch, ["127.0.0.1"], ["127.0.0.2"])
@@ -623,7 +623,7 @@ async def test_a_certificate_for_another_host_is_refused(server_tls, client_tls,
         assert sink.received == []
 
 
-async def test_a_server_that_speaks_no_tls_is_not_spoken_to_in_the_clear():
+async def test_a_server_without_tls_is_not_sent_plain_text():
     async with Sink() as sink:
         outcome = await deliver(sink.url.replace("http:", "https:"))
         assert isinstance(outcome, Retry)
@@ -641,7 +641,7 @@ async def test_an_old_tls_version_is_refused(server_tls, client_tls, monkeypatch
         assert sink.received == []
 
 
-async def test_the_dialled_address_is_asked_for_by_its_name(server_tls, client_tls, monkeypatch):
+async def test_tls_uses_the_name_of_the_host_not_its_address(server_tls, client_tls, monkeypatch):
     asked = answering_dns(monkeypatch, ["127.0.0.1"])
     names = []
     server_tls.sni_callback = lambda sock, name, context: names.append(name)
@@ -692,7 +692,7 @@ async def test_a_malformed_secret_sends_nothing_and_is_not_shown():
         assert sink.received == []
 
 
-# House rules
+# Secrets, headers and formats
 
 
 async def test_it_serves_every_address_of_its_kind():
@@ -711,7 +711,7 @@ async def test_a_contracts_own_headers_are_sent_and_never_shown():
     assert "canary" not in repr(outcome)
 
 
-async def test_a_contracts_own_header_takes_the_place_of_ours_however_it_is_spelled():
+async def test_a_contracts_own_header_replaces_the_default_in_any_case():
     own = {"content-type": "application/vnd.shop+json", "USER-AGENT": "shop", "title": "mine"}
     async with Sink() as sink:
         assert isinstance(await deliver(sink.url, request={"format": "ntfy", "headers": own}), Delivered)
@@ -721,13 +721,13 @@ async def test_a_contracts_own_header_takes_the_place_of_ours_however_it_is_spel
     assert headers.getall("Accept") == ["*/*"]
 
 
-async def test_a_refusal_that_the_contract_names_is_tried_again():
+async def test_a_status_in_retry_on_is_retried():
     async with Sink([404, 404]) as sink:
         assert isinstance(await deliver(sink.url), Dead)
         assert isinstance(await deliver(sink.url, request={"retry_on": frozenset({404})}), Retry)
 
 
-async def test_what_a_format_makes_is_what_is_signed_and_sent():
+async def test_the_body_of_a_format_is_what_is_signed_and_sent():
     async with Sink() as sink:
         assert isinstance(await deliver(sink.url, request={"format": "slack"}), Delivered)
         (got,) = sink.received
