@@ -152,7 +152,7 @@ def test_what_a_killed_process_held_is_given_back_at_once(url: str, outbox: Nati
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
         ({"queue": ""}, "queue must be a non-empty string, not ''"),
         ({"queue": None}, "queue must be a non-empty string, not None"),
@@ -164,9 +164,9 @@ def test_what_a_killed_process_held_is_given_back_at_once(url: str, outbox: Nati
     ],
 )
 def test_what_is_no_message_is_named_and_the_transaction_lives_on(
-    outbox: NativeSqlOutbox, connection: Any, wrong: dict[str, Any], told: str
+    outbox: NativeSqlOutbox, connection: Any, wrong: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(BadInput, match=re.escape(told)):
+    with pytest.raises(BadInput, match=re.escape(message)):
         outbox.enqueue(connection, "x", **wrong)
     assert enqueue(outbox, connection, "y") == [outbox.claim().id]
 

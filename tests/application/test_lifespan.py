@@ -18,7 +18,7 @@ from holdfast import Event, Outbox
 from holdfast.store.open import keep_closed, open_store
 from postgres import fresh_schema, newest, start
 
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 
 KEEP = """
 import sys
@@ -57,20 +57,20 @@ def publish(outbox: Outbox, path: Path, type: str) -> None:
 
 
 def listen(outbox: Outbox) -> asyncio.Queue[str]:
-    heard: asyncio.Queue[str] = asyncio.Queue()
+    received: asyncio.Queue[str] = asyncio.Queue()
 
     @outbox.on("order.*")
-    async def hear(event: Event) -> None:
-        heard.put_nowait(event.type)
+    async def receive(event: Event) -> None:
+        received.put_nowait(event.type)
 
-    return heard
+    return received
 
 
 async def test_handlers_run_while_the_application_does(outbox: Outbox, tmp_path: Path) -> None:
-    heard = listen(outbox)
+    received = listen(outbox)
     async with outbox.lifespan(None):
         publish(outbox, tmp_path, "order.placed")
-        assert await asyncio.wait_for(heard.get(), PATIENCE_S) == "order.placed"
+        assert await asyncio.wait_for(received.get(), TIMEOUT_S) == "order.placed"
     with keep_closed(outbox.url, "the test"):
         pass
     store = open_store(outbox.url, driver="sqlite3", create=False)
@@ -79,25 +79,25 @@ async def test_handlers_run_while_the_application_does(outbox: Outbox, tmp_path:
 
 
 async def test_fastapi_takes_it_as_its_lifespan(outbox: Outbox, tmp_path: Path) -> None:
-    heard = listen(outbox)
+    received = listen(outbox)
     app = FastAPI(lifespan=outbox.lifespan)
     async with app.router.lifespan_context(app):
         publish(outbox, tmp_path, "order.placed")
-        assert await asyncio.wait_for(heard.get(), PATIENCE_S) == "order.placed"
+        assert await asyncio.wait_for(received.get(), TIMEOUT_S) == "order.placed"
 
 
 async def test_beside_a_keeper_the_application_publishes_and_takes_over_when_it_is_killed(
     outbox: Outbox, tmp_path: Path, keeper: subprocess.Popen[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "holdfast")
-    heard = listen(outbox)
+    received = listen(outbox)
     async with outbox.lifespan(None):
         assert f"kept by process {keeper.pid} (the other process" in caplog.text
         publish(outbox, tmp_path, "order.placed")
         await asyncio.sleep(0.1)
-        assert heard.empty()
+        assert received.empty()
         keeper.kill()
-        assert await asyncio.wait_for(heard.get(), PATIENCE_S) == "order.placed"
+        assert await asyncio.wait_for(received.get(), TIMEOUT_S) == "order.placed"
         assert "this application delivers now" in caplog.text
 
 
@@ -107,7 +107,7 @@ async def test_an_application_that_waits_has_its_contracts_registered_and_stops_
     listen(outbox)
     async with outbox.lifespan(None):
         store = open_store(outbox.url, driver="sqlite3", create=False)
-        assert [contract.id for contract in await store.contracts.all()] == ["hear"]
+        assert [contract.id for contract in await store.contracts.all()] == ["receive"]
         await store.close()
     assert keeper.poll() is None
 
@@ -123,7 +123,7 @@ async def test_what_begun_is_finished_before_the_application_ends(outbox: Outbox
 
     async with outbox.lifespan(None):
         publish(outbox, tmp_path, "order.placed")
-        await asyncio.wait_for(begun.wait(), PATIENCE_S)
+        await asyncio.wait_for(begun.wait(), TIMEOUT_S)
     assert ended == ["order.placed"]
 
 
@@ -133,15 +133,15 @@ async def test_on_postgresql_any_number_of_applications_deliver_side_by_side(
     monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path / "home"))
     server, schema = start(newest()), fresh_schema()
     one, two = Outbox(server.url(schema)), Outbox(server.url(schema))
-    heard, other = listen(one), listen(two)
+    received, other = listen(one), listen(two)
     async with one.lifespan(None), two.lifespan(None):
         connection = await server.connect()
         async with connection.transaction():
             for number in range(20):
                 await one.publish_async(connection, "order.placed", {"n": number})
         await connection.close()
-        async with asyncio.timeout(PATIENCE_S):
-            while heard.qsize() + other.qsize() < 20:
+        async with asyncio.timeout(TIMEOUT_S):
+            while received.qsize() + other.qsize() < 20:
                 await asyncio.sleep(0.01)
-    assert heard.qsize() + other.qsize() == 20
+    assert received.qsize() + other.qsize() == 20
     server.psql(f"DROP SCHEMA {schema} CASCADE;")

@@ -44,7 +44,7 @@ def test_every_failing_criterion_is_named_and_no_other(fails):
         expires_at_ms=1000,
     )
     values = {"tool": "Read" if "'tool'" in fails else "Bash", "branch": None if "'branch'" in fails else ""}
-    told = list(
+    reasons = list(
         contract.misses(
             "gitlab" if "source" in fails else "github",
             "pull" if "type" in fails else "push.tag",
@@ -53,8 +53,8 @@ def test_every_failing_criterion_is_named_and_no_other(fails):
         )
     )
     failing = [part for part in PARTS if part in fails]
-    assert len(told) == len(failing)
-    assert all(name in sentence for name, sentence in zip(failing, told, strict=True))
+    assert len(reasons) == len(failing)
+    assert all(name in sentence for name, sentence in zip(failing, reasons, strict=True))
 
 
 def test_a_contract_without_criteria_wants_everything_but_hidden_sources():
@@ -81,9 +81,9 @@ def test_expiry_is_counted_when_the_event_was_accepted(expires, accepted):
 
 def test_a_miss_shows_hostile_text_harmlessly():
     contract = Contract("c", HANDLER, type_criterion=Criterion("a"), properties={"p": Criterion("a")})
-    told = "".join(contract.misses("app", "\x1b[2J", {"p": "\x1b]0;owned\x07" + "x" * 500}, 0))
-    assert told.isprintable()
-    assert len(told) < 300
+    reasons = "".join(contract.misses("app", "\x1b[2J", {"p": "\x1b]0;owned\x07" + "x" * 500}, 0))
+    assert reasons.isprintable()
+    assert len(reasons) < 300
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -161,7 +161,7 @@ def test_any_other_contract_id_is_refused(value):
 
 
 @pytest.mark.parametrize(
-    ("wish", "wanted"),
+    ("criteria", "matches"),
     [
         ({}, False),
         ({"type_criterion": Criterion(pattern="*")}, False),
@@ -170,6 +170,6 @@ def test_any_other_contract_id_is_refused(value):
         ({"source_criterion": Criterion(match="holdfast")}, True),
     ],
 )
-def test_news_of_the_house_reach_only_who_asks_for_them(wish, wanted):
-    contract = Contract("c", parse_address("handler:h"), **wish)
-    assert contract.matches("holdfast", "holdfast.delivery.dead", {}, 0) is wanted
+def test_system_events_reach_only_contracts_that_name_them(criteria, matches):
+    contract = Contract("c", parse_address("handler:h"), **criteria)
+    assert contract.matches("holdfast", "holdfast.delivery.dead", {}, 0) is matches

@@ -49,11 +49,11 @@ def copy(event: Event, **changed: object) -> Event:
 @given(stored())
 @examples
 def test_a_body_is_canonical_json_with_every_part_of_the_fact(event):
-    told = parse_json(event.body())
-    assert dump_json(told) == event.body()
+    body = parse_json(event.body())
+    assert dump_json(body) == event.body()
     for name in ("id", "stream", "seq", "source", "type", "timestamp", "properties", "payload"):
-        assert told.pop(name) == getattr(event, name)
-    assert told == {}
+        assert body.pop(name) == getattr(event, name)
+    assert body == {}
 
 
 @given(st.sampled_from([" 1.0 ", '{"b":1,"a":2}', '"\\u00e9"', "1E2", "10000000000000000000001", '"é"']))

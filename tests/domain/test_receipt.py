@@ -176,13 +176,13 @@ def test_every_fault_is_reported_and_not_only_the_first(written, data):
 @examples
 def test_a_leaf_is_one_line_of_json_for_any_actor(actor, reason, number):
     line = leaf_lines([(number, 2, "evt_00", "dead", reason, 3)], 4, actor)[0]
-    told = parse_json(line)
+    record = parse_json(line)
     assert b"\n" not in line
-    assert told == {
+    assert record == {
         "actor": actor, "at": 4, "attempts": 3, "delivery": number,
         "event": "evt_00", "generation": 2, "reason": reason, "state": "dead",
     }  # fmt: skip
-    assert dump_json(told) == line or not actor.isascii() or not actor.isprintable()
+    assert dump_json(record) == line or not actor.isascii() or not actor.isprintable()
 
 
 def test_a_fault_says_where_and_what():

@@ -14,7 +14,7 @@ from holdfast.ingress.webhook import InboundSource
 from holdfast.ingress.webhook.platforms import NAMED_VERIFIERS
 from holdfast.ingress.webhook.verifiers.scheme import Scheme
 
-SEED = """
+CONFIG = """
 hooks:
   # Inbound: receive webhooks from external platforms
   inbound:
@@ -63,7 +63,7 @@ def source(folder: Path, line: str) -> InboundSource:
 def test_the_section_as_it_was_first_written_down_loads_unchanged(tmp_path, monkeypatch):
     for name in ("GITHUB_WEBHOOK_SECRET", "WHATSAPP_VERIFY_TOKEN", "WHATSAPP_SECRET", "ALERT_SECRET"):
         monkeypatch.setenv(name, f"canary {name}")
-    config = load(tmp_path, SEED)
+    config = load(tmp_path, CONFIG)
     github, whatsapp = config.inbound
     assert len(config.subscriptions) == 2
     assert (github.name, github.path, github.normalizer, github.verify_token) == (
@@ -81,7 +81,7 @@ def test_the_section_as_it_was_first_written_down_loads_unchanged(tmp_path, monk
 def test_a_secret_that_is_not_set_stops_the_start(tmp_path, monkeypatch):
     monkeypatch.delenv("GITHUB_WEBHOOK_SECRET", raising=False)
     with pytest.raises(BadConfig, match=r"hooks.inbound.github.secret uses \$\{GITHUB_WEBHOOK_SECRET\}"):
-        load(tmp_path, SEED)
+        load(tmp_path, CONFIG)
 
 
 def test_nothing_is_open_unless_it_is_named():

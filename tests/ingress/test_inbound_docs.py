@@ -27,9 +27,9 @@ def test_every_recipe_loads_and_has_its_normalizer(recipe, tmp_path, monkeypatch
 
 
 def test_every_platform_but_the_plain_one_has_its_recipe():
-    told = "\n".join(RECIPES)
+    recipes = "\n".join(RECIPES)
     for name in PLATFORMS:
-        assert name == "json" or re.search(rf"\b{name}\b", told), name
+        assert name == "json" or re.search(rf"\b{name}\b", recipes), name
 
 
 @pytest.mark.parametrize("name", [*KEYS, *NAMED_VERIFIERS])

@@ -37,7 +37,7 @@ PUSH = {"ref": "refs/heads/feature/x", "after": "a1b2", "repository": REPOSITORY
 PULL = {
     "action": "opened",
     "number": 7,
-    "pull_request": {"number": 7, "head": {"ref": "fix"}, "title": "Mend it"},
+    "pull_request": {"number": 7, "head": {"ref": "fix"}, "title": "Fix it"},
     "repository": REPOSITORY,
     "sender": SENDER,
 }

@@ -1,7 +1,7 @@
 """One table of drivers and situations: what is left of a transaction that ended in order, in an error, or not at all.
 
 Each client lives in a process of its own, so that it can be killed at the very place. Afterwards the transaction is run
-again with the same key, as an application does that was not told: there is one event, and it is the first.
+again with the same key, as an application does that got no answer: there is one event, the first.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from publisher import (
 
 pytest_plugins = ("postgres",)
 
-PATIENCE_S = 60
+TIMEOUT_S = 60
 
 _spawn = multiprocessing.get_context("forkserver")
 
@@ -148,8 +148,8 @@ def run(kind: type[Client], situation: Situation, place: Place, folder: Path) ->
     try:
         answer = None
         with contextlib.suppress(EOFError):  # it ended before it had anything to tell
-            answer = ours.recv() if ours.poll(PATIENCE_S) else None
-        process.join(PATIENCE_S)
+            answer = ours.recv() if ours.poll(TIMEOUT_S) else None
+        process.join(TIMEOUT_S)
         return process.exitcode, answer
     finally:
         if process.is_alive():

@@ -33,9 +33,9 @@ MISTAKES: list[tuple[Callable[[], Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("made", "told"), MISTAKES)
-def test_what_runs_no_transaction_is_named_with_what_does(made: Callable[[], Any], told: str) -> None:
-    with pytest.raises(BadInput, match=told):
+@pytest.mark.parametrize(("made", "message"), MISTAKES)
+def test_an_object_without_a_transaction_is_refused_with_advice(made: Callable[[], Any], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
         Outbox("sqlite:///nowhere.db").publish(made(), "x")
 
 
@@ -46,9 +46,9 @@ def test_a_model_that_is_no_payload_yet_is_named(tmp_path: Path) -> None:
 
 def test_what_the_server_said_is_read_from_an_error_that_only_repeats_it() -> None:
     """As pg8000 does below SQLAlchemy."""
-    told = {"S": "ERROR", "C": "HF001", "M": "holdfast: type is missing"}
-    assert str(translated(RuntimeError(told))) == "type is missing"
-    assert isinstance(translated(RuntimeError({**told, "C": "HF002"})), DedupConflict)
+    error = {"S": "ERROR", "C": "HF001", "M": "holdfast: type is missing"}
+    assert str(translated(RuntimeError(error))) == "type is missing"
+    assert isinstance(translated(RuntimeError({**error, "C": "HF002"})), DedupConflict)
     assert translated(RuntimeError({"C": "40P01", "M": "deadlock detected"})) is None
 
 

@@ -1,4 +1,4 @@
-"""The index: the same answer as asking every contract, and hardly anybody asked in vain."""
+"""The index: the same result as checking every contract, with few contracts checked in vain."""
 
 from __future__ import annotations
 

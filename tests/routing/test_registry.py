@@ -98,11 +98,11 @@ async def test_contracts_that_did_not_change_are_not_read_anew(harness: EngineHa
 
 
 async def test_a_refresh_reads_only_what_changed(harness: EngineHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    contracts, told = harness.store.contracts, []
+    contracts, read = harness.store.contracts, []
     changed = contracts.changed
 
     async def telling(since: int) -> list[ContractChange]:
-        told.append(sorted(change.id for change in await changed(since)))
+        read.append(sorted(change.id for change in await changed(since)))
         return await changed(since)
 
     async def never(*_: Any, **__: Any) -> Any:
@@ -115,7 +115,7 @@ async def test_a_refresh_reads_only_what_changed(harness: EngineHarness, monkeyp
     await contracts.rotate("c01", "whsec_bmV3", 0)
     await contracts.remove("c03")
     await harness.registry.refresh()
-    assert told == [["c01", "c03"]]
+    assert read == [["c01", "c03"]]
     assert (await harness.registry.private("c01")).secrets == ("whsec_bmV3",)
     assert await harness.registry.private("c02") is kept
     assert harness.registry.contract("c03") is None
@@ -147,7 +147,7 @@ async def test_a_store_that_was_put_back_is_read_anew(harness: EngineHarness, mo
 
 
 @pytest.mark.parametrize("seed", range(12))
-async def test_a_registry_that_was_patched_equals_one_that_is_made_anew(tmp_path: Path, seed: int) -> None:
+async def test_a_registry_updated_by_changes_equals_a_new_one(tmp_path: Path, seed: int) -> None:
     harness, chance = await EngineHarness(tmp_path).start(), Random(seed)
     for i in range(chance.choice((0, 3, 25))):
         await harness.store.contracts.put(any_contract(f"c{i}", harness, chance), None)
@@ -158,9 +158,9 @@ async def test_a_registry_that_was_patched_equals_one_that_is_made_anew(tmp_path
             harness.clock.advance(60)
             harness.registry.forget_private()  # as the sweep does: time alone changes no version
         await harness.registry.refresh()
-        anew = Registry(harness.store.contracts, POLICIES)
-        await anew.refresh()
-        assert await shown(harness.registry, harness) == await shown(anew, harness)
+        fresh = Registry(harness.store.contracts, POLICIES)
+        await fresh.refresh()
+        assert await shown(harness.registry, harness) == await shown(fresh, harness)
 
 
 async def change(harness: EngineHarness, chance: Random) -> None:

@@ -12,38 +12,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from holdfast.domain.event import NewEvent, new_event
-from holdfast.domain.json_value import without_none
+from holdfast.domain.json_value import Json, without_none
 from holdfast.domain.session import STREAM_PREFIX
 
 SEVERITY_DEFAULT = "error"
 
 
-def session_event(change: str, session_id: str, payload: Any = None, **more: Any) -> NewEvent:
+def session_event(change: str, session_id: str, payload: Json = None, **more: Json) -> NewEvent:
     """`change` is started, updated or closed."""
     return _on_session(f"session.{change}", "system", session_id, payload, more)
 
 
-def agent_event(event_type: str, session_id: str, payload: Any = None, **more: Any) -> NewEvent:
+def agent_event(event_type: str, session_id: str, payload: Json = None, **more: Json) -> NewEvent:
     return _on_session(f"agent.{event_type}", "agent", session_id, payload, {"agent_event_type": event_type, **more})
 
 
 def agent_activity(
-    event_type: str, session_id: str, payload: Any = None, *, tool_name: str | None = None, **more: Any
+    event_type: str, session_id: str, payload: Json = None, *, tool_name: str | None = None, **more: Json
 ) -> NewEvent:
     facts = {"agent_event_type": event_type, "tool_name": tool_name, **more}
     return _on_session(f"agent.activity.{event_type}", "agent", session_id, payload, facts)
 
 
-def agent_output(kind: str, session_id: str, payload: Any, *, dedup_key: str, **more: Any) -> NewEvent:
+def agent_output(kind: str, session_id: str, payload: Json, *, dedup_key: str, **more: Json) -> NewEvent:
     """`kind` is the author of the text: assistant or tool."""
     return _on_session("agent.output", "agent", session_id, payload, {"kind": kind, **more}, dedup_key)
 
 
 def error_event(
-    payload: Any,
+    payload: Json,
     *,
     session_id: str | None = None,
     severity: str = SEVERITY_DEFAULT,
@@ -57,7 +56,7 @@ def error_event(
 
 
 def _on_session(
-    type: str, source: str, session_id: str, payload: Any, facts: Mapping[str, Any], dedup_key: str | None = None
+    type: str, source: str, session_id: str, payload: Json, facts: Mapping[str, Json], dedup_key: str | None = None
 ) -> NewEvent:
     return new_event(
         type,

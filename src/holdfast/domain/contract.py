@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import translate
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from holdfast.domain.address import KINDS, Address, address_of_target, one_of
 from holdfast.domain.errors import BadInput
 from holdfast.domain.event import PROPERTIES_MAX, check_name
+from holdfast.domain.json_value import Json
 from holdfast.domain.lane import SESSIONS
 from holdfast.domain.retry import Policy
 from holdfast.domain.text import short_repr
@@ -66,7 +67,7 @@ class Criterion:
     pattern: str | None = None
     required: bool = True
 
-    def passes(self, value: Any) -> bool:
+    def passes(self, value: Json) -> bool:
         if not self.required:
             return True
         if value is None:
@@ -76,7 +77,7 @@ class Criterion:
             self.pattern is None or _any_like(values, self.pattern)
         )
 
-    def why(self, what: str, value: Any) -> str:
+    def why(self, what: str, value: Json) -> str:
         """Why a value does not pass, in one clause: the actual value and the expected one."""
         if value is None:
             return f"{what} is missing; expected {self._expected()}"
@@ -92,7 +93,7 @@ class Criterion:
             parts.append(f"the pattern {short_repr(self.pattern)}")
         return " and ".join(parts) or "any value"
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Json]:
         match = list(self.match) if isinstance(self.match, tuple) else self.match
         return {"match": match, "pattern": self.pattern, "required": self.required}
 
@@ -149,18 +150,18 @@ class Contract:
             0 if self.rate is None else parse_rate(self.rate),
         )
 
-    def matches(self, source: str, type: str, properties: Mapping[str, Any], accepted_at_ms: int) -> bool:
+    def matches(self, source: str, type: str, properties: Mapping[str, Json], accepted_at_ms: int) -> bool:
         """Whether the event matches. Expiry is compared with the time when the event was accepted."""
         return next(self._misses(source, type, properties, accepted_at_ms), None) is None
 
-    def misses(self, source: str, type: str, properties: Mapping[str, Any], accepted_at_ms: int) -> Iterator[str]:
+    def misses(self, source: str, type: str, properties: Mapping[str, Json], accepted_at_ms: int) -> Iterator[str]:
         """Why the event does not match: one clause per criterion that fails."""
         for what, value, criterion in self._misses(source, type, properties, accepted_at_ms):
             yield what if criterion is None else criterion.why(what, value)
 
     def _misses(
-        self, source: str, type: str, properties: Mapping[str, Any], accepted_at_ms: int
-    ) -> Iterator[tuple[str, Any, Criterion | None]]:
+        self, source: str, type: str, properties: Mapping[str, Json], accepted_at_ms: int
+    ) -> Iterator[tuple[str, Json, Criterion | None]]:
         """The part that fails, its value and the criterion. Without a criterion the first item is the full reason."""
         if self.fault is not None:
             yield self.fault, None, None
@@ -308,14 +309,14 @@ def _text(value: object) -> str:
     return str(value)
 
 
-def texts_of(value: Any) -> list[str]:
+def texts_of(value: Json) -> list[str]:
     """A value as criteria compare it: one text, or one for each item of a list."""
     return [_text(item) for item in value] if isinstance(value, list) else [_text(value)]
 
 
 def _any_equal(values: list[str], match: str | tuple[str, ...]) -> bool:
-    wanted = (match,) if isinstance(match, str) else match
-    return any(item in wanted for item in values)
+    allowed = (match,) if isinstance(match, str) else match
+    return any(item in allowed for item in values)
 
 
 def _any_like(values: list[str], pattern: str) -> bool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, assert_never
+from typing import NamedTuple, assert_never
 
 from holdfast.domain.event import Event, NewEvent
+from holdfast.domain.json_value import Json
 from holdfast.domain.retry import Policy
 from holdfast.domain.session import SessionChange
 from holdfast.domain.states import REASONS_BY, Reason, State
@@ -46,7 +47,7 @@ class Delivered:
     """The receiver has the event. Effects are applied in the transaction that settles the delivery."""
 
     effects: Sequence[Effect] = ()
-    detail: dict[str, Any] | None = None
+    detail: dict[str, Json] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class Retry:
 
     error: str
     after_s: float | None = None
-    detail: dict[str, Any] | None = None
+    detail: dict[str, Json] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ class Dead:
 
     reason: Reason
     error: str
-    detail: dict[str, Any] | None = None
+    detail: dict[str, Json] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ class Settlement(NamedTuple):
     claim: Claim
     transition: Transition
     effects: Sequence[Effect] = ()
-    detail: dict[str, Any] | None = None
+    detail: dict[str, Json] | None = None
     started_at_ms: int = 0
     outcome: str = ""
 

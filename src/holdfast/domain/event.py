@@ -8,11 +8,12 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from holdfast.domain.address import parse_address
 from holdfast.domain.canonical import BYTES_MAX, DEPTH_MAX, dump_json
 from holdfast.domain.errors import BadInput
+from holdfast.domain.json_value import Json
 from holdfast.domain.text import short_repr
 
 SOURCE_DEFAULT = "app"
@@ -84,11 +85,11 @@ class Event:
         self.properties_json = properties_json
         self.payload_json = payload_json
         self.to = to
-        self._properties: dict[str, Any] | None = None
-        self._payload: Any = _UNREAD
+        self._properties: dict[str, Json] | None = None
+        self._payload: Json = _UNREAD
 
     @property
-    def properties(self) -> dict[str, Any]:
+    def properties(self) -> dict[str, Json]:
         if self._properties is None:
             try:
                 self._properties = json.loads(self.properties_json)
@@ -97,7 +98,7 @@ class Event:
         return self._properties
 
     @property
-    def payload(self) -> Any:
+    def payload(self) -> Json:
         if self._payload is _UNREAD:
             self._payload = json.loads(self.payload_json)
         return self._payload
@@ -105,7 +106,7 @@ class Event:
     def __repr__(self) -> str:
         return f"Event({self.id}, {self.type!r}, stream={self.stream!r}, seq={self.seq})"
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Json]:
         """The JSON object that every interface shows."""
         return {
             "id": self.id,
@@ -137,18 +138,18 @@ class Appended(NamedTuple):
     seq: int
     duplicate: bool = False
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Json]:
         return {"id": self.id, "stream": self.stream, "seq": self.seq, "duplicate": self.duplicate}
 
 
 def new_event(
     type: str,
-    payload: Any = None,
+    payload: Json = None,
     *,
     source: str = SOURCE_DEFAULT,
     stream: str | None = None,
     timestamp: str | datetime | None = None,
-    properties: Mapping[str, Any] | None = None,
+    properties: Mapping[str, Json] | None = None,
     dedup_key: str | None = None,
     to: str | None = None,
     at: datetime | None = None,
@@ -198,7 +199,7 @@ def check_name(value: object, what: str) -> str:
     return value
 
 
-def check_properties(properties: Mapping[str, Any]) -> bytes:
+def check_properties(properties: Mapping[str, Json]) -> bytes:
     if not isinstance(properties, Mapping):
         raise BadInput(f"properties must be an object of names and values, not {short_repr(properties)}")
     if len(properties) > PROPERTIES_MAX:
@@ -258,7 +259,7 @@ def _iso_second(second: int) -> str:
     return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S.")
 
 
-def _shown(text: str) -> Any:
+def _shown(text: str) -> Json:
     """The value of stored JSON, or what is wrong with it: plain SQL can insert text that is not valid JSON."""
     try:
         value = json.loads(text)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+
+from holdfast.domain.json_value import Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class HookEvent:
     source: str
     type: str
     timestamp: str | None = None
-    properties: Mapping[str, Any] = field(default_factory=dict)
-    payload: Any = field(default_factory=dict)
+    properties: Mapping[str, Json] = field(default_factory=dict)
+    payload: Json = field(default_factory=dict)
     stream: str | None = None
     dedup_key: str | None = None

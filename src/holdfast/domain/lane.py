@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from holdfast.domain.address import KINDS
+from holdfast.domain.json_value import Json
 
 SESSIONS = "handler:sessions"
 """The consumer of agent hooks: the only address whose lanes coalesce."""
@@ -60,7 +60,7 @@ def may_coalesce(address: str) -> bool:
     return address == SESSIONS
 
 
-def burst_key(address: str, type: str, properties: Mapping[str, Any] | None = None) -> str | None:
+def burst_key(address: str, type: str, properties: Mapping[str, Json] | None = None) -> str | None:
     """A pending delivery may be replaced by a later one with the same key, if no critical event is between them.
 
     The key is the same tool of the same subagent, or the same native event of a CLI without a common name.

@@ -16,7 +16,9 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from holdfast.domain.json_value import Json
 
 GENESIS = bytes(32)
 
@@ -58,7 +60,7 @@ class ChainFault(NamedTuple):
     kind: str
     message: str
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Json]:
         return self._asdict()
 
 

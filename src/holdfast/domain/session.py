@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+
+from holdfast.domain.json_value import Json
 
 
 class SessionState(StrEnum):
@@ -36,7 +37,7 @@ class Session:
     title: str | None = None
     last_prompt: str | None = None
     last_answer: str | None = None
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Json] = field(default_factory=dict)
     created_at_ms: int = 0
     updated_at_ms: int = 0
 
@@ -62,4 +63,4 @@ class SessionChange:
     title: str | None = None
     last_prompt: str | None = None
     last_answer: str | None = None
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Json] = field(default_factory=dict)

@@ -8,10 +8,10 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from holdfast.domain.errors import BadInput, DedupConflict, HoldfastError, StoreError
 from holdfast.domain.event import NewEvent, new_event
+from holdfast.domain.json_value import Json
 from holdfast.domain.text import short_repr
 from holdfast.ingress.lateness import Lateness
 from holdfast.ingress.spool import RECORD_MAX, SpoolPosition, position_of, read_raw, read_record, sync_folder
@@ -219,7 +219,7 @@ class SpoolImport:
             return self._event_of(header, body, late=True)
         return event
 
-    def _event_of(self, header: dict[str, Any], body: bytes, late: bool) -> NewEvent | None:
+    def _event_of(self, header: dict[str, Json], body: bytes, late: bool) -> NewEvent | None:
         decoder = self._decoders.get(header["kind"])
         if decoder is None:
             raise BadInput(f"the spool record has the unknown kind {short_repr(header['kind'])}")

@@ -14,10 +14,11 @@ import socket
 import stat
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from holdfast.domain.errors import BadInput
 from holdfast.domain.event import NewEvent
+from holdfast.domain.json_value import Json
 from holdfast.ports import SystemClock, boot_ns
 
 SUFFIX = ".evt"
@@ -52,7 +53,7 @@ def write_event(folder: Path, event: NewEvent, id: str) -> Path:
     return write_record(folder, header, event.payload)
 
 
-def write_record(folder: Path, header: dict[str, Any], body: bytes) -> Path:
+def write_record(folder: Path, header: dict[str, Json], body: bytes) -> Path:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     boot = SystemClock().boot_id[:16].lower()
     name = f"{boot}-{boot_ns():020d}-{os.getpid()}-{os.urandom(4).hex()}{SUFFIX}"
@@ -80,7 +81,7 @@ def position_of(name: str) -> SpoolPosition | None:
     return None if match is None else SpoolPosition(match[1], int(match[2]), name)
 
 
-def read_record(path: Path) -> tuple[dict[str, Any], bytes]:
+def read_record(path: Path) -> tuple[dict[str, Json], bytes]:
     """The header and the payload bytes of a record. `BadInput` if it is damaged."""
     raw = read_raw(path, RECORD_MAX + 1)
     if len(raw) > RECORD_MAX:

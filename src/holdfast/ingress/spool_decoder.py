@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 from holdfast.domain.canonical import parse_json
 from holdfast.domain.errors import BadInput
 from holdfast.domain.event import NewEvent
+from holdfast.domain.json_value import Json
 from holdfast.ingress.accept import parse_event
 
 _ID = re.compile(r"evt_[A-Za-z0-9_-]{1,76}")
 
 
 class SpoolDecoder(Protocol):
-    """Decodes the records whose header says `kind`. The daemon hands decoders to the importer."""
+    """Decodes the records with this `kind` in their header. The daemon gives decoders to the importer."""
 
     kind: str
 
-    def decode(self, header: Mapping[str, Any], body: bytes, *, late: bool) -> NewEvent | None:
+    def decode(self, header: Mapping[str, Json], body: bytes, *, late: bool) -> NewEvent | None:
         """The event of a record, or None to skip it. `BadInput` rejects the record."""
         ...
 
@@ -33,7 +34,7 @@ class EventDecoder:
 
     kind = "event"
 
-    def decode(self, header: Mapping[str, Any], body: bytes, *, late: bool) -> NewEvent:
+    def decode(self, header: Mapping[str, Json], body: bytes, *, late: bool) -> NewEvent:
         fields = {k: header.get(k) for k in ("type", "source", "stream", "timestamp", "dedup_key", "to")}
         properties = header.get("properties") or {}
         if late and isinstance(properties, dict):

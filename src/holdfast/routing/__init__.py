@@ -1,1 +1,1 @@
-"""Sorting: which contracts want an event, and the deliveries that follow from it."""
+"""Routing: which contracts match an event, and the deliveries created for it."""

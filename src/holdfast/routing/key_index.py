@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
 
 from holdfast.domain.contract import texts_of
+from holdfast.domain.json_value import Json
 from holdfast.routing.paths import EXACT, INNER, PATTERN, PREFIX, PRESENT, SOURCE, SUFFIX, TYPE, Field, Key
 
 
@@ -32,7 +32,7 @@ class KeyIndex:
             if key[0] != PATTERN and self._lengths_of[key[1]].change(key, -1):
                 del self._lengths_of[key[1]]
 
-    def of(self, source: str, type: str, properties: Mapping[str, Any]) -> set[Key]:
+    def of(self, source: str, type: str, properties: Mapping[str, Json]) -> set[Key]:
         """The keys of an event that are in use."""
         found: set[Key] = set()
         if not self._lengths_of:
@@ -44,7 +44,7 @@ class KeyIndex:
                 self._look(name, value, found)
         return found
 
-    def _look(self, field: Field, value: Any, found: set[Key]) -> None:
+    def _look(self, field: Field, value: Json, found: set[Key]) -> None:
         lengths = self._lengths_of.get(field)
         if lengths is None:
             return

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from holdfast.domain.address import KINDS, parse_address
 from holdfast.domain.contract import Contract, Terms, default_terms
 from holdfast.domain.ed25519 import is_available as can_sign_by_key
 from holdfast.domain.errors import BadInput
 from holdfast.domain.event import Event
+from holdfast.domain.json_value import Json
 from holdfast.domain.lane import SESSIONS, burst_key, is_ordered_directly, lane_key
 from holdfast.domain.misconfiguration import misconfiguration
 from holdfast.domain.retry import Policy
@@ -121,7 +121,7 @@ class Registry:
             found.extend(_direct(event, event.to))
         return tuple(found)
 
-    def wants(self, source: str, type: str, properties: Mapping[str, Any], now_ms: int) -> bool:
+    def wants(self, source: str, type: str, properties: Mapping[str, Json], now_ms: int) -> bool:
         """Whether any contract matches such an event."""
         return bool(self._index.matching(source, type, properties, now_ms))
 
