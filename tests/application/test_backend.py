@@ -141,7 +141,7 @@ def test_an_end_that_comes_too_late_is_refused(url: str, connection: Any) -> Non
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere SQLite's leases have to end first")
-def test_what_a_killed_process_held_is_given_back_at_once(url: str, outbox: NativeSqlOutbox, connection: Any) -> None:
+def test_messages_of_a_killed_process_are_released_at_once(url: str, outbox: NativeSqlOutbox, connection: Any) -> None:
     (id,) = enqueue(outbox, connection, "x")
     claim = f"print(holdfast.NativeSqlOutbox({url!r}).claim().id, flush=True)"
     program = f"import os, holdfast; {claim}; os.kill(os.getpid(), 9)"
@@ -163,7 +163,7 @@ def test_what_a_killed_process_held_is_given_back_at_once(url: str, outbox: Nati
         ({"max_attempts": 10**9}, "max_attempts must be a number from 1 to"),
     ],
 )
-def test_what_is_no_message_is_named_and_the_transaction_lives_on(
+def test_an_invalid_message_is_named_and_the_transaction_continues(
     outbox: NativeSqlOutbox, connection: Any, wrong: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(BadInput, match=re.escape(message)):
@@ -171,7 +171,7 @@ def test_what_is_no_message_is_named_and_the_transaction_lives_on(
     assert enqueue(outbox, connection, "y") == [outbox.claim().id]
 
 
-def test_what_is_no_queue_is_named(outbox: NativeSqlOutbox) -> None:
+def test_an_invalid_queue_is_named(outbox: NativeSqlOutbox) -> None:
     for ask in (outbox.claim, outbox.stats, outbox.dlq_count):
         with pytest.raises(BadInput, match="queue must be a non-empty string"):
             ask("")

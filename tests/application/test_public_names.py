@@ -17,7 +17,7 @@ def test_every_public_name_can_be_imported(name: str) -> None:
     assert getattr(holdfast, name) is not None
 
 
-def test_what_is_not_public_is_no_attribute() -> None:
+def test_a_private_name_is_not_an_attribute() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         _ = holdfast.Nothing
     assert sorted(holdfast._HOMES) == sorted(set(holdfast.__all__) - {"__version__"})

@@ -20,7 +20,7 @@ def publish(outbox: RecordingOutbox, *types: str) -> None:
             outbox.publish(connection, type, {"of": type})
 
 
-def test_what_was_committed_is_published_and_what_was_not_is_not(holdfast_outbox: RecordingOutbox) -> None:
+def test_only_committed_events_are_published(holdfast_outbox: RecordingOutbox) -> None:
     publish(holdfast_outbox, "order.placed", "order.paid", "user.seen")
     holdfast_outbox.publish(holdfast_outbox.connection(), "order.lost")
     assert [event.type for event in holdfast_outbox.published("order.*")] == ["order.placed", "order.paid"]
@@ -93,7 +93,7 @@ def test_a_status_that_is_no_failure_is_refused(holdfast_outbox: RecordingOutbox
         holdfast_outbox.fail_next(204)
 
 
-def test_what_makes_no_sense_in_a_test_is_named(holdfast_outbox: RecordingOutbox) -> None:
+def test_invalid_arguments_are_named(holdfast_outbox: RecordingOutbox) -> None:
     with pytest.raises(BadInput, match="from 300 to 599, not 'down'"):
         holdfast_outbox.fail_next("down")  # type: ignore[arg-type]
     with pytest.raises(BadInput, match="times must be at least 1, not 0"):

@@ -63,7 +63,7 @@ def test_an_address_keeps_its_text_and_knows_its_kind(text, kind, name):
         ("https://[::1", "cannot be read"),
     ],
 )
-def test_what_is_no_address_is_refused_with_the_reason(text, named):
+def test_an_invalid_address_is_refused_with_the_reason(text, named):
     with pytest.raises(BadInput) as refused:
         parse_address(text)
     assert named in refused.value.message
@@ -113,7 +113,7 @@ def test_every_handler_name_of_python_is_an_address(name):
         ("https://user:pass@x.example/a", "https://…@x.example/a"),
     ],
 )
-def test_what_may_be_a_token_is_not_shown(address: str, shown: str) -> None:
+def test_a_part_that_may_be_a_token_is_masked(address: str, shown: str) -> None:
     assert without_tokens(address) == shown
 
 

@@ -28,7 +28,7 @@ contracts = st.builds(
 
 @given(contracts, st.sampled_from(["app", "hook"]) | names, event_types, properties, moments_ms)
 @examples
-def test_a_contract_wants_an_event_exactly_when_it_misses_nothing(contract, source, type_, values, at_ms):
+def test_a_contract_matches_exactly_when_no_criterion_fails(contract, source, type_, values, at_ms):
     assert contract.matches(source, type_, values, at_ms) is not any(contract.misses(source, type_, values, at_ms))
 
 
@@ -57,7 +57,7 @@ def test_every_failing_criterion_is_named_and_no_other(fails):
     assert all(name in sentence for name, sentence in zip(failing, reasons, strict=True))
 
 
-def test_a_contract_without_criteria_wants_everything_but_hidden_sources():
+def test_a_contract_without_criteria_matches_all_but_hidden_sources():
     contract = Contract("c", HANDLER)
     assert contract.matches("app", "x", {}, 0)
     assert not contract.matches("hook", "x", {}, 0)
@@ -87,7 +87,7 @@ def test_a_miss_shows_hostile_text_harmlessly():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_policy_and_order_follow_the_address_unless_the_contract_says_otherwise(kind):
+def test_policy_and_order_follow_the_address_unless_the_contract_sets_them(kind):
     plain = Contract("c", Address(kind, "x"))
     assert plain.policy_name == {"https": "webhook", "handler": "hook", "session": "message"}[kind]
     assert plain.is_ordered is (kind == "session")
@@ -96,7 +96,7 @@ def test_policy_and_order_follow_the_address_unless_the_contract_says_otherwise(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_terms_are_those_of_the_address_unless_the_contract_says_otherwise(kind):
+def test_terms_follow_the_address_unless_the_contract_sets_them(kind):
     address = Address(kind, "x")
     assert Contract("c", address).terms(POLICIES) == default_terms(kind, POLICIES)
     chosen = Contract("c", address, policy="patient", attempts=1, timeout_s=2.5, concurrency=3).terms(POLICIES)

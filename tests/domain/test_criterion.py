@@ -78,7 +78,7 @@ def test_empty_values_are_present(value):
 
 @given(matches, patterns, present | st.none())
 @examples
-def test_what_is_not_required_always_passes(match, pattern, value):
+def test_a_criterion_that_is_not_required_always_passes(match, pattern, value):
     assert Criterion(match, pattern, required=False).passes(value)
 
 
@@ -119,7 +119,7 @@ def by_fnmatch(value: str, pattern: str) -> bool:
 
 @given(st.text("ab.*", min_size=1, max_size=8), st.text("ab.\n", max_size=10))
 @examples
-def test_a_pattern_of_stars_is_what_the_standard_library_takes_it_for(pattern, value):
+def test_a_pattern_of_stars_matches_as_in_fnmatch(pattern, value):
     assert Criterion(pattern=pattern).passes(value) is by_fnmatch(value, pattern)
 
 
@@ -145,7 +145,7 @@ def test_so_is_any_other(pattern, value):
         (Criterion("true"), False, "type is False, not 'true'"),
     ],
 )
-def test_a_value_that_does_not_pass_is_told_what_was_wanted(criterion, value, said):
+def test_a_value_that_does_not_pass_gets_the_expected_value_as_reason(criterion, value, said):
     assert not criterion.passes(value)
     assert criterion.why("type", value) == said
 

@@ -31,7 +31,7 @@ def test_an_attempt_is_counted_unless_none_was_made(made, outcome, policy, now_m
 
 @given(attempts, outcomes, policies, moments_ms, chances)
 @examples
-def test_a_transition_holds_only_what_its_state_can_have(made, outcome, policy, now_ms, chance):
+def test_a_transition_has_only_the_fields_of_its_state(made, outcome, policy, now_ms, chance):
     after = settle(made, outcome, policy, now_ms, chance)
     waits = [moment for moment in (after.due_at_ms, after.handed_until_ms) if moment is not None]
     assert len(waits) == (after.state is State.PENDING)
@@ -129,6 +129,6 @@ def test_every_stored_error_is_clipped(policy, made):
         assert settle(made, outcome, policy, 0, 0.0).error == clean_error(hostile)
 
 
-def test_an_error_without_words_says_so():
+def test_an_error_without_a_text_gets_one():
     for silent in ("", " ", "\n\t\x00"):
         assert clean_error(silent) == "failed without a message"

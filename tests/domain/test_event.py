@@ -113,7 +113,7 @@ def test_a_line_break_in_one_part_cannot_move_the_border_to_the_next():
     assert BASE._replace(stream="a\nb", to=None).digest != BASE._replace(stream="a", to="b\n").digest
 
 
-def test_the_digest_is_the_same_for_what_may_differ_between_two_tries():
+def test_the_digest_ignores_fields_that_may_differ_between_retries():
     for same in (
         BASE._replace(id="evt_1"),
         BASE._replace(dedup_key=None),
@@ -155,6 +155,6 @@ def test_a_moment_is_written_in_utc_to_the_millisecond_and_reads_back(moment):
     assert len(written) == len("2026-01-31T12:00:00.000Z")
 
 
-def test_what_was_appended_is_shown_whole():
+def test_an_appended_event_is_shown_in_full():
     shown = Appended("evt_0", "s", 3).as_dict()
     assert shown == {"id": "evt_0", "stream": "s", "seq": 3, "duplicate": False}

@@ -71,12 +71,12 @@ def test_the_drawn_tree_of_errors_is_the_tree():
 
 
 @pytest.mark.parametrize("kind", OURS, ids=lambda kind: kind.__name__)
-def test_an_error_says_what_it_was_given_or_what_it_means(kind):
+def test_an_error_has_its_message_or_a_default_one(kind):
     assert kind("stream 's' is closed").message == "stream 's' is closed"
     assert kind().message == kind.__doc__
 
 
-def test_what_a_handler_raises_on_purpose_is_no_fault_of_ours():
+def test_reject_and_retry_after_are_not_holdfast_errors():
     assert {errors.Reject, errors.RetryAfter} == ERRORS - set(OURS)
     assert errors.RetryAfter(30).seconds == 30.0
     assert "30 s" in str(errors.RetryAfter(30))

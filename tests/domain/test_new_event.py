@@ -30,7 +30,7 @@ TEXT = [
 
 @given(event_types, json_values, names, st.none() | names, properties, st.none() | names)
 @examples
-def test_whatever_is_accepted_is_kept_as_it_was_said(type_, payload, source, stream, values, key):
+def test_an_accepted_value_is_stored_unchanged(type_, payload, source, stream, values, key):
     event = new_event(type_, payload, source=source, stream=stream, properties=values, dedup_key=key, to="handler:ship")
     assert (event.type, event.source, event.stream, event.dedup_key) == (type_, source, stream, key)
     assert parse_json(event.payload) == payload

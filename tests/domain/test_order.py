@@ -44,13 +44,13 @@ def test_an_id_with_too_little_or_too_much_chance_is_refused(entropy):
 
 @given(st.none() | contract_ids, st.none() | streams, st.booleans())
 @examples
-def test_a_session_is_one_lane_whatever_led_to_it(contract, stream, ordered):
+def test_a_session_is_one_lane_for_all_contracts_and_streams(contract, stream, ordered):
     assert lane_key("session", "session:abc", contract, stream, ordered) == "session:abc"
 
 
 @given(st.sampled_from(["https", "handler"]), contract_ids, streams)
 @examples
-def test_what_is_not_ordered_or_has_no_stream_has_no_lane(kind, contract, stream):
+def test_unordered_deliveries_and_those_without_a_stream_have_no_lane(kind, contract, stream):
     assert lane_key(kind, URL, contract, stream, ordered=False) is None
     assert lane_key(kind, URL, contract, None, ordered=True) is None
 
@@ -82,7 +82,7 @@ def test_a_cursor_only_moves_forward(reader, stream, steps):
 
 @given(st.integers(1, 10**9), st.integers(1, 10**9))
 @examples
-def test_a_cursor_sent_back_says_who_read_what_and_how_far(position, back):
+def test_moving_a_cursor_back_names_reader_stream_and_position(position, back):
     cursor = Cursor("mirror", "order:42", position)
     target = position - back
     with pytest.raises(Conflict) as refused:

@@ -185,6 +185,6 @@ def test_a_leaf_is_one_line_of_json_for_any_actor(actor, reason, number):
     assert dump_json(record) == line or not actor.isascii() or not actor.isprintable()
 
 
-def test_a_fault_says_where_and_what():
+def test_a_fault_names_its_position_and_kind():
     shown = ChainFault("node-1", 3, "gap", "link 2 is missing before it").as_dict()
     assert shown == {"chain": "node-1", "seq": 3, "kind": "gap", "message": "link 2 is missing before it"}

@@ -39,14 +39,14 @@ bodies = st.binary(max_size=200)
 
 @given(whsec, ids, json_values)
 @examples
-def test_the_public_library_verifies_what_we_sign(secret, message_id, value):
+def test_the_reference_library_verifies_our_signatures(secret, message_id, value):
     body = dump_json(value)
     assert Webhook(secret).verify(body, sign([secret], message_id, int(time.time()), body)) == json.loads(body)
 
 
 @given(whsec, ids, json_values)
 @examples
-def test_we_verify_what_the_public_library_signs(secret, message_id, value):
+def test_we_verify_signatures_of_the_reference_library(secret, message_id, value):
     body = dump_json(value)
     signature = Webhook(secret).sign(message_id, datetime.fromtimestamp(NOW, UTC), body.decode())
     headers = {"webhook-id": message_id, "webhook-timestamp": str(NOW), "webhook-signature": signature}

@@ -35,7 +35,7 @@ def name(line: tuple[StateRule, Reason | None]) -> str:
 
 
 @pytest.mark.parametrize("line", SETTLED, ids=name)
-def test_every_line_an_outcome_can_trigger_is_what_settle_does(line):
+def test_settle_follows_every_row_that_an_outcome_can_trigger(line):
     rule, reason = line
     last = POLICIES["webhook"].attempts - 1 if reason is Reason.EXHAUSTED else 0
     after = settle(last, outcome_of(rule.trigger, reason), POLICIES["webhook"], now_ms=0, chance=0.0)

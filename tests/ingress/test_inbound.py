@@ -133,7 +133,7 @@ HEADER_NAMES = sorted({*(name.encode() for name in KEPT_HEADERS), b"x-any"} - {b
     st.sampled_from([b"application/json", FORM.encode(), b"", b"\xff", b"text/plain; charset=utf-16"]),
     st.dictionaries(st.sampled_from(HEADER_NAMES), st.binary(max_size=50), max_size=5),
 )
-def test_any_bytes_are_kept_or_refused_at_once_and_what_is_kept_becomes_events(platform, body, content_type, headers):
+def test_any_bytes_are_stored_or_refused_and_stored_ones_become_events(platform, body, content_type, headers):
     source = InboundSource("any", "/x", platform, None)
     try:
         event, value = raw_event(source, Headers([(b"content-type", content_type), *headers.items()]), body)
@@ -164,7 +164,7 @@ def test_a_body_of_the_largest_size_still_fits():
     assert restored(json.loads(event.payload))[1] == body
 
 
-def test_what_cannot_be_made_to_fit_is_too_large():
+def test_a_request_that_cannot_be_compressed_enough_is_too_large():
     noise = random.Random(1).randbytes(BYTES_MAX // 2 - 100).hex()
     assert keep(json.dumps(noise).encode())  # text: as it is
     with pytest.raises(TooLarge):
@@ -239,7 +239,7 @@ def test_json_in_the_charset_that_is_named():
         (b"null", None),
     ],
 )
-def test_what_could_not_be_stored_is_repaired(body, value):
+def test_values_that_cannot_be_stored_are_repaired(body, value):
     assert read_content(body, "application/json") == value
     assert dump_json(read_content(body, "application/json"))
 
@@ -251,7 +251,7 @@ def test_a_deep_value_keeps_its_depths_as_text():
     assert json.loads(value) == [[[[[["x"]]]]]]
 
 
-def test_a_text_that_says_it_is_one_is_an_event_too():
+def test_a_body_with_a_text_type_is_an_event_too():
     assert read_content(b"<order id='1'/>", "application/xml") == "<order id='1'/>"
     assert read_content("Grüße".encode("latin-1"), "text/plain; charset=latin1") == "Grüße"
     assert read_content(b"\xff\x00", "text/plain") == "\ufffd\ufffd"
@@ -298,7 +298,7 @@ def one(function: Any, body: bytes = b"{}", id: str = "evt_1") -> list[NewEvent]
     return normalize("own", function, as_stored(keep(body), id))
 
 
-def test_normalizing_again_is_the_same_and_a_mended_normalizer_says_something_new():
+def test_normalizing_again_gives_the_same_events_and_a_fixed_normalizer_new_ones():
     old = one(lambda payload, headers: HookEvent("own", "a"))[0]
     assert one(lambda payload, headers: HookEvent("own", "a"))[0] == old
     assert one(lambda payload, headers: HookEvent("own", "a"), id="evt_2")[0].dedup_key != old.dedup_key
@@ -337,7 +337,7 @@ def test_a_normalizer_that_fails_is_rejected_with_its_reason(function, complaint
 
 @pytest.mark.parametrize("payload", [None, {}, {"body": 3}, {"body": "x", "body_encoding": "rot13"},
                                      {"body": "!", "body_encoding": "base64"}])  # fmt: skip
-def test_an_event_somebody_else_wrote_into_the_stream_is_rejected_too(payload):
+def test_a_foreign_event_in_the_stream_is_rejected_too(payload):
     event = Event(1, "evt_1", "inbound:own", 1, "inbound", "inbound.own", "2026-01-01T00:00:00Z", 0, "{}",
                   json.dumps(payload))  # fmt: skip
     with pytest.raises(Reject):

@@ -80,7 +80,7 @@ def test_a_failing_repetition_keeps_the_first_note(
     assert notes(tmp_path) == [("billing", "evt_1")]
 
 
-def test_when_the_note_cannot_be_taken_back_the_first_error_is_told_and_says_so(outbox: Outbox, tmp_path: Path) -> None:
+def test_when_the_mark_cannot_be_removed_the_first_error_is_raised_with_a_note(outbox: Outbox, tmp_path: Path) -> None:
     connection = sqlite3.connect(tmp_path / "app.db")
     once, error = outbox.once(connection, "evt_1", consumer="billing"), ZeroDivisionError()
     with contextlib.suppress(ZeroDivisionError), once:
@@ -114,7 +114,7 @@ async def test_it_works_on_awaited_connections(outbox: Outbox, tmp_path: Path) -
     assert notes(tmp_path) == [("billing", "evt_1")]
 
 
-def test_a_database_without_tables_says_what_to_do(outbox: Outbox, tmp_path: Path) -> None:
+def test_a_database_without_tables_raises_an_error_with_the_fix(outbox: Outbox, tmp_path: Path) -> None:
     with contextlib.closing(sqlite3.connect(tmp_path / "bare.db")) as bare:
         once = outbox.once(bare, "evt_1", consumer="billing")
         with pytest.raises(StoreMissing, match="migrate"):

@@ -150,7 +150,7 @@ def test_whatsapp_every_message_and_status_of_a_request_is_an_event_of_its_own()
     )
 
 
-def test_whatsapp_what_is_neither_is_kept_by_its_field():
+def test_other_whatsapp_changes_are_named_by_their_field():
     assert one("whatsapp", whatsapp({"event": "APPROVED"}, field="message_template_status_update")).type == (
         "whatsapp.message_template_status_update"
     )
@@ -362,7 +362,7 @@ def test_twilio_messages_calls_and_streamed_events():
     assert PLATFORMS["twilio"].answer({}) is None
 
 
-def test_zendesk_events_and_what_a_trigger_sends():
+def test_zendesk_events_and_the_requests_of_triggers():
     assert one("zendesk", {"ticket": 7}, {"x-zendesk-webhook-id": "w"}).type == "zendesk.received"
     assert one("zendesk", {"type": "incident", "subject": "Help"}).stream == "zendesk"
     assert one("zendesk", "<ticket id='7'/>").payload == "<ticket id='7'/>"
@@ -399,7 +399,7 @@ def test_the_name_of_the_event_may_come_from_a_header_or_a_field():
 
 @pytest.mark.parametrize("platform", ["json", "slack", "sentry"])
 @pytest.mark.parametrize("text", ["𐐷" * 5000, "\x01" * 5000, "ü" * 5000])
-def test_properties_are_cut_to_what_an_event_may_carry(platform, text):
+def test_properties_are_cut_to_the_size_limit_of_an_event(platform, text):
     payload: Any = {"huge": 10**200, **{f"key{i}": text for i in range(21)}}
     payload |= {"event": dict.fromkeys(("type", "text", "user", "channel", "ts", "title", "level"), text)}
     found = one(platform, payload)

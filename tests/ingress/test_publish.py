@@ -98,7 +98,7 @@ def test_the_same_key_with_another_body_is_refused_and_the_transaction_lives_on(
     assert connection.execute("SELECT id FROM orders").fetchall() == [(7,)]
 
 
-def test_a_database_without_tables_says_what_to_do(tmp_path: Path) -> None:
+def test_a_database_without_tables_raises_an_error_with_the_fix(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "bare.db") as bare, pytest.raises(StoreMissing, match="migrate"):
         Outbox(f"sqlite:///{tmp_path}/bare.db").publish(bare, "x")
     bare.close()
@@ -116,7 +116,7 @@ def test_a_delayed_event_carries_its_time(outbox: Outbox, connection: sqlite3.Co
     assert connection.execute("SELECT not_before FROM holdfast_events").fetchone() == (round(at.timestamp() * 1000),)
 
 
-def test_check_names_what_weakens_the_promise(outbox: Outbox, tmp_path: Path) -> None:
+def test_check_names_settings_that_weaken_durability(outbox: Outbox, tmp_path: Path) -> None:
     plain = sqlite3.connect(tmp_path / "app.db")
     plain.execute("PRAGMA synchronous = NORMAL")
     assert any("synchronous" in fault for fault in outbox.check(plain))
@@ -155,7 +155,7 @@ async def test_a_connection_that_is_awaited_is_prepared_with_await(outbox: Outbo
         assert await outbox.check_async(connection) == []
 
 
-def test_what_cannot_be_set_inside_a_transaction_is_said(outbox: Outbox, tmp_path: Path) -> None:
+def test_prepare_inside_a_transaction_is_refused_with_the_reason(outbox: Outbox, tmp_path: Path) -> None:
     connection = sqlite3.connect(tmp_path / "app.db", isolation_level=None)
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute("BEGIN")
@@ -178,7 +178,7 @@ def test_an_application_that_reads_bytes_gets_the_same_answer(outbox: Outbox, co
     assert (type(first.id), first.duplicate, again) == (str, False, (first.id, True))
 
 
-def test_a_locked_database_is_said_to_be_so_and_the_transaction_may_be_run_again(
+def test_a_locked_database_raises_store_busy_and_the_transaction_can_be_repeated(
     outbox: Outbox, connection: sqlite3.Connection, tmp_path: Path
 ) -> None:
     other = sqlite3.connect(tmp_path / "app.db", timeout=0)

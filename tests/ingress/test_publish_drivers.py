@@ -201,7 +201,7 @@ def test_a_savepoint_takes_its_event_with_it(outbox: Outbox, client: Sqlite3, bo
     assert book.events() == [("kept", "s", 1), ("kept.too", "s", 2)]
 
 
-def test_a_retry_after_a_commit_nobody_heard_of_returns_the_first(
+def test_a_retry_after_an_unacknowledged_commit_returns_the_first_event(
     outbox: Outbox, client: Sqlite3, book: Book
 ) -> None:  # fmt: skip
     answers = []
@@ -225,7 +225,7 @@ def test_a_key_with_another_body_is_refused_and_the_transaction_lives_on(
     assert (len(book.events()), book.orders()) == (1, 1)
 
 
-def test_a_closed_stream_says_so(outbox: Outbox, client: Sqlite3) -> None:
+def test_a_closed_stream_is_named_in_the_error(outbox: Outbox, client: Sqlite3) -> None:
     with client.transaction():
         outbox.publish(client.handle, "first", stream="s")
         client.execute("UPDATE holdfast_streams SET closed_at = 1")
@@ -234,7 +234,7 @@ def test_a_closed_stream_says_so(outbox: Outbox, client: Sqlite3) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_a_database_without_tables_says_what_to_do(outbox: Outbox, tmp_path: Path, kind: Any) -> None:
+def test_a_database_without_tables_raises_an_error_with_the_fix(outbox: Outbox, tmp_path: Path, kind: Any) -> None:
     bare = kind(tmp_path / "bare.db")
     with pytest.raises(StoreMissing, match="migrate"), bare.transaction():
         outbox.publish(bare.handle, "x")

@@ -109,13 +109,13 @@ def file(tmp_path: Path) -> Place:
 
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.name)
 @pytest.mark.parametrize("kind", SQLITE, ids=lambda kind: kind.__name__)
-def test_what_is_left_on_sqlite(kind: type[Client], situation: Situation, file: Place) -> None:
+def test_a_lost_commit_on_sqlite(kind: type[Client], situation: Situation, file: Place) -> None:
     check(kind, situation, file, file.folder)
 
 
 @pytest.mark.parametrize("situation", [*SITUATIONS, LOST, LOST_UNHEARD], ids=lambda situation: situation.name)
 @pytest.mark.parametrize("kind", POSTGRES, ids=lambda kind: kind.__name__)
-def test_what_is_left_on_postgres(kind: type[Client], situation: Situation, postgres: Place) -> None:
+def test_a_lost_commit_on_postgres(kind: type[Client], situation: Situation, postgres: Place) -> None:
     if situation is not LOST_UNHEARD:
         check(kind, situation, postgres, postgres.folder)
         return

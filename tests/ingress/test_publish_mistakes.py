@@ -44,7 +44,7 @@ def test_a_model_that_is_no_payload_yet_is_named(tmp_path: Path) -> None:
         Outbox("sqlite:///nowhere.db").publish(None, "x", BaseModel)
 
 
-def test_what_the_server_said_is_read_from_an_error_that_only_repeats_it() -> None:
+def test_the_server_message_is_read_from_a_wrapped_error() -> None:
     """As pg8000 does below SQLAlchemy."""
     error = {"S": "ERROR", "C": "HF001", "M": "holdfast: type is missing"}
     assert str(translated(RuntimeError(error))) == "type is missing"
@@ -52,7 +52,7 @@ def test_what_the_server_said_is_read_from_an_error_that_only_repeats_it() -> No
     assert translated(RuntimeError({"C": "40P01", "M": "deadlock detected"})) is None
 
 
-async def test_a_pool_is_told_to_give_a_connection() -> None:
+async def test_a_pool_is_refused_with_advice_to_pass_a_connection() -> None:
     server = start(newest())
     async with asyncpg.create_pool(f"postgresql://postgres@/postgres?host={server.folder}", min_size=1) as pool:
         with pytest.raises(BadInput, match=r"Pool runs no transaction; pass publish_async\(\) the connection that"):
@@ -74,6 +74,6 @@ def test_a_closed_connection_is_named(tmp_path: Path) -> None:
         outbox.publish(connection, "x")
 
 
-def test_a_database_in_a_folder_that_is_missing_is_told_in_one_sentence(tmp_path: Path) -> None:
+def test_a_missing_folder_of_a_database_is_named_in_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=f"the folder {tmp_path}/missing does not exist; create it"):
         Outbox(f"sqlite:///{tmp_path}/missing/app.db").migrate()

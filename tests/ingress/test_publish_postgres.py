@@ -327,7 +327,7 @@ async def test_a_savepoint_takes_its_event_with_it(outbox: Outbox, client: Psyco
     assert book.events() == ["kept|s|1", "kept.too|s|2"]
 
 
-async def test_a_retry_after_a_commit_nobody_heard_of_returns_the_first(
+async def test_a_retry_after_an_unacknowledged_commit_returns_the_first_event(
     outbox: Outbox, client: Psycopg, book: Book
 ) -> None:
     answers = []

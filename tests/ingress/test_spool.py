@@ -37,7 +37,7 @@ async def types(harness: EngineHarness) -> list[str]:
     return [event.type for event in reversed(page.items)]
 
 
-async def test_what_was_written_before_is_imported_before(harness: EngineHarness, tmp_path: Path) -> None:
+async def test_records_are_imported_in_the_order_written(harness: EngineHarness, tmp_path: Path) -> None:
     folder = tmp_path / "spool"
     for number in range(20):
         write_event(folder, new_event(f"t.{number}", {"n": number}, stream="s"), make_id(number))
@@ -137,7 +137,7 @@ async def test_a_key_used_with_another_body_does_not_hold_up_the_others(harness:
     assert await types(harness) == ["a", "error.error", "b"]
 
 
-async def test_a_late_copy_of_what_is_known_by_its_key_is_a_repetition(harness: EngineHarness, tmp_path: Path) -> None:
+async def test_a_late_copy_with_a_known_key_is_a_repetition(harness: EngineHarness, tmp_path: Path) -> None:
     folder = tmp_path / "spool"
     event = new_event("paid", {"x": 1}, dedup_key="k")
     await harness.store.events.append([event])

@@ -144,7 +144,7 @@ def test_every_general_verifier_has_a_case():
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_the_sender_signs_passes(name):
+def test_a_request_signed_by_the_sender_passes(name):
     check, sign = CASES[name]
     passes(check, sign(BODY, NOW))
 
@@ -185,7 +185,7 @@ def test_a_time_outside_the_window_is_refused(name, off):
 
 
 @pytest.mark.parametrize("name", TIMED)
-def test_the_time_is_part_of_what_is_signed(name):
+def test_the_time_is_part_of_the_signed_text(name):
     check, sign = CASES[name]
     moved = {header: value.replace(str(NOW), str(NOW + 1)) for header, value in sign(BODY, NOW).items()}
     assert "match" in refusal(check, moved)

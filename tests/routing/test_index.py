@@ -143,7 +143,7 @@ def by_index(index: ContractIndex, fact: Fact) -> list[str]:
 
 @given(worlds, leaves, st.integers(0, 80))
 @examples
-def test_the_index_finds_what_asking_every_contract_finds_in_the_same_order(world, leaf, count):
+def test_the_index_finds_the_same_contracts_as_a_full_scan_in_the_same_order(world, leaf, count):
     known = world.contracts(count)
     with dividing_at(leaf):
         index = ContractIndex(known)
@@ -250,7 +250,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("grown", [False, True], ids=["built", "grown"])
-def test_an_event_meets_hardly_anybody_who_does_not_want_it(shape, grown):
+def test_an_event_is_compared_with_few_contracts_that_do_not_match(shape, grown):
     """Counted, not timed: of 2,500 contracts of which one wants the event, a handful are asked."""
     make, fact = SHAPES[shape]
     known = [make(i) for i in range(2500)]
@@ -282,7 +282,7 @@ def test_a_list_of_lists_of_values_takes_a_bounded_number_of_places():
     assert sum(index._keys._uses.values()) <= 100
 
 
-def test_contracts_of_any_length_are_told_apart_by_a_bounded_number_of_criteria():
+def test_contracts_of_any_length_are_divided_by_a_bounded_number_of_criteria():
     known = [contract(i, **{f"p{at}": Criterion("x") for at in range(2000)}) for i in range(3 * LEAF)]
     index = ContractIndex(known)
     assert by_index(index, ("app", "t", {f"p{at}": "x" for at in range(2000)})) == [each.id for each in known]

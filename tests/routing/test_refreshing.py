@@ -9,7 +9,7 @@ from engine_harness import EngineHarness
 from holdfast.routing.registry import Refreshing
 
 
-async def test_a_process_that_routes_nothing_notices_what_another_changed(tmp_path: Path) -> None:
+async def test_a_process_that_does_not_route_reads_changes_of_others(tmp_path: Path) -> None:
     harness = await EngineHarness(tmp_path).start()
     await harness.contract(attempts=3)
     known = await harness.store.contracts.get("c")

@@ -97,7 +97,7 @@ async def test_contracts_that_did_not_change_are_not_read_anew(harness: EngineHa
     assert after["c05"].attempts == 9
 
 
-async def test_a_refresh_reads_only_what_changed(harness: EngineHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_refresh_reads_only_changes(harness: EngineHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     contracts, read = harness.store.contracts, []
     changed = contracts.changed
 

@@ -16,7 +16,7 @@ async def harness(tmp_path: Path) -> EngineHarness:
     return await EngineHarness(tmp_path).start()
 
 
-async def test_each_contract_that_wants_an_event_gets_its_own_delivery(harness: EngineHarness) -> None:
+async def test_each_matching_contract_gets_its_own_delivery(harness: EngineHarness) -> None:
     await harness.contract("one", "handler:a", "order.*")
     await harness.contract("two", "handler:b", "*.placed")
     await harness.contract("three", "handler:c", "other")
@@ -24,7 +24,7 @@ async def test_each_contract_that_wants_an_event_gets_its_own_delivery(harness: 
     assert sorted(row.contract_id or "" for row in await harness.rows()) == ["one", "two"]
 
 
-async def test_an_event_nobody_wants_is_listed_and_can_be_offered_again(harness: EngineHarness) -> None:
+async def test_an_unmatched_event_is_listed_and_can_be_routed_again(harness: EngineHarness) -> None:
     from holdfast.store.roles.events import EventFilter
 
     await harness.publish(new_event("lonely"))
@@ -43,7 +43,7 @@ async def test_a_direct_address_needs_no_contract(harness: EngineHarness) -> Non
     assert (row.address, row.contract_id) == ("handler:h", None)
 
 
-async def test_messages_to_one_session_share_a_lane_whatever_they_come_from(harness: EngineHarness) -> None:
+async def test_messages_to_one_session_share_a_lane(harness: EngineHarness) -> None:
     await harness.contract("c", "session:abc", "ping")
     await harness.publish(new_event("ping", stream="x"), new_event("ping", stream="y"), new_event("ping"))
     rows = await harness.rows()
@@ -80,7 +80,7 @@ async def test_a_contract_that_comes_between_two_looks_is_not_missed(harness: En
     assert [row.contract_id for row in await harness.rows()] == ["new"]
 
 
-async def test_a_bad_direct_address_stops_nobody_behind_it(harness: EngineHarness) -> None:
+async def test_a_bad_direct_address_does_not_block_later_events(harness: EngineHarness) -> None:
     await harness.contract("c", "handler:h", "fine")
     bad = NewEvent("odd", b"null", to="handler:no spaces please")
     await harness.store.events.append([bad, new_event("fine")])
