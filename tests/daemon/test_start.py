@@ -74,10 +74,10 @@ def test_hook_loads_nothing_before_it_hands_over_to_the_receiver(tmp_path: Path)
     assert done == "[]"
 
 
-def test_a_daemon_is_ready_before_its_dear_routes_are_loaded(tmp_path: Path) -> None:
+def test_a_daemon_is_ready_without_the_openapi_document(tmp_path: Path) -> None:
     loaded = set(json.loads(told(DAEMON, tmp_path).strip()))
     assert {"uvicorn", "starlette", "holdfast.surfaces.rest.app"} <= loaded
-    assert not {"fastapi", "pydantic", "holdfast.surfaces.rest.api", "asyncpg"} & loaded
+    assert not {"fastapi", "pydantic", "holdfast.surfaces.rest.openapi", "asyncpg"} & loaded
 
 
 def test_where_webhooks_are_to_be_sent_certificates_are_read_before_anybody_is_busy(tmp_path: Path) -> None:

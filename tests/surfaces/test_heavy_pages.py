@@ -178,7 +178,7 @@ def test_the_command_says_that_there_are_more(tmp_path: Path) -> None:
     with shop(tmp_path) as daemon:
         first = daemon.cli("contracts", "list", "--limit", "1", "--json")
         (one,) = json.loads(first.out)
-        assert first.err.strip().endswith(f"there are more; go on with: --after {one['id']}")
+        assert first.err.strip().endswith(f"there are more; continue with: --after {one['id']}")
         rest = daemon.cli("contracts", "list", "--after", one["id"])
         assert one["id"] not in rest.out
         assert rest.err == ""

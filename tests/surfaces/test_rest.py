@@ -13,6 +13,7 @@ from urllib.parse import quote
 import aiohttp
 import pytest
 
+from declared_answers import check_answer
 from holdfast.config.config import load_config
 from holdfast.daemon.runtime import Runtime
 from holdfast.daemon.serve import Server, bind
@@ -38,6 +39,7 @@ class Api:
                 assert kind == "application/problem+json", (response.status, raw)
                 assert {"type", "title", "status", "detail"} <= set(value)
                 assert value["status"] == response.status
+            check_answer(method, path, response.status, kind, value)
             return response.status, value
 
 

@@ -62,7 +62,7 @@ def read_contract(body: object, policies: Mapping[str, Policy], now_ms: int, sou
         address=address,
         source_criterion=_criterion(body, "source_criterion"),
         type_criterion=_criterion(body, "type_criterion"),
-        properties=parse_criteria(body.get("properties") or {}, "properties"),
+        properties=parse_criteria({} if body.get("properties") is None else body["properties"], "properties"),
         source=source,
         active=_flag(body, "active") is not False,
         expires_at_ms=_end(body, now_ms),
@@ -144,11 +144,15 @@ def _with_sending(contract: Contract, body: Mapping[str, Any]) -> Contract:
 def _statuses(value: object) -> tuple[int, ...]:
     if value is None:
         return ()
-    right = isinstance(value, list) and len(value) <= RETRY_ON_MAX
-    if not right or not all(type(one) is int and 400 <= one <= 499 and one != 410 for one in value):  # type: ignore[attr-defined]
+    statuses = [_integer(item) for item in value] if isinstance(value, list) else None
+    if statuses is None or len(statuses) > RETRY_ON_MAX or not all(_is_retryable(status) for status in statuses):
         raise BadInput(f"retry_on must list statuses from 400 to 499 that are to be retried (410 ends a contract), "
                        f"not {short_repr(value)}")  # fmt: skip
-    return tuple(sorted(set(value)))  # type: ignore[call-overload]
+    return tuple(sorted({status for status in statuses if isinstance(status, int)}))
+
+
+def _is_retryable(status: object) -> bool:
+    return type(status) is int and 400 <= status <= 499 and status != 410
 
 
 def _end(body: Mapping[str, Any], now_ms: int) -> int | None:
@@ -195,7 +199,12 @@ def _number(body: Mapping[str, Any], name: str, most: float) -> float | None:
 
 
 def _whole(body: Mapping[str, Any], name: str, most: int) -> int | None:
-    value = body.get(name)
+    value = _integer(body.get(name))
     if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most):
         raise BadInput(f"{name} must be a whole number from 1 to {most}, not {short_repr(value)}")
     return value
+
+
+def _integer(value: object) -> object:
+    """A number without a fraction as an integer: 5.0 is an integer in JSON."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value

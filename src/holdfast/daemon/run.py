@@ -31,7 +31,6 @@ from holdfast.version import __version__
 if TYPE_CHECKING:
     from holdfast.surfaces.rest.app import App
 
-WARM_S = 2.0
 STOP_S = 1.0  # beyond the grace time, to settle and to close
 SWITCH_S = 0.0005
 REACH_S, REACH_MAX_S = 0.2, 5.0
@@ -67,11 +66,9 @@ async def run_daemon(
         address = _address(listener)
         presence = Presence(home.address_file, address)
         say(_greeting(address, shown_url(url), home))
-        warming = asyncio.get_running_loop().create_task(_warm_later(surfaces))
         failed = await _wait_for_stop(stopping, runtime)
         deadline_s = time.monotonic() + config.grace_s
         say(f"Stopping: nothing new is started; running deliveries have {config.grace_s:g} s to finish.")
-        warming.cancel()
         await server.stop()
         presence.end()
         if failed is not None:
@@ -138,16 +135,6 @@ def _short_switch_interval() -> Iterator[None]:
         yield
     finally:
         sys.setswitchinterval(usual)
-
-
-async def _warm_later(surfaces: App) -> None:
-    """Load the remaining routes a little later, after deliveries that were pending at the start."""
-    await asyncio.sleep(WARM_S)
-    try:
-        with _short_switch_interval():
-            await surfaces.warm()
-    except Exception:
-        log.exception("the routes of the API could not be loaded; the next request tries again")
 
 
 def _surfaces(runtime: Runtime, home: Home, config: Config, listener: socket.socket) -> App:

@@ -38,7 +38,7 @@ OVERLAP_MAX_S = 30 * 24 * 3600
 
 class ContractVerbs:
     def __init__(self, context: OperationsContext) -> None:
-        self._store, self._guard, self._policies = context.store, context.guard, context.policies
+        self._store, self._guard, self.policies = context.store, context.guard, context.policies
         self._clock, self._served = context.clock, context.served
 
     async def add(self, body: object) -> ContractAnswer:
@@ -199,7 +199,7 @@ class ContractVerbs:
             )
 
     def parse(self, body: object) -> ContractInput:
-        return read_contract(body, self._policies, self._clock.now_ms())
+        return read_contract(body, self.policies, self._clock.now_ms())
 
     async def _answers(self, contracts: Sequence[Contract]) -> list[ContractAnswer]:
         """Each contract with whether it has a secret, and whether something it names is missing."""
@@ -209,7 +209,7 @@ class ContractVerbs:
 
         def answer(contract: Contract) -> ContractAnswer:
             is_unserved = contract.id in unserved
-            fault = misconfiguration(contract, self._policies) or (unserved_text(contract) if is_unserved else None)
+            fault = misconfiguration(contract, self.policies) or (unserved_text(contract) if is_unserved else None)
             return contract_answer(
                 contract,
                 has_secret=contract.id in signing,

@@ -22,7 +22,7 @@ class ReceiptVerbs:
         self, *, chain: str | None = None, after: str | None = None, limit: int = LIMIT_DEFAULT
     ) -> Page[ReceiptLink]:
         """Links in order, chain by chain."""
-        start_chain, _, seq = (after or ":0").rpartition(":")
+        start_chain, _, seq = (":0" if after is None else after).rpartition(":")
         if not is_number(seq):
             raise bad_cursor(after)
         links = await self._receipts.links(chain, (start_chain, int(seq)), check_limit(limit))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
-from holdfast.domain.address import without_tokens
+from holdfast.domain.address import Address, without_tokens
 from holdfast.domain.contract import Contract, Criterion
 from holdfast.domain.event import iso_time
 from holdfast.operations.answers.explain import MissGroup
@@ -13,16 +13,8 @@ from holdfast.operations.answers.fields import OMITTED_IF_NONE, Time, time_or_no
 
 MASKED = "***"
 
-
-@dataclass(frozen=True, slots=True)
-class ContractTarget:
-    """Where a contract delivers: exactly one of `handler`, `url` and `session`. `secret` is always null."""
-
-    handler: str | None
-    url: str | None
-    session: str | None
-    secret: None
-    has_secret: bool
+ContractTarget: TypeAlias = dict[str, str | bool | None]
+"""Where a contract delivers: one key per address kind, one of them not null; `secret`, always null; `has_secret`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +117,7 @@ def contract_answer(
     address = contract.address
     return ContractAnswer(
         id=contract.id,
-        target=ContractTarget(
-            handler=address.name if address.kind == "handler" else None,
-            url=without_tokens(address.text) if address.kind == "https" else None,
-            session=address.name if address.kind == "session" else None,
-            secret=None,
-            has_secret=has_secret,
-        ),
+        target=_target(address, has_secret),
         source_criterion=_or_none(contract.source_criterion),
         type_criterion=_or_none(contract.type_criterion),
         properties={name: _criterion_answer(criterion) for name, criterion in contract.properties.items()},
@@ -153,6 +139,11 @@ def contract_answer(
         retired=contract.retired,
         misconfigured=fault,
     )
+
+
+def _target(address: Address, has_secret: bool) -> ContractTarget:
+    kinds = {key: value and without_tokens(value) for key, value in address.as_target().items()}
+    return {**kinds, "secret": None, "has_secret": has_secret}
 
 
 def _or_none(criterion: Criterion | None) -> CriterionAnswer | None:

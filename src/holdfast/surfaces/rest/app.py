@@ -1,29 +1,26 @@
-"""The REST application: the gate, then the fast routes, and all other routes once they are loaded.
-
-Loading the other routes takes longer than the rest of a start together, and pending deliveries should not wait for it.
-`warm` loads them, or the first request that needs one.
-"""
+"""The REST application: the gate, then the fast routes, then all other operations."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
 
 from starlette.datastructures import State
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from holdfast.domain.retry import POLICIES
 from holdfast.ingress.webhook import InboundSource
 from holdfast.operations.verbs import Operations
 from holdfast.ports import in_thread
+from holdfast.surfaces.rest.answers import JsonAnswer
 from holdfast.surfaces.rest.fast_routes import FAST_ROUTES, Endpoint
 from holdfast.surfaces.rest.gate import Gate, Tokens
-from holdfast.surfaces.rest.inbound import inbound_routes
+from holdfast.surfaces.rest.inbound import inbound_endpoints
 from holdfast.surfaces.rest.problem import on_surprise
+from holdfast.surfaces.rest.router import Router
+from holdfast.surfaces.rest.routes import OPERATIONS
 
-if TYPE_CHECKING:
-    from fastapi import FastAPI
+OPENAPI_PATH = "/openapi.json"
 
 
 class App:
@@ -31,44 +28,43 @@ class App:
 
     def __init__(self, state: State, tokens: Tokens, hosts: Iterable[str], inbound: Sequence[InboundSource]) -> None:
         self.state = state
-        self._inbound, self._routes = inbound, inbound_routes(inbound)
-        called = {(method, route.path): route.endpoint for route in self._routes for method in ("GET", "POST")}
-        self._fast: dict[tuple[str, str], Endpoint] = {**FAST_ROUTES, **called}
+        self._inbound = inbound
+        self._fast: dict[tuple[str, str], Endpoint] = {**FAST_ROUTES, **inbound_endpoints(inbound)}
+        for method in ("GET", "HEAD"):
+            self._fast[method, OPENAPI_PATH] = self._answer_openapi
+        methods: dict[str, list[str]] = {}
+        for method, path in self._fast:
+            methods.setdefault(path, []).append(method)
+        self._router = Router(OPERATIONS, methods)
         self._gate = Gate(self._answer, tokens, hosts, [source.path for source in inbound])
-        self._api: FastAPI | None = None
-        self._loading: asyncio.Task[FastAPI] | None = None
+        self._document: dict[str, object] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._gate(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        endpoint = self._fast.get((scope["method"], scope["path"]))
         scope["app"] = self
         request = Request(scope, receive, send)
+        endpoint = self._fast.get((scope["method"], scope["path"]))
         try:
-            answer: ASGIApp = (self._api or await self.warm()) if endpoint is None else await endpoint(request)
+            answer: ASGIApp = await (
+                self._router.answer(request, self.state.operations) if endpoint is None else endpoint(request)
+            )
         except Exception as error:
             answer = await on_surprise(request, error)
         await answer(scope, receive, send)
 
-    async def warm(self) -> FastAPI:
-        """All routes, loaded once, in a thread."""
-        if self._loading is None or (self._loading.done() and self._loading.exception() is not None):
-            self._loading = asyncio.get_running_loop().create_task(self._load_in_thread())
-        return await asyncio.shield(self._loading)  # a client that hangs up must not cancel it for others
+    async def _answer_openapi(self, request: Request) -> ASGIApp:
+        return JsonAnswer(await in_thread("files", self.openapi))
 
-    async def _load_in_thread(self) -> FastAPI:
-        return await in_thread("files", self._load)
+    def openapi(self) -> dict[str, object]:
+        """The OpenAPI document, made when it is first asked for."""
+        if self._document is None:
+            from holdfast.surfaces.rest.openapi import describe
 
-    def openapi(self) -> dict[str, Any]:
-        return self._load().openapi()
-
-    def _load(self) -> FastAPI:
-        if self._api is None:
-            from holdfast.surfaces.rest.api import build_api
-
-            self._api = build_api(self.state, self._inbound, self._routes)
-        return self._api
+            operations: Operations | None = self.state.operations
+            self._document = describe(self._inbound, POLICIES if operations is None else operations.contracts.policies)
+        return self._document
 
 
 def build_app(

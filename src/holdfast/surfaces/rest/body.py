@@ -1,8 +1,6 @@
-"""Reading a request's body: limited in size while it arrives, and strict JSON. The connection limits its time."""
+"""Reads a request's body: limited in size while it arrives, and strict JSON. The connection limits its time."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from starlette.requests import Request
 
@@ -30,6 +28,6 @@ async def read_body(request: Request, limit: int) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-async def read_json(request: Request) -> Any:
+async def read_json(request: Request) -> object:
     limit = request.app.state.body_max_bytes
     return parse_json(await read_body(request, limit), "the body", limit)

@@ -61,6 +61,8 @@ def _idempotency_key(request: Request) -> str | None:
 
 FAST_ROUTES: dict[tuple[str, str], Endpoint] = {
     ("GET", "/readyz"): readyz,
+    ("HEAD", "/readyz"): readyz,
     ("GET", "/healthz"): healthz,
+    ("HEAD", "/healthz"): healthz,
     ("POST", "/api/events"): append_event,
 }

@@ -6,11 +6,9 @@ import hmac
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from holdfast.domain.errors import BadInput, DedupConflict, TooLarge, Unverified
@@ -22,8 +20,7 @@ from holdfast.ingress.webhook.verifiers.request import InboundRequest
 from holdfast.logs import LogThrottle
 from holdfast.surfaces.rest.answers import EmptyAnswer, JsonAnswer
 from holdfast.surfaces.rest.body import read_body
-from holdfast.surfaces.rest.problem import error_problem, problem
-from holdfast.surfaces.rest.schemas import problems
+from holdfast.surfaces.rest.problem import error_problem, problem, problem_responses
 
 log = logging.getLogger("holdfast.inbound")
 
@@ -34,8 +31,10 @@ GREETING = "Holdfast receives webhooks at this address. They are sent with POST.
 Endpoint = Callable[[Request], Awaitable[ASGIApp]]
 
 
-def inbound_routes(sources: Iterable[InboundSource]) -> list[Route]:
-    return [Route(source.path, _endpoint(source), methods=["GET", "POST"]) for source in sources]
+def inbound_endpoints(sources: Iterable[InboundSource]) -> dict[tuple[str, str], Endpoint]:
+    """The endpoints by method and path."""
+    endpoints = {source.path: _endpoint(source) for source in sources}
+    return {(method, path): endpoint for path, endpoint in endpoints.items() for method in ("GET", "HEAD", "POST")}
 
 
 def _endpoint(source: InboundSource) -> Endpoint:
@@ -121,35 +120,47 @@ async def _keep(source: InboundSource, event: NewEvent, request: Request) -> boo
     return True
 
 
-def describe_inbound(sources: Iterable[InboundSource]) -> dict[str, Any]:
-    """The paths as `/openapi.json` shows them."""
-    return {source.path: _describe(source) for source in sources}
+def describe_inbound(sources: Iterable[InboundSource]) -> dict[str, dict[str, object]]:
+    """The paths as the OpenAPI document shows them."""
+    return {source.path: {"get": _describe_get(source), "post": _describe_post(source)} for source in sources}
 
 
-def _describe(source: InboundSource) -> dict[str, Any]:
-    anything: dict[str, Any] = {"application/json": {"schema": {}}, "application/x-www-form-urlencoded": {"schema": {}}}
-    silent = source.platform.empty_status == 204
-    answered = {"description": "stored", "content": {"application/json": {"schema": {}}}}
-    accepted = answered if silent else {"description": "stored; empty, or what the platform wants to be told as JSON"}
-    refused = {str(status): text for status, text in problems(400, 401, 405, 408, 413, 503).items()}
-    post = {
+def _describe_post(source: InboundSource) -> dict[str, object]:
+    anything: dict[str, object] = {
+        "application/json": {"schema": {}},
+        "application/x-www-form-urlencoded": {"schema": {}},
+    }
+    is_silent = source.platform.empty_status == 204
+    success: dict[str, object] = {"description": "Stored. The platform may expect a JSON answer."}
+    if is_silent:
+        success["content"] = {"application/json": {"schema": {}}}
+    return {
         "tags": ["inbound"],
         "summary": f"Webhooks of {source.name}",
         "operationId": f"inbound_{source.name}",
         "security": [],
         "requestBody": {"required": True, "content": anything},
-        "responses": {"200": accepted, **({"204": {"description": "stored"}} if silent else {}), **refused},
+        "responses": {
+            "200": success,
+            **({"204": {"description": "Stored."}} if is_silent else {}),
+            **problem_responses((401, 405, 413)),
+        },
     }
-    text = {"description": "a sentence, or the challenge", "content": {"text/plain": {"schema": {"type": "string"}}}}
-    get = {
+
+
+def _describe_get(source: InboundSource) -> dict[str, object]:
+    success = {
+        "description": "A sentence, or the challenge.",
+        "content": {"text/plain": {"schema": {"type": "string"}}},
+    }
+    return {
         "tags": ["inbound"],
-        "summary": f"Whether {source.name} may send here",
+        "summary": f"Challenge of {source.name}",
         "operationId": f"inbound_{source.name}_challenge",
         "security": [],
         "parameters": [
             {"name": name, "in": "query", "required": False, "schema": {"type": "string"}}
             for name in ("hub.mode", "hub.verify_token", "hub.challenge")
         ],
-        "responses": {"200": text, **{str(status): each for status, each in problems(403, 405).items()}},
+        "responses": {"200": success, **problem_responses((403, 405))},
     }
-    return {"get": get, "post": post}

@@ -1,9 +1,10 @@
-"""One error shape for every answer: RFC 9457 problem details."""
+"""Errors as problem details (RFC 9457), the one shape of every error."""
 
 from __future__ import annotations
 
 import logging
-from typing import Any
+from collections.abc import Iterable
+from http import HTTPStatus
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -19,6 +20,20 @@ from holdfast.domain.errors import (
     TooLarge,
     Unverified,
 )
+
+CONNECTION_STATUSES = (400, 408, 431, 503)
+"""Errors that any request can get, before a route is reached."""
+PROBLEM: dict[str, object] = {
+    "type": "object",
+    "required": ["type", "title", "status", "detail"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "error": {"type": "string", "description": "The name of the error in Python."},
+    },
+}
 
 log = logging.getLogger("holdfast.rest")
 
@@ -36,7 +51,7 @@ STATUS: tuple[tuple[type[HoldfastError], int, str], ...] = (
 )
 
 
-def problem(status: int, title: str, detail: str, headers: dict[str, str] | None = None, **more: Any) -> JSONResponse:
+def problem(status: int, title: str, detail: str, headers: dict[str, str] | None = None, **more: str) -> JSONResponse:
     body = {"type": "about:blank", "title": title, "status": status, "detail": detail, **more}
     return JSONResponse(body, status, headers=headers, media_type="application/problem+json")
 
@@ -49,11 +64,13 @@ def error_problem(error: HoldfastError) -> JSONResponse:
     raise error
 
 
-async def on_holdfast_error(request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, HoldfastError)
-    return error_problem(error)
+def problem_responses(statuses: Iterable[int]) -> dict[str, object]:
+    """These errors and those of `CONNECTION_STATUSES`, as an OpenAPI document describes them."""
+    content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    described = sorted({*statuses, *CONNECTION_STATUSES})
+    return {str(status): {"description": HTTPStatus(status).phrase, "content": content} for status in described}
 
 
 async def on_surprise(request: Request, error: Exception) -> JSONResponse:
     log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return problem(500, "Failed", "an unexpected error; the daemon's log says more")
+    return problem(500, "Failed", "an unexpected error; see the daemon's log")

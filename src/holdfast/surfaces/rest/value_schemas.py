@@ -1,0 +1,108 @@
+"""JSON Schemas of values that requests share. Each allows exactly what the code accepts."""
+
+from __future__ import annotations
+
+import sys
+
+from holdfast.domain.address import ADDRESS_MAX, KINDS, one_of
+from holdfast.domain.event import NAME_MAX
+from holdfast.operations.answers.schema import JsonSchema
+
+NUL = r"\u0000"
+NO_NUL = f"^[^{NUL}]*$"
+"""U+0000 is refused everywhere: databases and terminals cut or refuse it."""
+
+_HANDLER = r"[A-Za-z_][A-Za-z0-9_.:<>-]{0,199}"
+_PORT = r"(?::(?:0*(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?)?"
+_HOST = r"[!-\"$-.0-9;->A-Z^-~]+"
+_IPV6 = (
+    r"\[(?:(?:[0-9A-Fa-f]{1,4}:){7}[0-9A-Fa-f]{1,4}|(?:[0-9A-Fa-f]{1,4}:){1,6}:[0-9A-Fa-f]{1,4}"
+    r"|(?:[0-9A-Fa-f]{1,4}:){1,7}:|::(?:[0-9A-Fa-f]{1,4}:){0,6}[0-9A-Fa-f]{1,4}|::)\]"
+)
+_SITE = rf"[Hh][Tt][Tt][Pp][Ss]?://(?:{_HOST}|{_IPV6}){_PORT}"
+_QUERY = r"[!-\"$-\[\]-~]"
+_URL = rf"{_SITE}(?:[/?]{_QUERY}*)?#?"
+
+_FORMS = {"https": _URL, "handler": f"handler:{_HANDLER}"}
+DELIVERED = tuple(kind.name for kind in KINDS.values() if kind.deliverer is not None)
+"""The address kinds that can be delivered to."""
+
+TEXT: JsonSchema = {"type": "string", "pattern": NO_NUL}
+TEXT_OR_NULL: JsonSchema = {"type": ["string", "null"], "pattern": NO_NUL}
+FLAG_OR_NULL: JsonSchema = {"type": ["boolean", "null"]}
+NAME_COMPONENT = "Name"
+NAME: JsonSchema = {"$ref": f"#/components/schemas/{NAME_COMPONENT}"}
+URL: JsonSchema = {
+    "type": "string",
+    "maxLength": ADDRESS_MAX,
+    "pattern": f"^{_URL}$",
+    "description": "The egress rules in force must allow it; if they do not, the answer is 422.",
+}
+URL_WITH_CHAT: JsonSchema = {
+    "type": "string",
+    "maxLength": ADDRESS_MAX,
+    "pattern": rf"^{_SITE}(?:/[!-\"$->@-\[\]-~]*)?\?(?:{_QUERY}*&)?chat_id=[!-\"$%'-\[\]-~]+(?:&{_QUERY}*)?#?$",
+}
+HANDLER: JsonSchema = {"type": "string", "pattern": f"^{_HANDLER}$"}
+ADDRESS: JsonSchema = {
+    "type": "string",
+    "maxLength": ADDRESS_MAX,
+    "pattern": f"^(?:{'|'.join(_FORMS.get(kind, f'{kind}:[^{NUL}]+') for kind in DELIVERED)})$",
+    "description": one_of(KINDS[kind].example for kind in DELIVERED),
+    "examples": ["handler:ship"],
+}
+DIRECT_ADDRESS: JsonSchema = {**ADDRESS, "allOf": [{"pattern": "^[a-z]+:"}]}
+"""The scheme of an event's `to` is lower case: the stores check it too."""
+TIME: JsonSchema = {
+    "type": "string",
+    "format": "date-time",
+    "pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?"
+    r"(?:[Zz]|[+-][0-9]{2}:[0-9]{2})$",
+}
+JSON_NAME = "Json"
+"""The component that holds the schema of any JSON value."""
+JSON: JsonSchema = {"$ref": f"#/components/schemas/{JSON_NAME}"}
+ANY_JSON: JsonSchema = {
+    "description": "Any JSON value in which no text holds U+0000, at most 64 levels deep.",
+    "anyOf": [
+        {"type": ["null", "boolean", "number"]},
+        TEXT,
+        {"type": "array", "items": JSON},
+        {"type": "object", "propertyNames": {"pattern": NO_NUL}, "additionalProperties": JSON},
+    ],
+}
+
+
+def or_null(schema: JsonSchema) -> JsonSchema:
+    return {"anyOf": [{"type": "null"}, schema]}
+
+
+def name_schema() -> JsonSchema:
+    """What `holdfast.domain.event.check_name` accepts, in the version of Unicode that this Python knows.
+
+    Slow: it looks at every character. `\\p{C}` would be shorter, but several tools do not know it.
+    """
+    return {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": NAME_MAX,
+        "pattern": f"^(?! )(?!.* $)[^{_unprintable()}]+$",
+        "description": "Printable text without outer spaces.",
+    }
+
+
+def _unprintable() -> str:
+    """The ranges of all characters that are not printable. Surrogates are left out: they cannot occur in JSON."""
+    ranges, start = [], None
+    for code in range(sys.maxunicode + 2):
+        hidden = code <= sys.maxunicode and not chr(code).isprintable() and not 0xD800 <= code <= 0xDFFF
+        if hidden and start is None:
+            start = code
+        elif not hidden and start is not None:
+            ranges.append(_character(start) + (f"-{_character(code - 1)}" if code - 1 > start else ""))
+            start = None
+    return "".join(ranges)
+
+
+def _character(code: int) -> str:
+    return f"\\u{code:04x}" if code <= 0xFFFF else chr(code)
