@@ -57,7 +57,7 @@ class World:
             statement = "UPDATE holdfast_contracts SET contract_json = replace(contract_json, ?, ?)"
             await store._writer.run(lambda connection: connection.run(statement, (old, new)))  # type: ignore[attr-defined]
         else:
-            statement = "UPDATE holdfast.contracts SET contract_json = replace(contract_json, $1, $2)"
+            statement = "UPDATE {schema}.contracts SET contract_json = replace(contract_json, $1, $2)"
             await store._pool.run(lambda session: session.run(statement, old, new))  # type: ignore[attr-defined]
         await store.close()
 
@@ -269,7 +269,7 @@ async def test_a_renamed_handler_leaves_no_contract_that_nobody_serves(
 async def _long_ago(runtime: Runtime) -> None:
     """On PostgreSQL a contract that was served a moment ago may still be served by another process."""
     if runtime.store.url.startswith("postgres"):
-        statement = "UPDATE holdfast.queues SET served_at = 0"
+        statement = "UPDATE {schema}.queues SET served_at = 0"
         await runtime.store._pool.run(lambda session: session.run(statement))  # type: ignore[attr-defined]
 
 

@@ -86,10 +86,10 @@ async def test_a_settle_whose_answer_is_lost_counts_once_and_the_handler_runs_on
         await asyncio.sleep(0.3)
         assert cutting.cut == 1
         assert runs == [0, 1]
-        rows = await store._pool.rows("SELECT state, attempts FROM holdfast.deliveries ORDER BY id")
+        rows = await store._pool.rows("SELECT state, attempts FROM {schema}.deliveries ORDER BY id")
         assert [tuple(row) for row in rows] == [("delivered", 1), ("delivered", 1)]
-        assert await store._pool.value("SELECT count(*) FROM holdfast.ready") == 0
-        assert await store._pool.value("SELECT count(*) FROM holdfast.receipts") == 2
+        assert await store._pool.value("SELECT count(*) FROM {schema}.ready") == 0
+        assert await store._pool.value("SELECT count(*) FROM {schema}.receipts") == 2
         assert runtime.engine.in_flight == 0
     finally:
         await runtime.stop()
@@ -97,7 +97,7 @@ async def test_a_settle_whose_answer_is_lost_counts_once_and_the_handler_runs_on
 
 async def until_delivered(store: PostgresStore, count: int) -> None:
     async with asyncio.timeout(20):
-        while await store._pool.value("SELECT count(*) FROM holdfast.deliveries WHERE state = 'delivered'") < count:
+        while await store._pool.value("SELECT count(*) FROM {schema}.deliveries WHERE state = 'delivered'") < count:
             await asyncio.sleep(0.02)
 
 
@@ -124,7 +124,7 @@ async def test_what_a_claim_took_that_never_answered_is_given_back_with_the_next
         with pytest.raises(StoreBusy):
             await claim(store, owner)
         assert cutting.cut == TRIES
-        assert await store._pool.value("SELECT count(*) FROM holdfast.ready WHERE token IS NOT NULL") == 3
+        assert await store._pool.value("SELECT count(*) FROM {schema}.ready WHERE token IS NOT NULL") == 3
         claims = await claim(store, owner)
         assert (len(claims), {one.starts for one in claims}) == (3, {1})
         assert await end(store, owner, claims) == set()

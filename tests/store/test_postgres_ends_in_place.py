@@ -98,5 +98,5 @@ async def test_a_requeued_delivery_goes_to_the_end_of_its_lane(server: Server, s
         async with store.routing.batch(10) as batch:
             target = RouteTarget(1, "handler:h", "handler", "c s")
             assert await batch.commit([Plan(event.n, (target,), 0) for event in batch.events])
-        rows = await store._pool.rows("SELECT id, pos FROM holdfast.deliveries ORDER BY pos")
+        rows = await store._pool.rows("SELECT id, pos FROM {schema}.deliveries ORDER BY pos")
         assert [tuple(row) for row in rows] == [(2, 2), (3, 3), (1, 4), (4, 5)]

@@ -89,18 +89,18 @@ async def test_a_later_migration_keeps_the_data_and_recreates_the_views(
     newest = version_known()
     async with opened(server, schema) as store:
         await store.events.append([new_event("t", stream="s")])
-    later = (newest + 1, "ALTER TABLE holdfast.streams ADD COLUMN later text;")
+    later = (newest + 1, "ALTER TABLE {schema}.streams ADD COLUMN later text;")
     everything = [*scripts(), later]
     monkeypatch.setattr(migrations, "scripts", lambda: everything)
     async with opened(server, schema, create=False) as store:
         with pytest.raises(StoreMissing, match="holdfast db migrate"):
             await store.contracts.version()
     async with opened(server, schema) as store:
-        assert tuple((await store._pool.rows("SELECT id, head, later FROM holdfast.streams"))[0]) == ("s", 1, None)
-        assert await store._pool.rows("SELECT value FROM holdfast.meta WHERE key = 'schema_version'") == [
+        assert tuple((await store._pool.rows("SELECT id, head, later FROM {schema}.streams"))[0]) == ("s", 1, None)
+        assert await store._pool.rows("SELECT value FROM {schema}.meta WHERE key = 'schema_version'") == [
             (str(newest + 1),)
         ]
-        await store._pool.rows("SELECT * FROM holdfast.run_events")
+        await store._pool.rows("SELECT * FROM {schema}.run_events")
 
 
 async def test_a_migration_that_fails_changes_nothing(
@@ -108,7 +108,7 @@ async def test_a_migration_that_fails_changes_nothing(
 ) -> None:
     newest = version_known()
     migrate_store(server.url(schema), own=True)
-    broken = (newest + 1, "CREATE TABLE holdfast.later (id bigint); SELECT nonsense;")
+    broken = (newest + 1, "CREATE TABLE {schema}.later (id bigint); SELECT nonsense;")
     everything = [*scripts(), broken]
     monkeypatch.setattr(migrations, "scripts", lambda: everything)
     with pytest.raises(StoreError, match="nonsense"):
@@ -123,8 +123,8 @@ async def test_the_source_systems_names_are_views_that_show_no_secret(server: Se
         await store.events.append([new_event("hook.stop", {"content": "hi"}, stream="session:a", source="hook")])
         assert set(view_names()) >= {"hook_outbox", "webhook_outbox", "inbound_queue", "run_events", "run_outbox"}
         for name in view_names():
-            await store._pool.rows(f"SELECT * FROM holdfast.{name}")
-        (row,) = await store._pool.rows("SELECT run_id, seq, kind, created_at FROM holdfast.run_events")
+            await store._pool.rows(f"SELECT * FROM {{schema}}.{name}")
+        (row,) = await store._pool.rows("SELECT run_id, seq, kind, created_at FROM {schema}.run_events")
         assert tuple(row)[:3] == ("session:a", 1, "hook.stop")
         assert row[3].endswith("Z")
 

@@ -76,7 +76,7 @@ async def lose_session(store: PostgresStore) -> None:
     assert store._wire._session is not None
     store._wire._session.drop()
     async with asyncio.timeout(10):
-        while await store._pool.value("SELECT count(*) FROM holdfast.owners_alive()") > 1:
+        while await store._pool.value("SELECT count(*) FROM {schema}.owners_alive()") > 1:
             await asyncio.sleep(0.01)
 
 
@@ -114,7 +114,7 @@ async def test_a_process_elsewhere_has_a_moment_to_come_back(server: Server, sch
         two.on_change(woken.append)
         await send(one)
         claims = await claim(one, away)
-        await one._pool.rows("UPDATE holdfast.owners SET boot_id = $1 WHERE id = $2 RETURNING id", OTHER, away.id)
+        await one._pool.rows("UPDATE {schema}.owners SET boot_id = $1 WHERE id = $2 RETURNING id", OTHER, away.id)
         await lose_session(one)
         assert await two.deliveries.reclaim() == 0
         await asyncio.sleep(BACK_S + 0.1)

@@ -55,7 +55,7 @@ async def test_leases_run_on_the_databases_clock(server: Server, schema: str) ->
         owner = await store.owners.enlist()
         await send(store)
         await claim(store, owner, lease_s=30)
-        left = await store._pool.value("SELECT lease_until - holdfast.now_ms() FROM holdfast.ready")
+        left = await store._pool.value("SELECT lease_until - {schema}.now_ms() FROM {schema}.ready")
         assert 25_000 < left <= 30_000
 
 

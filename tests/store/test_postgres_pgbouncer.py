@@ -134,11 +134,11 @@ async def lease_one(store: PostgresStore, owner: int) -> None:
     """A delivery in this owner's hands."""
     await store._pool.run(
         lambda session: session.script(f"""
-        INSERT INTO holdfast.queues (address, kind) VALUES ('handler:h', 'handler');
-        INSERT INTO holdfast.events (id, source, type, timestamp, accepted_at) VALUES ('e', 's', 't', '', 1);
-        INSERT INTO holdfast.deliveries (event, queue, created_at) SELECT max(n), max(q.id), 1
-          FROM holdfast.events, holdfast.queues q;
-        INSERT INTO holdfast.ready SELECT id, queue, 1, 1, {owner}, 7, holdfast.now_ms() + 600000
-          FROM holdfast.deliveries;
+        INSERT INTO {{schema}}.queues (address, kind) VALUES ('handler:h', 'handler');
+        INSERT INTO {{schema}}.events (id, source, type, timestamp, accepted_at) VALUES ('e', 's', 't', '', 1);
+        INSERT INTO {{schema}}.deliveries (event, queue, created_at) SELECT max(n), max(q.id), 1
+          FROM {{schema}}.events, {{schema}}.queues q;
+        INSERT INTO {{schema}}.ready SELECT id, queue, 1, 1, {owner}, 7, {{schema}}.now_ms() + 600000
+          FROM {{schema}}.deliveries;
     """)
     )

@@ -197,7 +197,7 @@ async def test_a_settle_is_flushed_and_a_lease_is_not_whatever_the_role_prefers(
     async with opened(server, schema) as store:
         await send(store)
         async with store._pool.session() as session:
-            chain = await session.value("INSERT INTO holdfast.nodes (chain) VALUES ('x') RETURNING chain")
+            chain = await session.value("INSERT INTO {schema}.nodes (chain) VALUES ('x') RETURNING chain")
             await session.raw.execute(f"SET synchronous_commit = {default}")
             transaction = session.raw.transaction()
             await transaction.start()

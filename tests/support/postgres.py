@@ -282,43 +282,43 @@ async def opened(server: Server, schema: str, **more: Any) -> AsyncIterator[Post
 # Each query must find nothing. The schema has no foreign keys; these checks take their place.
 NEVER = {
     "a ready row without a pending delivery": """
-        SELECT r.delivery FROM holdfast.ready r LEFT JOIN holdfast.deliveries d
+        SELECT r.delivery FROM {schema}.ready r LEFT JOIN {schema}.deliveries d
           ON d.id = r.delivery AND d.queue = r.queue AND d.state = 'pending' WHERE d.id IS NULL""",
     "a pending delivery outside any lane that cannot be claimed": """
-        SELECT id FROM holdfast.deliveries WHERE state = 'pending' AND lane IS NULL AND handed_until IS NULL
-          AND id NOT IN (SELECT delivery FROM holdfast.ready)""",
+        SELECT id FROM {schema}.deliveries WHERE state = 'pending' AND lane IS NULL AND handed_until IS NULL
+          AND id NOT IN (SELECT delivery FROM {schema}.ready)""",
     "a lane that miscounts its open deliveries": """
-        SELECT l.id FROM holdfast.lanes l WHERE l.open <>
-          (SELECT count(*) FROM holdfast.deliveries d WHERE d.lane = l.id AND d.state = 'pending')""",
+        SELECT l.id FROM {schema}.lanes l WHERE l.open <>
+          (SELECT count(*) FROM {schema}.deliveries d WHERE d.lane = l.id AND d.state = 'pending')""",
     "a pending delivery in a lane that is gone": """
-        SELECT id FROM holdfast.deliveries WHERE state = 'pending' AND lane IS NOT NULL
-          AND lane NOT IN (SELECT id FROM holdfast.lanes)""",
+        SELECT id FROM {schema}.deliveries WHERE state = 'pending' AND lane IS NOT NULL
+          AND lane NOT IN (SELECT id FROM {schema}.lanes)""",
     "a lane head that cannot be claimed": """
-        SELECT d.id FROM holdfast.lanes l JOIN holdfast.deliveries d ON d.lane = l.id AND d.state = 'pending'
-        WHERE NOT l.paused AND d.handed_until IS NULL AND d.id NOT IN (SELECT delivery FROM holdfast.ready)
-          AND d.pos = (SELECT min(pos) FROM holdfast.deliveries m WHERE m.lane = l.id AND m.state = 'pending')""",
+        SELECT d.id FROM {schema}.lanes l JOIN {schema}.deliveries d ON d.lane = l.id AND d.state = 'pending'
+        WHERE NOT l.paused AND d.handed_until IS NULL AND d.id NOT IN (SELECT delivery FROM {schema}.ready)
+          AND d.pos = (SELECT min(pos) FROM {schema}.deliveries m WHERE m.lane = l.id AND m.state = 'pending')""",
     "a ready row behind the head of its lane": """
-        SELECT d.id FROM holdfast.ready r JOIN holdfast.deliveries d ON d.id = r.delivery WHERE d.lane IS NOT NULL
-          AND d.pos > (SELECT min(pos) FROM holdfast.deliveries m WHERE m.lane = d.lane AND m.state = 'pending')""",
+        SELECT d.id FROM {schema}.ready r JOIN {schema}.deliveries d ON d.id = r.delivery WHERE d.lane IS NOT NULL
+          AND d.pos > (SELECT min(pos) FROM {schema}.deliveries m WHERE m.lane = d.lane AND m.state = 'pending')""",
     "a delivery without its event or its queue": """
-        SELECT id FROM holdfast.deliveries WHERE event NOT IN (SELECT n FROM holdfast.events)
-          OR queue NOT IN (SELECT id FROM holdfast.queues)""",
+        SELECT id FROM {schema}.deliveries WHERE event NOT IN (SELECT n FROM {schema}.events)
+          OR queue NOT IN (SELECT id FROM {schema}.queues)""",
     "an attempt without its delivery": """
-        SELECT id FROM holdfast.attempts WHERE delivery NOT IN (SELECT id FROM holdfast.deliveries)""",
+        SELECT id FROM {schema}.attempts WHERE delivery NOT IN (SELECT id FROM {schema}.deliveries)""",
     "an unrouted or unmatched row without its event": """
-        SELECT event FROM (SELECT event FROM holdfast.unrouted UNION ALL SELECT event FROM holdfast.unmatched) w
-        WHERE event NOT IN (SELECT n FROM holdfast.events)""",
+        SELECT event FROM (SELECT event FROM {schema}.unrouted UNION ALL SELECT event FROM {schema}.unmatched) w
+        WHERE event NOT IN (SELECT n FROM {schema}.events)""",
     "an event that is both unmatched and on its way": """
-        SELECT event FROM holdfast.unmatched
-        WHERE event IN (SELECT event FROM holdfast.unrouted UNION ALL SELECT event FROM holdfast.deliveries)""",
+        SELECT event FROM {schema}.unmatched
+        WHERE event IN (SELECT event FROM {schema}.unrouted UNION ALL SELECT event FROM {schema}.deliveries)""",
     "an event that is delayed in a stream, or counted without one": """
-        SELECT n FROM holdfast.events
+        SELECT n FROM {schema}.events
         WHERE CASE WHEN stream IS NULL THEN seq <> 1 ELSE seq < 1 OR not_before IS NOT NULL END""",
     "a stream whose head is behind its events": """
-        SELECT s.id FROM holdfast.streams s
-        WHERE s.head < (SELECT max(seq) FROM holdfast.events e WHERE e.stream = s.id)""",
+        SELECT s.id FROM {schema}.streams s
+        WHERE s.head < (SELECT max(seq) FROM {schema}.events e WHERE e.stream = s.id)""",
     "a chain whose head is not its last link": """
-        SELECT n.chain FROM holdfast.nodes n LEFT JOIN holdfast.receipts r ON r.chain = n.chain AND r.seq = n.seq
-        WHERE n.seq <> (SELECT count(*) FROM holdfast.receipts m WHERE m.chain = n.chain)
+        SELECT n.chain FROM {schema}.nodes n LEFT JOIN {schema}.receipts r ON r.chain = n.chain AND r.seq = n.seq
+        WHERE n.seq <> (SELECT count(*) FROM {schema}.receipts m WHERE m.chain = n.chain)
            OR (n.seq > 0 AND r.h_self IS DISTINCT FROM n.head)""",
 }

@@ -15,7 +15,7 @@ from holdfast.store.sqlite.migrate import scripts as sqlite_scripts
 from holdfast.store.sqlite.migrate import split as sqlite_split
 from holdfast.version import __version__
 
-_POSTGRES_TABLE = re.compile(r"CREATE (?:UNLOGGED )?(?:TABLE|VIEW) (?:IF NOT EXISTS )?holdfast\.(\w+)")
+_POSTGRES_TABLE = re.compile(r"CREATE (?:UNLOGGED )?(?:TABLE|VIEW) (?:IF NOT EXISTS )?\{schema\}\.(\w+)")
 
 
 def version_known(dialect: str) -> int:

@@ -15,42 +15,42 @@ from holdfast.proof.kills.evidence import Lease, Settle
 from holdfast.proof.kills.records import UNKNOWN_LIFE
 
 INSTALL = """
-CREATE TABLE IF NOT EXISTS holdfast.prove_leases (
+CREATE TABLE IF NOT EXISTS {schema}.prove_leases (
   n bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, xid text NOT NULL, at bigint NOT NULL, by text NOT NULL,
   delivery bigint NOT NULL, old_token bigint, new_token bigint, old_starts integer NOT NULL, new_starts integer,
   old_until bigint);
-CREATE TABLE IF NOT EXISTS holdfast.prove_links (
+CREATE TABLE IF NOT EXISTS {schema}.prove_links (
   xid text NOT NULL, at bigint NOT NULL, by text NOT NULL, chain text NOT NULL, seq bigint NOT NULL);
-CREATE TABLE IF NOT EXISTS holdfast.prove_orders (key text PRIMARY KEY);
+CREATE TABLE IF NOT EXISTS {schema}.prove_orders (key text PRIMARY KEY);
 
-CREATE OR REPLACE FUNCTION holdfast.prove_note_lease() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION {schema}.prove_note_lease() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  INSERT INTO holdfast.prove_leases (xid, at, by, delivery, old_token, new_token, old_starts, new_starts, old_until)
+  INSERT INTO {schema}.prove_leases (xid, at, by, delivery, old_token, new_token, old_starts, new_starts, old_until)
   VALUES (pg_current_xact_id()::text, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint,
           current_setting('application_name'), OLD.delivery, OLD.token,
           CASE WHEN TG_OP = 'UPDATE' THEN NEW.token END, OLD.starts, CASE WHEN TG_OP = 'UPDATE' THEN NEW.starts END,
           OLD.lease_until);
   RETURN NULL;
 END $$;
-CREATE OR REPLACE TRIGGER prove_changed AFTER UPDATE ON holdfast.ready FOR EACH ROW
-  WHEN (OLD.token IS DISTINCT FROM NEW.token) EXECUTE FUNCTION holdfast.prove_note_lease();
-CREATE OR REPLACE TRIGGER prove_removed AFTER DELETE ON holdfast.ready FOR EACH ROW
-  WHEN (OLD.token IS NOT NULL) EXECUTE FUNCTION holdfast.prove_note_lease();
+CREATE OR REPLACE TRIGGER prove_changed AFTER UPDATE ON {schema}.ready FOR EACH ROW
+  WHEN (OLD.token IS DISTINCT FROM NEW.token) EXECUTE FUNCTION {schema}.prove_note_lease();
+CREATE OR REPLACE TRIGGER prove_removed AFTER DELETE ON {schema}.ready FOR EACH ROW
+  WHEN (OLD.token IS NOT NULL) EXECUTE FUNCTION {schema}.prove_note_lease();
 
-CREATE OR REPLACE FUNCTION holdfast.prove_note_link() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION {schema}.prove_note_link() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  INSERT INTO holdfast.prove_links (xid, at, by, chain, seq)
+  INSERT INTO {schema}.prove_links (xid, at, by, chain, seq)
   VALUES (pg_current_xact_id()::text, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint,
           current_setting('application_name'), NEW.chain, NEW.seq);
   RETURN NULL;
 END $$;
-CREATE OR REPLACE TRIGGER prove_linked AFTER INSERT ON holdfast.receipts FOR EACH ROW
-  EXECUTE FUNCTION holdfast.prove_note_link();
+CREATE OR REPLACE TRIGGER prove_linked AFTER INSERT ON {schema}.receipts FOR EACH ROW
+  EXECUTE FUNCTION {schema}.prove_note_link();
 """
 CHANGES = """
 SELECT xid, at, by, delivery, old_token, new_token, old_starts, new_starts, old_until
-FROM holdfast.prove_leases ORDER BY n"""
-NOTES = "SELECT xid, at, by, chain, seq FROM holdfast.prove_links"
+FROM {schema}.prove_leases ORDER BY n"""
+NOTES = "SELECT xid, at, by, chain, seq FROM {schema}.prove_links"
 
 
 class Change(NamedTuple):

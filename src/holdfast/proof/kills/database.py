@@ -17,30 +17,30 @@ from holdfast.proof.kills.snapshot import CrashState
 from holdfast.store.postgres.place import in_schema, parse_place
 
 CONNECT_S = 30.0
-_MINE = "r.owner = (SELECT max(id) FROM holdfast.owners WHERE pid = $1)"
+_MINE = "r.owner = (SELECT max(id) FROM {schema}.owners WHERE pid = $1)"
 _LEASED = f"""
-SELECT q.contract, e.id FROM holdfast.ready r JOIN holdfast.deliveries d ON d.id = r.delivery
-JOIN holdfast.events e ON e.n = d.event JOIN holdfast.queues q ON q.id = d.queue
+SELECT q.contract, e.id FROM {{schema}}.ready r JOIN {{schema}}.deliveries d ON d.id = r.delivery
+JOIN {{schema}}.events e ON e.n = d.event JOIN {{schema}}.queues q ON q.id = d.queue
 WHERE r.token IS NOT NULL AND {_MINE}"""
-_COUNTS = "SELECT (SELECT count(*) FROM holdfast.ready), (SELECT count(*) FROM holdfast.unrouted)"
-_ENDED = "SELECT id, state, reason, generation FROM holdfast.deliveries WHERE state <> 'pending'"
-_EVENTS = "SELECT id, stream, seq, dedup_key, payload FROM holdfast.events WHERE source <> 'holdfast' ORDER BY n"
+_COUNTS = "SELECT (SELECT count(*) FROM {schema}.ready), (SELECT count(*) FROM {schema}.unrouted)"
+_ENDED = "SELECT id, state, reason, generation FROM {schema}.deliveries WHERE state <> 'pending'"
+_EVENTS = "SELECT id, stream, seq, dedup_key, payload FROM {schema}.events WHERE source <> 'holdfast' ORDER BY n"
 _DELIVERIES = """
 SELECT d.id, e.id, q.contract, d.lane, d.state, d.reason, d.attempts, d.generation, d.settled_at,
-       d.handed_until IS NOT NULL OR EXISTS (SELECT FROM holdfast.ready r WHERE r.delivery = d.id)
-FROM holdfast.deliveries d JOIN holdfast.events e ON e.n = d.event JOIN holdfast.queues q ON q.id = d.queue
+       d.handed_until IS NOT NULL OR EXISTS (SELECT FROM {schema}.ready r WHERE r.delivery = d.id)
+FROM {schema}.deliveries d JOIN {schema}.events e ON e.n = d.event JOIN {schema}.queues q ON q.id = d.queue
 ORDER BY d.id"""
 _ORPHANS = """
-SELECT count(*) FROM holdfast.deliveries d
-WHERE NOT EXISTS (SELECT FROM holdfast.events e WHERE e.n = d.event)
-   OR NOT EXISTS (SELECT FROM holdfast.queues q WHERE q.id = d.queue)"""
-_WAITING = "SELECT e.id FROM holdfast.{} u JOIN holdfast.events e ON e.n = u.event"
-_HEADS = "SELECT chain, seq, head FROM holdfast.nodes WHERE chain <> 'substrate'"
-_LINKS = "SELECT chain, seq, at, prev, root, h_self, leaves FROM holdfast.receipts ORDER BY chain, seq"
-_LEASES = "SELECT delivery, owner FROM holdfast.ready WHERE token IS NOT NULL"
+SELECT count(*) FROM {schema}.deliveries d
+WHERE NOT EXISTS (SELECT FROM {schema}.events e WHERE e.n = d.event)
+   OR NOT EXISTS (SELECT FROM {schema}.queues q WHERE q.id = d.queue)"""
+_WAITING = "SELECT e.id FROM {schema}.TABLE u JOIN {schema}.events e ON e.n = u.event"
+_HEADS = "SELECT chain, seq, head FROM {schema}.nodes WHERE chain <> 'substrate'"
+_LINKS = "SELECT chain, seq, at, prev, root, h_self, leaves FROM {schema}.receipts ORDER BY chain, seq"
+_LEASES = "SELECT delivery, owner FROM {schema}.ready WHERE token IS NOT NULL"
 _BACKLOG = """
-SELECT (SELECT count(*) FROM holdfast.unrouted)
-     + (SELECT count(*) FROM holdfast.deliveries WHERE state = 'pending')"""
+SELECT (SELECT count(*) FROM {schema}.unrouted)
+     + (SELECT count(*) FROM {schema}.deliveries WHERE state = 'pending')"""
 _BLOCKED = """
 SELECT DISTINCT waiting.application_name FROM pg_stat_activity waiting
 CROSS JOIN LATERAL unnest(pg_blocking_pids(waiting.pid)) holder JOIN pg_stat_activity held ON held.pid = holder
@@ -100,7 +100,7 @@ class Database:
         return {row[0] for row in self.rows(_BLOCKED, tag)}
 
     def business(self) -> frozenset[str]:
-        return frozenset(row[0] for row in self.rows("SELECT key FROM holdfast.prove_orders"))
+        return frozenset(row[0] for row in self.rows("SELECT key FROM {schema}.prove_orders"))
 
     def read_store(self) -> StoreRows:
         """Everything the checker needs."""
@@ -112,8 +112,8 @@ class Database:
             events=[EventRow._make((*row[:4], digest_json(json.loads(row[4])))) for row in self.rows(_EVENTS)],
             deliveries=[DeliveryRow._make((*row[:-1], row[-1] or row[3] in moving)) for row in rows],
             leases=[LeaseRow(*row) for row in self.rows(_LEASES)],
-            unrouted=frozenset(row[0] for row in self.rows(_WAITING.format("unrouted"))),
-            unmatched=frozenset(row[0] for row in self.rows(_WAITING.format("unmatched"))),
+            unrouted=frozenset(row[0] for row in self.rows(_WAITING.replace("TABLE", "unrouted"))),
+            unmatched=frozenset(row[0] for row in self.rows(_WAITING.replace("TABLE", "unmatched"))),
             heads={row[0]: Head(row[1], row[2]) for row in self.rows(_HEADS)},
             links=[Link(*row) for row in self.rows(_LINKS)],
         )
@@ -122,7 +122,7 @@ class Database:
         """The history of all leases."""
         changes = [Change(*row) for row in self.rows(CHANGES)]
         leases, settles = fold(changes, [Note(*row) for row in self.rows(NOTES)], links)
-        attempts = [Attempt(*row) for row in self.rows("SELECT delivery, attempt, started_at FROM holdfast.attempts")]
+        attempts = [Attempt(*row) for row in self.rows("SELECT delivery, attempt, started_at FROM {schema}.attempts")]
         return Holders(leases, settles, attempts, lease_ms, self.clock_slack_ms())
 
     def clock_slack_ms(self) -> int:

@@ -38,7 +38,7 @@ POSTGRES_FAULTS: dict[str, dict[str, str]] = {
     "unfenced": {
         "ready_end": """
             WITH gone AS (
-              DELETE FROM holdfast.ready r USING unnest($1::bigint[], $2::bigint[]) w(delivery, token)
+              DELETE FROM {schema}.ready r USING unnest($1::bigint[], $2::bigint[]) w(delivery, token)
               WHERE r.delivery = w.delivery)
             SELECT delivery, token FROM unnest($1::bigint[], $2::bigint[]) w(delivery, token)""",
     },
@@ -46,18 +46,18 @@ POSTGRES_FAULTS: dict[str, dict[str, str]] = {
     "robbing": {
         "lease_reclaim": """
             WITH over AS (
-              SELECT delivery FROM holdfast.ready
+              SELECT delivery FROM {schema}.ready
               WHERE token IS NOT NULL AND $2::bigint[] IS NOT NULL AND $3::bigint[] IS NOT NULL
-                AND (lease_until < coalesce($1, holdfast.now_ms())
-                OR owner NOT IN (SELECT holdfast.owners_alive()))
+                AND (lease_until < coalesce($1, {schema}.now_ms())
+                OR owner NOT IN (SELECT {schema}.owners_alive()))
               FOR UPDATE SKIP LOCKED)
-            UPDATE holdfast.ready r SET owner = NULL, token = NULL, lease_until = NULL
+            UPDATE {schema}.ready r SET owner = NULL, token = NULL, lease_until = NULL
             FROM over WHERE r.delivery = over.delivery""",
     },
     # Leases of a dead or stopped owner are never reclaimed.
     "unreclaimed": {
         "lease_reclaim": """
-            UPDATE holdfast.ready SET token = token
+            UPDATE {schema}.ready SET token = token
             WHERE $1::bigint IS NOT NULL AND $2::bigint[] IS NULL AND $3::bigint[] IS NULL""",
     },
 }

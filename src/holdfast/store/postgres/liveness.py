@@ -204,7 +204,7 @@ class Wire:
         self._heard = asyncio.get_running_loop().create_future()
         asked_ms = self._pool.clock.boot_ms()
         try:
-            told = await self._pool.rows("SELECT pg_notify($1, $2), holdfast.now_ms()", CHANNEL, self._probe_text())
+            told = await self._pool.rows("SELECT pg_notify($1, $2), {schema}.now_ms()", CHANNEL, self._probe_text())
             self._pool.clock.learn(told[0][1], asked_ms)
             async with asyncio.timeout(PROBE_WAIT_S):
                 await self._heard

@@ -10,7 +10,7 @@ from holdfast.store.postgres.pooled_connection import Session
 
 _VIEWS = "views.sql"
 _SET = """
-INSERT INTO holdfast.meta (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value
+INSERT INTO {schema}.meta (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value
 """
 
 
@@ -30,16 +30,16 @@ def version_known() -> int:
 
 async def version_of(session: Session) -> int:
     """0 where there are no Holdfast tables yet."""
-    if await session.value("SELECT to_regclass('holdfast.meta')") is None:
+    if await session.value("SELECT to_regclass('{schema}.meta')") is None:
         return 0
-    return int(await session.value("SELECT value FROM holdfast.meta WHERE key = 'schema_version'") or 0)
+    return int(await session.value("SELECT value FROM {schema}.meta WHERE key = 'schema_version'") or 0)
 
 
 async def check_version(session: Session) -> int:
     """The version of this store, if this program can work with it."""
     found = await version_of(session)
     if found > version_known():
-        made_by = await session.value("SELECT value FROM holdfast.meta WHERE key = 'made_by'")
+        made_by = await session.value("SELECT value FROM {schema}.meta WHERE key = 'made_by'")
         raise StoreTooNew(
             f"this store has schema {found}, made by holdfast {made_by or 'unknown'}; this program knows schemas up to "
             f"{version_known()}. Install that version, or restore a backup made before the upgrade"
@@ -72,13 +72,13 @@ async def migrate(session: Session, schema: str, made_by: str) -> int:
         await session.run(_SET, "schema_version", str(version_known()))
         await session.run(_SET, "made_by", made_by)
         for name in view_names():
-            await session.script(f"DROP VIEW IF EXISTS holdfast.{name}")
+            await session.script(f"DROP VIEW IF EXISTS {{schema}}.{name}")
         await session.script(views())
     return found
 
 
 def view_names() -> list[str]:
-    return [part.split()[0] for part in views().split("CREATE VIEW holdfast.")[1:]]
+    return [part.split()[0] for part in views().split("CREATE VIEW {schema}.")[1:]]
 
 
 def printed(schema: str) -> str:

@@ -196,10 +196,10 @@ def _where(wanted: DeliveryFilter) -> tuple[str, list[str]]:
         ("q.contract = ${}", wanted.contract),
         ("q.address = ${}", wanted.address),
         ("coalesce(e.stream, e.id) = ${}", wanted.stream),
-        ("d.event = (SELECT n FROM holdfast.events WHERE id = ${})", wanted.event),
+        ("d.event = (SELECT n FROM {schema}.events WHERE id = ${})", wanted.event),
     )
     given = [(text, value) for text, value in fragments if value is not None]
-    where = [f"AND {text.format(number)}" for number, (text, _) in enumerate(given, start=4)]
+    where = [f"AND {text.replace('{}', str(number))}" for number, (text, _) in enumerate(given, start=4)]
     if wanted.state is not None:  # written out, since a partial index is not seen through a parameter
         where.append(f"AND d.state = '{State(wanted.state)}'")
     if wanted.state == State.DEAD:  # says nothing new, except to the index

@@ -59,14 +59,16 @@ def _direct(parts: SplitResult, query: Mapping[str, str], past: str) -> str:
 
 
 def in_schema(text: str, schema: str) -> str:
-    """SQL is written for the schema `holdfast`; every name in it is qualified, so that no search_path matters.
+    """Fill the slot `{schema}` of a statement. Every name in SQL has one, so that no search_path matters.
 
-    >>> in_schema("SELECT 1 FROM holdfast.events", "jobs")
-    'SELECT 1 FROM "jobs".events'
+    Other braces are left as they are: SQL has array and JSON literals.
+
+    >>> in_schema("SELECT '{}' FROM {schema}.events", "jobs")
+    'SELECT \'{}\' FROM "jobs".events'
     """
-    return text if schema == SCHEMA_DEFAULT else text.replace("holdfast.", f"{quoted(schema)}.")
+    return text.replace("{schema}", quoted(schema))
 
 
 def quoted(schema: str) -> str:
-    """As SQL writes it: a word of its own, such as user, must not be taken for one."""
+    """The schema as SQL writes it. Quoted, because the name may be a word of SQL, such as user."""
     return schema if schema == SCHEMA_DEFAULT else f'"{schema}"'

@@ -4,11 +4,11 @@
 -- answers with rows, if only with none: in pipeline mode a driver knows nothing of it until it has asked for them.
 
 -- name: postgres_publish
-SELECT id, duplicate FROM holdfast.publish(...);
+SELECT id, duplicate FROM {schema}.publish(...);
 
 -- name: postgres_inbox_add
-INSERT INTO holdfast.inbox (consumer, event_id, handled_at) VALUES (?::text, ?::text, ?::bigint)
+INSERT INTO {schema}.inbox (consumer, event_id, handled_at) VALUES (?::text, ?::text, ?::bigint)
 ON CONFLICT DO NOTHING RETURNING 1;
 
 -- name: postgres_inbox_forget
-DELETE FROM holdfast.inbox WHERE consumer = ?::text AND event_id = ?::text RETURNING 1;
+DELETE FROM {schema}.inbox WHERE consumer = ?::text AND event_id = ?::text RETURNING 1;

@@ -5,12 +5,12 @@
 -- retention down. The test suite checks for orphaned rows instead.
 -- Names compare byte by byte (COLLATE "C"), as they do on SQLite, whatever the database's own collation is.
 
-CREATE TABLE holdfast.meta (
+CREATE TABLE {schema}.meta (
   key   text PRIMARY KEY,
   value text NOT NULL
 );
 
-INSERT INTO holdfast.meta (key, value)
+INSERT INTO {schema}.meta (key, value)
 VALUES ('contracts_version', '1'), ('epoch', left(replace(gen_random_uuid()::text, '-', ''), 16));
 
 -- Events -----------------------------------------------------------------------------------------------------
@@ -19,7 +19,7 @@ VALUES ('contracts_version', '1'), ('epoch', left(replace(gen_random_uuid()::tex
 -- The table has no CHECK constraints: every statement would parse their text again. Rows are inserted only by the
 -- functions below and by the statement for plain events, which cannot write a value that such a check would refuse; the
 -- test suite checks the invariants (`seq` >= 1, an event without a stream has `seq` 1, `not_before` only without one).
-CREATE TABLE holdfast.events (
+CREATE TABLE {schema}.events (
   n           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   id          text COLLATE "C" NOT NULL UNIQUE,
   stream      text COLLATE "C",                       -- NULL: the event is its own stream
@@ -34,19 +34,19 @@ CREATE TABLE holdfast.events (
   address     text,                                   -- `to`: a direct address
   not_before  bigint
 );
-CREATE UNIQUE INDEX events_by_stream ON holdfast.events (stream, seq) WHERE stream IS NOT NULL;
+CREATE UNIQUE INDEX events_by_stream ON {schema}.events (stream, seq) WHERE stream IS NOT NULL;
 
 -- An append locks its stream's row until it commits: `seq` has no gaps, and no reader can pass an event that commits late.
-CREATE TABLE holdfast.streams (
+CREATE TABLE {schema}.streams (
   id         text COLLATE "C" PRIMARY KEY,
   head       bigint NOT NULL,
   created_at bigint NOT NULL,
   closed_at  bigint,
   emptied_at bigint                                   -- when retention removed its last event; the row is kept longer
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
-CREATE INDEX streams_emptied ON holdfast.streams (emptied_at) WHERE emptied_at IS NOT NULL;
+CREATE INDEX streams_emptied ON {schema}.streams (emptied_at) WHERE emptied_at IS NOT NULL;
 
-CREATE TABLE holdfast.dedup (
+CREATE TABLE {schema}.dedup (
   source     text   COLLATE "C" NOT NULL,
   key        text   COLLATE "C" NOT NULL,
   event_id   text   COLLATE "C" NOT NULL,
@@ -56,30 +56,30 @@ CREATE TABLE holdfast.dedup (
   created_at bigint NOT NULL,
   PRIMARY KEY (source, key)
 );
-CREATE INDEX dedup_by_age ON holdfast.dedup (created_at);
+CREATE INDEX dedup_by_age ON {schema}.dedup (created_at);
 
 -- Events that wait for the router. Rows come and go with every event, so vacuum runs often and without delay.
-CREATE TABLE holdfast.unrouted (event bigint PRIMARY KEY)
+CREATE TABLE {schema}.unrouted (event bigint PRIMARY KEY)
   WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0,
         autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 20000);
 
 -- Events that no contract matched and that name no direct address.
-CREATE TABLE holdfast.unmatched (event bigint PRIMARY KEY);
+CREATE TABLE {schema}.unmatched (event bigint PRIMARY KEY);
 
 -- Counts that `status` shows, kept by the router and by retention so that no table has to be scanned. They cover events
 -- that were routed and are still stored; `streams` counts the events that were the first of their stream. Publishers do
 -- not update the row, or they would wait for each other.
-CREATE TABLE holdfast.counts (
+CREATE TABLE {schema}.counts (
   one       smallint PRIMARY KEY CHECK (one = 1),
   events    bigint NOT NULL,
   unmatched bigint NOT NULL,
   streams   bigint NOT NULL
 ) WITH (fillfactor = 10);
-INSERT INTO holdfast.counts (one, events, unmatched, streams) VALUES (1, 0, 0, 0);
+INSERT INTO {schema}.counts (one, events, unmatched, streams) VALUES (1, 0, 0, 0);
 
 -- Contracts --------------------------------------------------------------------------------------------------
 
-CREATE TABLE holdfast.contracts (
+CREATE TABLE {schema}.contracts (
   id            text COLLATE "C" PRIMARY KEY,
   contract_json text    NOT NULL,
   active        boolean NOT NULL DEFAULT true,
@@ -92,23 +92,23 @@ CREATE TABLE holdfast.contracts (
   -- so that no statement can forget to update it.
   concurrency   integer GENERATED ALWAYS AS ((contract_json::json ->> 'concurrency')::integer) STORED
 );
-CREATE INDEX contracts_by_version ON holdfast.contracts (version);
+CREATE INDEX contracts_by_version ON {schema}.contracts (version);
 
 -- A process that keeps contracts in memory reads only those changed since the version it has seen. A trigger sets
 -- `version`, so no statement can forget to. Each change is followed by an increment of `contracts_version` in the same
 -- transaction, so the version of a change is the present one plus one. The row lock keeps that true when two
 -- transactions change different contracts at once: without it both changes would get the same version.
-CREATE FUNCTION holdfast.stamp_contract() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION {schema}.stamp_contract() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  SELECT m.value::bigint + 1 INTO NEW.version FROM holdfast.meta m WHERE m.key = 'contracts_version' FOR UPDATE;
+  SELECT m.value::bigint + 1 INTO NEW.version FROM {schema}.meta m WHERE m.key = 'contracts_version' FOR UPDATE;
   RETURN NEW;
 END $$;
 
-CREATE TRIGGER contracts_stamped BEFORE INSERT OR UPDATE ON holdfast.contracts
-  FOR EACH ROW EXECUTE FUNCTION holdfast.stamp_contract();
+CREATE TRIGGER contracts_stamped BEFORE INSERT OR UPDATE ON {schema}.contracts
+  FOR EACH ROW EXECUTE FUNCTION {schema}.stamp_contract();
 
 -- Separate from the contract, so that no view, dump or response includes a secret by accident.
-CREATE TABLE holdfast.secrets (
+CREATE TABLE {schema}.secrets (
   contract   text   COLLATE "C" NOT NULL,
   secret     text   NOT NULL,
   created_at bigint NOT NULL,
@@ -117,7 +117,7 @@ CREATE TABLE holdfast.secrets (
 );
 
 -- Separate like the secrets: a header may hold a password.
-CREATE TABLE holdfast.headers (
+CREATE TABLE {schema}.headers (
   contract text COLLATE "C" NOT NULL,
   name     text COLLATE "C" NOT NULL,
   value    text NOT NULL,
@@ -126,7 +126,7 @@ CREATE TABLE holdfast.headers (
 
 -- A queue holds the deliveries of one contract or of one direct address. Pausing it updates one row, whatever its
 -- length.
-CREATE TABLE holdfast.queues (
+CREATE TABLE {schema}.queues (
   id        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   contract  text    COLLATE "C" NOT NULL DEFAULT '',
   address   text    COLLATE "C" NOT NULL,
@@ -135,12 +135,12 @@ CREATE TABLE holdfast.queues (
   parked    boolean NOT NULL DEFAULT false,
   served_at bigint  NOT NULL DEFAULT 0
 );
-CREATE UNIQUE INDEX queues_by_contract ON holdfast.queues (contract) WHERE contract <> '';
-CREATE UNIQUE INDEX queues_by_address ON holdfast.queues (address) WHERE contract = '';
-CREATE INDEX queues_serving ON holdfast.queues (address);
+CREATE UNIQUE INDEX queues_by_contract ON {schema}.queues (contract) WHERE contract <> '';
+CREATE UNIQUE INDEX queues_by_address ON {schema}.queues (address) WHERE contract = '';
+CREATE INDEX queues_serving ON {schema}.queues (address);
 
 -- Pauses by name, so that a queue or lane created later is paused too.
-CREATE TABLE holdfast.pauses (
+CREATE TABLE {schema}.pauses (
   scope      text   NOT NULL CHECK (scope IN ('contract', 'address', 'lane')),
   name       text   COLLATE "C" NOT NULL,
   created_at bigint NOT NULL,
@@ -149,7 +149,7 @@ CREATE TABLE holdfast.pauses (
 
 -- Deliveries -------------------------------------------------------------------------------------------------
 
-CREATE TABLE holdfast.lanes (
+CREATE TABLE {schema}.lanes (
   id     bigint  GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   key    text    COLLATE "C" NOT NULL UNIQUE,
   tail   bigint  NOT NULL,
@@ -161,7 +161,7 @@ CREATE TABLE holdfast.lanes (
 -- The end of a delivery is a HOT update: the new row version stays on its page, with no new index entries, as long as no
 -- column named by an index or by an index's condition changes and the page has space (hence the low fillfactor).
 -- Therefore no index names `state`: an ended delivery has a negative `pos`, and dead ones are found by their reason.
-CREATE TABLE holdfast.deliveries (
+CREATE TABLE {schema}.deliveries (
   id           bigint  GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   event        bigint  NOT NULL,
   queue        bigint  NOT NULL,
@@ -184,16 +184,16 @@ CREATE TABLE holdfast.deliveries (
   CONSTRAINT deliveries_place CHECK (pos IS NULL OR (pos > 0) = (state = 'pending'))
 ) WITH (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000,
         autovacuum_vacuum_cost_delay = 0);
-CREATE UNIQUE INDEX deliveries_by_event ON holdfast.deliveries (event, queue);
-CREATE INDEX deliveries_by_lane ON holdfast.deliveries (lane, pos) WHERE pos > 0;
+CREATE UNIQUE INDEX deliveries_by_event ON {schema}.deliveries (event, queue);
+CREATE INDEX deliveries_by_lane ON {schema}.deliveries (lane, pos) WHERE pos > 0;
 -- The reasons of dead deliveries, as in every statement that looks for them; a test compares them with the state table.
-CREATE INDEX deliveries_dead ON holdfast.deliveries (id)
+CREATE INDEX deliveries_dead ON {schema}.deliveries (id)
   WHERE reason IN ('rejected', 'exhausted', 'crash_loop', 'no_handler');
-CREATE INDEX deliveries_handed ON holdfast.deliveries (handed_until) WHERE handed_until IS NOT NULL;
+CREATE INDEX deliveries_handed ON {schema}.deliveries (handed_until) WHERE handed_until IS NOT NULL;
 
 -- The deliveries that can be claimed: every unordered one and the head of each lane, nothing else. The table is narrow
 -- because every claim rewrites rows, and vacuumed without delay.
-CREATE TABLE holdfast.ready (
+CREATE TABLE {schema}.ready (
   delivery    bigint  PRIMARY KEY,
   queue       bigint  NOT NULL,
   due_at      bigint  NOT NULL,
@@ -204,11 +204,11 @@ CREATE TABLE holdfast.ready (
   CHECK ((token IS NULL) = (owner IS NULL) AND (token IS NULL) = (lease_until IS NULL))
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000,
         autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.2);
-CREATE INDEX ready_due ON holdfast.ready (queue, due_at, delivery) WHERE token IS NULL;
-CREATE INDEX ready_suspects ON holdfast.ready (queue, due_at) WHERE token IS NULL AND starts >= 2;
-CREATE INDEX ready_leased ON holdfast.ready (token) WHERE token IS NOT NULL;
+CREATE INDEX ready_due ON {schema}.ready (queue, due_at, delivery) WHERE token IS NULL;
+CREATE INDEX ready_suspects ON {schema}.ready (queue, due_at) WHERE token IS NULL AND starts >= 2;
+CREATE INDEX ready_leased ON {schema}.ready (token) WHERE token IS NOT NULL;
 
-CREATE TABLE holdfast.attempts (
+CREATE TABLE {schema}.attempts (
   id         bigint  GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   delivery   bigint  NOT NULL,
   generation integer NOT NULL,
@@ -219,12 +219,12 @@ CREATE TABLE holdfast.attempts (
   error      text,
   detail     text
 );
-CREATE INDEX attempts_by_delivery ON holdfast.attempts (delivery, id);
+CREATE INDEX attempts_by_delivery ON {schema}.attempts (delivery, id);
 
 -- Rate limits and circuit breakers of addresses. Rates run on the wall clock, in microseconds. A breaker is open while
 -- `open_until` is set. One process at a time probes an address whose breaker is open: `probe_owner`, until that process
 -- ends or `probe_until` has passed.
-CREATE TABLE holdfast.gates (
+CREATE TABLE {schema}.gates (
   address       text COLLATE "C" PRIMARY KEY,
   next_at_us    bigint NOT NULL DEFAULT 0,
   failing_since bigint,
@@ -234,11 +234,11 @@ CREATE TABLE holdfast.gates (
   trips         integer NOT NULL DEFAULT 0,
   CHECK ((failing_since IS NULL) = (open_until IS NULL))
 );
-CREATE INDEX gates_open ON holdfast.gates (open_until) WHERE open_until IS NOT NULL;
+CREATE INDEX gates_open ON {schema}.gates (open_until) WHERE open_until IS NOT NULL;
 
 -- Readers and consumers --------------------------------------------------------------------------------------
 
-CREATE TABLE holdfast.cursors (
+CREATE TABLE {schema}.cursors (
   reader     text   COLLATE "C" NOT NULL,
   stream     text   COLLATE "C" NOT NULL,
   position   bigint NOT NULL DEFAULT 0 CHECK (position >= 0),
@@ -246,20 +246,20 @@ CREATE TABLE holdfast.cursors (
   expires_at bigint,
   PRIMARY KEY (reader, stream)
 );
-CREATE INDEX cursors_by_stream ON holdfast.cursors (stream);
+CREATE INDEX cursors_by_stream ON {schema}.cursors (stream);
 
 -- Events that each consumer has handled, written in the consumer's own transaction.
-CREATE TABLE holdfast.inbox (
+CREATE TABLE {schema}.inbox (
   consumer   text COLLATE "C" NOT NULL,
   event_id   text COLLATE "C" NOT NULL,
   handled_at bigint NOT NULL,
   PRIMARY KEY (consumer, event_id)
 );
-CREATE INDEX inbox_by_time ON holdfast.inbox (handled_at);
+CREATE INDEX inbox_by_time ON {schema}.inbox (handled_at);
 
 -- Agent sessions ---------------------------------------------------------------------------------------------
 
-CREATE TABLE holdfast.sessions (
+CREATE TABLE {schema}.sessions (
   id          text COLLATE "C" PRIMARY KEY,
   agent       text   NOT NULL,
   native_id   text COLLATE "C" NOT NULL,
@@ -275,12 +275,12 @@ CREATE TABLE holdfast.sessions (
   created_at  bigint NOT NULL,
   updated_at  bigint NOT NULL
 );
-CREATE INDEX sessions_by_native ON holdfast.sessions (native_id);
-CREATE INDEX sessions_by_time ON holdfast.sessions (updated_at, id);
+CREATE INDEX sessions_by_native ON {schema}.sessions (native_id);
+CREATE INDEX sessions_by_time ON {schema}.sessions (updated_at, id);
 
 -- How far each transcript of a session was read. `file` identifies the file by its path and first line; `generation`
 -- grows when the file was truncated or replaced.
-CREATE TABLE holdfast.bookmarks (
+CREATE TABLE {schema}.bookmarks (
   session     text   COLLATE "C" NOT NULL,
   file        text   COLLATE "C" NOT NULL,
   generation  bigint NOT NULL CHECK (generation >= 0),
@@ -291,14 +291,14 @@ CREATE TABLE holdfast.bookmarks (
 
 -- Receipts ---------------------------------------------------------------------------------------------------
 
-CREATE TABLE holdfast.nodes (
+CREATE TABLE {schema}.nodes (
   chain text   COLLATE "C" PRIMARY KEY,
   owner bigint,
   seq   bigint NOT NULL DEFAULT 0,
   head  bytea  NOT NULL DEFAULT decode(repeat('00', 32), 'hex')
 ) WITH (fillfactor = 20);
 
-CREATE TABLE holdfast.receipts (
+CREATE TABLE {schema}.receipts (
   chain  text   COLLATE "C" NOT NULL,
   seq    bigint NOT NULL,
   at     bigint NOT NULL,
@@ -309,10 +309,10 @@ CREATE TABLE holdfast.receipts (
   PRIMARY KEY (chain, seq)
 );
 -- A delivery's receipts are found by the times of its transitions: a link has the same time as the transitions in it.
-CREATE INDEX receipts_by_time ON holdfast.receipts (at);
+CREATE INDEX receipts_by_time ON {schema}.receipts (at);
 
 -- Receipts that other systems append over the API: one shared chain, idempotent on the source tuple.
-CREATE TABLE holdfast.substrate (
+CREATE TABLE {schema}.substrate (
   chain_seq       bigint PRIMARY KEY,
   id              text NOT NULL UNIQUE,
   source_system   text NOT NULL,
@@ -332,7 +332,7 @@ CREATE TABLE holdfast.substrate (
 -- Owners and tokens ------------------------------------------------------------------------------------------
 
 -- `id` is half of an advisory lock's key, so it is a 4-byte integer.
-CREATE TABLE holdfast.owners (
+CREATE TABLE {schema}.owners (
   id         integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   pid        integer NOT NULL,
   host       text    NOT NULL,
@@ -343,9 +343,9 @@ CREATE TABLE holdfast.owners (
   seen_at    bigint                                   -- set only through a pooler, where a lock cannot show liveness
 );
 -- Every claim counts the living owners.
-CREATE INDEX owners_alive ON holdfast.owners (id) WHERE ended_at IS NULL;
+CREATE INDEX owners_alive ON {schema}.owners (id) WHERE ended_at IS NULL;
 
-CREATE TABLE holdfast.tokens (
+CREATE TABLE {schema}.tokens (
   id         text COLLATE "C" PRIMARY KEY,
   name       text   NOT NULL,
   scope      text   NOT NULL CHECK (scope IN ('read', 'operate', 'admin')),
@@ -356,29 +356,29 @@ CREATE TABLE holdfast.tokens (
 
 -- Helpers ----------------------------------------------------------------------------------------------------
 
-CREATE FUNCTION holdfast.now_ms() RETURNS bigint LANGUAGE sql VOLATILE PARALLEL SAFE
+CREATE FUNCTION {schema}.now_ms() RETURNS bigint LANGUAGE sql VOLATILE PARALLEL SAFE
   RETURN (extract(epoch FROM clock_timestamp()) * 1000)::bigint;
 
 -- The owners that are alive: the server frees an advisory lock with its connection. An owner behind a pooler has no
 -- connection of its own to hold a lock, so it updates `seen_at`, which is valid for a minute.
-CREATE FUNCTION holdfast.owners_alive() RETURNS SETOF bigint LANGUAGE sql STABLE AS $$
+CREATE FUNCTION {schema}.owners_alive() RETURNS SETOF bigint LANGUAGE sql STABLE AS $$
   SELECT l.objid::bigint FROM pg_catalog.pg_locks l
-  WHERE l.locktype = 'advisory' AND l.classid = 'holdfast.owners'::regclass::oid AND l.objsubid = 2 AND l.granted
+  WHERE l.locktype = 'advisory' AND l.classid = '{schema}.owners'::regclass::oid AND l.objsubid = 2 AND l.granted
     AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())
   UNION ALL
-  SELECT id::bigint FROM holdfast.owners WHERE ended_at IS NULL AND seen_at > holdfast.now_ms() - 60000
+  SELECT id::bigint FROM {schema}.owners WHERE ended_at IS NULL AND seen_at > {schema}.now_ms() - 60000
 $$;
 
 -- Errors have codes of their own: HF001 bad input, HF002 a dedup key used with another body, HF003 stream closed, HF004 a
 -- short settle that must be repeated the long way.
-CREATE FUNCTION holdfast.refuse(p_code text, p_message text) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION {schema}.refuse(p_code text, p_message text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   RAISE EXCEPTION USING ERRCODE = p_code, MESSAGE = 'holdfast: ' || p_message;
 END $$;
 
 -- Whether a text is JSON. (IS JSON came with PostgreSQL 16.) It runs for any caller of `publish`, with the rights of the
 -- function's owner, hence the fixed search_path.
-CREATE FUNCTION holdfast.is_json_guarded(p_text text) RETURNS boolean LANGUAGE plpgsql IMMUTABLE
+CREATE FUNCTION {schema}.is_json_guarded(p_text text) RETURNS boolean LANGUAGE plpgsql IMMUTABLE
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RETURN p_text::json IS NOT NULL;
@@ -391,110 +391,110 @@ END $$;
 DO $$
 BEGIN
   IF current_setting('server_version_num')::integer >= 160000 THEN
-    CREATE FUNCTION holdfast.is_json(p_text text) RETURNS boolean LANGUAGE sql IMMUTABLE AS
-      'SELECT CASE WHEN length(p_text) < 2000 THEN p_text IS JSON ELSE holdfast.is_json_guarded(p_text) END';
+    CREATE FUNCTION {schema}.is_json(p_text text) RETURNS boolean LANGUAGE sql IMMUTABLE AS
+      'SELECT CASE WHEN length(p_text) < 2000 THEN p_text IS JSON ELSE {schema}.is_json_guarded(p_text) END';
   ELSE
-    CREATE FUNCTION holdfast.is_json(p_text text) RETURNS boolean LANGUAGE sql IMMUTABLE AS
-      'SELECT holdfast.is_json_guarded(p_text)';
+    CREATE FUNCTION {schema}.is_json(p_text text) RETURNS boolean LANGUAGE sql IMMUTABLE AS
+      'SELECT {schema}.is_json_guarded(p_text)';
   END IF;
 END $$;
 
 -- Return the text if it is JSON, else refuse it.
-CREATE FUNCTION holdfast.checked_json(p_text text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$
+CREATE FUNCTION {schema}.checked_json(p_text text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
   PERFORM p_text::json;
   RETURN p_text;
 EXCEPTION WHEN data_exception OR untranslatable_character OR statement_too_complex THEN
-  PERFORM holdfast.refuse('HF001', 'payload or properties is not JSON');
+  PERFORM {schema}.refuse('HF001', 'payload or properties is not JSON');
 END $$;
 
 -- Return the texts if all of them are JSON, else refuse them. One guarded block for all.
-CREATE FUNCTION holdfast.checked_json(p_texts text[]) RETURNS text[] LANGUAGE plpgsql AS $$
+CREATE FUNCTION {schema}.checked_json(p_texts text[]) RETURNS text[] LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM p_texts::json[];
   RETURN p_texts;
 EXCEPTION WHEN data_exception OR untranslatable_character OR statement_too_complex THEN
-  PERFORM holdfast.refuse('HF001', 'payload or properties is not JSON');
+  PERFORM {schema}.refuse('HF001', 'payload or properties is not JSON');
 END $$;
 
 -- Publish ----------------------------------------------------------------------------------------------------
 
 -- The result of one publish. A composite value instead of a one-row table, so that one function can call the next as an
 -- expression.
-CREATE TYPE holdfast.published AS (id text, stream text, seq bigint, duplicate boolean);
+CREATE TYPE {schema}.published AS (id text, stream text, seq bigint, duplicate boolean);
 
 -- Whether the body stored under a dedup key differs. Without digests on both sides the stored events are compared.
-CREATE FUNCTION holdfast.differs(p_first holdfast.dedup, p_digest text, p_type text, p_stream text, p_payload text)
+CREATE FUNCTION {schema}.differs(p_first {schema}.dedup, p_digest text, p_type text, p_stream text, p_payload text)
 RETURNS boolean LANGUAGE sql STABLE AS $$
   SELECT CASE
     WHEN p_first.digest IS NOT NULL AND p_digest IS NOT NULL THEN p_first.digest <> p_digest
     ELSE coalesce((SELECT e.type <> p_type OR e.stream IS DISTINCT FROM p_stream
                           OR e.payload <> coalesce(p_payload, 'null')
-                   FROM holdfast.events e WHERE e.id = p_first.event_id), false)
+                   FROM {schema}.events e WHERE e.id = p_first.event_id), false)
   END
 $$;
 
 -- Whether none of the 200 events before this one waits for the router. ORDER BY makes every plan use the index: with a
 -- plain EXISTS the planner may scan from the table's start, and each publish then costs as much as the backlog is long.
-CREATE FUNCTION holdfast.is_quiet(p_n bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+CREATE FUNCTION {schema}.is_quiet(p_n bigint) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
   v_before bigint;
 BEGIN
-  SELECT event INTO v_before FROM holdfast.unrouted WHERE event < p_n AND event >= p_n - 200
+  SELECT event INTO v_before FROM {schema}.unrouted WHERE event < p_n AND event >= p_n - 200
   ORDER BY event DESC LIMIT 1;
   RETURN v_before IS NULL;
 END $$;
 
 -- Notify the router unless it is busy. NOTIFY takes a lock that all notifying commits of the server share, and a busy
 -- router finds the event anyway.
-CREATE FUNCTION holdfast.ring(p_n bigint) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION {schema}.ring(p_n bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-  IF holdfast.is_quiet(p_n) THEN
+  IF {schema}.is_quiet(p_n) THEN
     PERFORM pg_notify('holdfast_events', '');
   END IF;
 END $$;
 
 -- Append one event. The dedup key is inserted first, so that any other user of the key waits for this commit; then the
 -- stream's row is locked until the commit; after that nothing can refuse the event.
-CREATE FUNCTION holdfast.accept(
+CREATE FUNCTION {schema}.accept(
   p_id text, p_type text, p_payload text, p_source text, p_stream text, p_timestamp text, p_properties text,
   p_key text, p_to text, p_not_before bigint, p_accepted_at bigint, p_digest text, p_ring boolean
-) RETURNS holdfast.published LANGUAGE plpgsql AS $$
+) RETURNS {schema}.published LANGUAGE plpgsql AS $$
 DECLARE
   v_source text := coalesce(p_source, 'app');
-  v_now    bigint := holdfast.now_ms();
+  v_now    bigint := {schema}.now_ms();
   v_at     bigint := coalesce(p_accepted_at, v_now);
   v_id     text := coalesce(p_id, 'evt_' || lpad(to_hex(v_now), 12, '0')
                                   || right(replace(gen_random_uuid()::text, '-', ''), 20));
   v_seq    bigint := 1;
   v_closed bigint;
   v_known  bigint;
-  v_first  holdfast.dedup;
+  v_first  {schema}.dedup;
   v_n      bigint;
 BEGIN
   IF p_type IS NULL OR length(p_type) NOT BETWEEN 1 AND 255 THEN
-    PERFORM holdfast.refuse('HF001', 'type is missing or longer than 255 characters');
-  ELSIF p_payload IS NOT NULL AND NOT holdfast.is_json(p_payload) THEN
-    PERFORM holdfast.refuse('HF001', 'payload is not JSON');
-  ELSIF p_properties <> '{}' AND (NOT holdfast.is_json(p_properties) OR json_typeof(p_properties::json) <> 'object') THEN
-    PERFORM holdfast.refuse('HF001', 'properties is not a JSON object');
+    PERFORM {schema}.refuse('HF001', 'type is missing or longer than 255 characters');
+  ELSIF p_payload IS NOT NULL AND NOT {schema}.is_json(p_payload) THEN
+    PERFORM {schema}.refuse('HF001', 'payload is not JSON');
+  ELSIF p_properties <> '{}' AND (NOT {schema}.is_json(p_properties) OR json_typeof(p_properties::json) <> 'object') THEN
+    PERFORM {schema}.refuse('HF001', 'properties is not a JSON object');
   ELSIF p_to !~ '^(https?://|handler:|session:).' THEN
-    PERFORM holdfast.refuse('HF001', 'to is not an address: use https://…, handler:NAME or session:ID');
+    PERFORM {schema}.refuse('HF001', 'to is not an address: use https://…, handler:NAME or session:ID');
   ELSIF p_not_before IS NOT NULL AND p_stream IS NOT NULL THEN
-    PERFORM holdfast.refuse('HF001', 'not_before cannot be combined with stream');
+    PERFORM {schema}.refuse('HF001', 'not_before cannot be combined with stream');
   END IF;
   IF p_id IS NOT NULL THEN
-    SELECT e.seq INTO v_known FROM holdfast.events e WHERE e.id = p_id;
+    SELECT e.seq INTO v_known FROM {schema}.events e WHERE e.id = p_id;
   END IF;
   IF p_key IS NOT NULL THEN
     IF v_known IS NULL THEN
-      INSERT INTO holdfast.dedup (source, key, event_id, stream, seq, digest, created_at)
+      INSERT INTO {schema}.dedup (source, key, event_id, stream, seq, digest, created_at)
       VALUES (v_source, p_key, v_id, p_stream, 1, p_digest, v_at) ON CONFLICT DO NOTHING;
     END IF;
-    SELECT * INTO v_first FROM holdfast.dedup d WHERE d.source = v_source AND d.key = p_key;
+    SELECT * INTO v_first FROM {schema}.dedup d WHERE d.source = v_source AND d.key = p_key;
     IF v_first.event_id IS NOT NULL AND (v_known IS NOT NULL OR v_first.event_id <> v_id) THEN
-      IF holdfast.differs(v_first, p_digest, p_type, p_stream, p_payload) THEN
-        PERFORM holdfast.refuse('HF002', 'dedup_key was used with another body');
+      IF {schema}.differs(v_first, p_digest, p_type, p_stream, p_payload) THEN
+        PERFORM {schema}.refuse('HF002', 'dedup_key was used with another body');
       END IF;
       RETURN (v_first.event_id, coalesce(v_first.stream, v_first.event_id), v_first.seq, v_first.event_id <> v_id);
     ELSIF v_known IS NULL AND v_first.event_id IS NULL THEN
@@ -505,24 +505,24 @@ BEGIN
     RETURN (v_id, coalesce(p_stream, v_id), v_known, false);
   END IF;
   IF p_stream IS NOT NULL THEN
-    INSERT INTO holdfast.streams AS s (id, head, created_at) VALUES (p_stream, 1, v_at)
+    INSERT INTO {schema}.streams AS s (id, head, created_at) VALUES (p_stream, 1, v_at)
     ON CONFLICT (id) DO UPDATE SET head = s.head + 1 RETURNING s.head, s.closed_at INTO v_seq, v_closed;
     IF v_closed IS NOT NULL THEN
-      PERFORM holdfast.refuse('HF003', 'stream is closed');
+      PERFORM {schema}.refuse('HF003', 'stream is closed');
     END IF;
     IF p_key IS NOT NULL AND v_seq <> 1 THEN
-      UPDATE holdfast.dedup d SET seq = v_seq WHERE d.source = v_source AND d.key = p_key;
+      UPDATE {schema}.dedup d SET seq = v_seq WHERE d.source = v_source AND d.key = p_key;
     END IF;
   END IF;
-  INSERT INTO holdfast.events
+  INSERT INTO {schema}.events
     (id, stream, seq, source, type, timestamp, accepted_at, properties, payload, dedup_key, address, not_before)
   VALUES (
     v_id, p_stream, v_seq, v_source, p_type,
     coalesce(p_timestamp, to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')),
     v_at, coalesce(p_properties, '{}'), coalesce(p_payload, 'null'), p_key, p_to, p_not_before
   ) RETURNING n INTO v_n;
-  INSERT INTO holdfast.unrouted (event) VALUES (v_n);
-  IF p_ring AND holdfast.is_quiet(v_n) THEN
+  INSERT INTO {schema}.unrouted (event) VALUES (v_n);
+  IF p_ring AND {schema}.is_quiet(v_n) THEN
     PERFORM pg_notify('holdfast_events', '');
   END IF;
   RETURN (v_id, coalesce(p_stream, v_id), v_seq, false);
@@ -530,7 +530,7 @@ END $$;
 
 -- Append many events at once, in their order, all or none. Keys and then streams are locked in sorted order, so that two
 -- calls never deadlock. The caller guarantees that no id and no key appears twice.
-CREATE FUNCTION holdfast.accept_many(
+CREATE FUNCTION {schema}.accept_many(
   p_ids text[], p_types text[], p_payloads text[], p_sources text[], p_streams text[], p_timestamps text[],
   p_properties text[], p_keys text[], p_tos text[], p_not_befores bigint[], p_accepted_at bigint, p_digests text[],
   p_ring boolean
@@ -545,34 +545,34 @@ DECLARE
   v_n       bigint;
 BEGIN
   IF EXISTS (SELECT FROM unnest(p_payloads, p_properties) f(payload, properties)
-             WHERE NOT holdfast.is_json(f.payload) OR (f.properties <> '{}' AND NOT holdfast.is_json(f.properties))) THEN
-    PERFORM holdfast.refuse('HF001', 'payload or properties is not JSON');
+             WHERE NOT {schema}.is_json(f.payload) OR (f.properties <> '{}' AND NOT {schema}.is_json(f.properties))) THEN
+    PERFORM {schema}.refuse('HF001', 'payload or properties is not JSON');
   END IF;
   IF v_keyed THEN
-    INSERT INTO holdfast.dedup (source, key, event_id, stream, seq, digest, created_at)
+    INSERT INTO {schema}.dedup (source, key, event_id, stream, seq, digest, created_at)
     SELECT f.source, f.key, f.id, f.stream, 1, f.digest, p_accepted_at
     FROM unnest(p_ids, p_sources, p_streams, p_keys, p_digests) f(id, source, stream, key, digest)
-    WHERE f.key IS NOT NULL AND NOT EXISTS (SELECT FROM holdfast.events e WHERE e.id = f.id)
+    WHERE f.key IS NOT NULL AND NOT EXISTS (SELECT FROM {schema}.events e WHERE e.id = f.id)
     ORDER BY f.source, f.key ON CONFLICT DO NOTHING;
     IF EXISTS (
       SELECT FROM unnest(p_ids, p_types, p_payloads, p_sources, p_streams, p_keys, p_digests)
         f(id, type, payload, source, stream, key, digest)
-      JOIN holdfast.dedup d ON d.source = f.source AND d.key = f.key
-      WHERE holdfast.differs(d, f.digest, f.type, f.stream, f.payload)
+      JOIN {schema}.dedup d ON d.source = f.source AND d.key = f.key
+      WHERE {schema}.differs(d, f.digest, f.type, f.stream, f.payload)
     ) THEN
-      PERFORM holdfast.refuse('HF002', 'dedup_key was used with another body');
+      PERFORM {schema}.refuse('HF002', 'dedup_key was used with another body');
     END IF;
     SELECT array_agg(f.ord ORDER BY f.ord) INTO v_fresh
     FROM unnest(p_ids, p_sources, p_keys) WITH ORDINALITY f(id, source, key, ord)
-    LEFT JOIN holdfast.dedup d ON d.source = f.source AND d.key = f.key
-    WHERE coalesce(d.event_id, f.id) = f.id AND NOT EXISTS (SELECT FROM holdfast.events e WHERE e.id = f.id);
+    LEFT JOIN {schema}.dedup d ON d.source = f.source AND d.key = f.key
+    WHERE coalesce(d.event_id, f.id) = f.id AND NOT EXISTS (SELECT FROM {schema}.events e WHERE e.id = f.id);
   ELSE
     SELECT array_agg(f.ord ORDER BY f.ord) INTO v_fresh FROM unnest(p_ids) WITH ORDINALITY f(id, ord)
-    WHERE NOT EXISTS (SELECT FROM holdfast.events e WHERE e.id = f.id);
+    WHERE NOT EXISTS (SELECT FROM {schema}.events e WHERE e.id = f.id);
   END IF;
   IF EXISTS (SELECT FROM unnest(p_streams) s WHERE s IS NOT NULL) THEN
     WITH grown AS (
-      INSERT INTO holdfast.streams AS s (id, head, created_at)
+      INSERT INTO {schema}.streams AS s (id, head, created_at)
       SELECT f.stream, count(*), p_accepted_at FROM unnest(p_streams) WITH ORDINALITY f(stream, ord)
       WHERE f.stream IS NOT NULL AND f.ord = ANY (v_fresh) GROUP BY f.stream ORDER BY f.stream COLLATE "C"
       ON CONFLICT (id) DO UPDATE SET head = s.head + excluded.head RETURNING s.id, s.head, s.closed_at
@@ -580,7 +580,7 @@ BEGIN
     SELECT array_agg(g.id), array_agg(g.head), bool_or(g.closed_at IS NOT NULL) INTO v_streams, v_heads, v_closed
     FROM grown g;
     IF v_closed THEN
-      PERFORM holdfast.refuse('HF003', 'stream is closed');
+      PERFORM {schema}.refuse('HF003', 'stream is closed');
     END IF;
   END IF;
   WITH fresh AS (
@@ -590,51 +590,51 @@ BEGIN
       f(id, type, payload, source, stream, timestamp, properties, key, address, not_before, ord)
     WHERE f.ord = ANY (v_fresh)
   ), added AS (
-    INSERT INTO holdfast.events
+    INSERT INTO {schema}.events
       (id, stream, seq, source, type, timestamp, accepted_at, properties, payload, dedup_key, address, not_before)
     SELECT f.id, f.stream, coalesce(s.head + f.back, 1), f.source, f.type, f.timestamp, p_accepted_at, f.properties,
            f.payload, f.key, f.address, f.not_before
     FROM fresh f LEFT JOIN unnest(v_streams, v_heads) s(id, head) ON s.id = f.stream ORDER BY f.ord
     RETURNING n
   ), waiting AS (
-    INSERT INTO holdfast.unrouted (event) SELECT n FROM added RETURNING event
+    INSERT INTO {schema}.unrouted (event) SELECT n FROM added RETURNING event
   )
   SELECT min(event) INTO v_n FROM waiting;
   IF v_n IS NOT NULL AND p_ring THEN
-    PERFORM holdfast.ring(v_n);
+    PERFORM {schema}.ring(v_n);
   END IF;
   IF NOT v_keyed THEN
     RETURN QUERY SELECT f.ord, f.id, coalesce(e.stream, f.id), e.seq, false
-    FROM unnest(p_ids) WITH ORDINALITY f(id, ord) JOIN holdfast.events e ON e.id = f.id;
+    FROM unnest(p_ids) WITH ORDINALITY f(id, ord) JOIN {schema}.events e ON e.id = f.id;
     RETURN;
   END IF;
-  UPDATE holdfast.dedup d SET seq = e.seq
-  FROM unnest(p_ids, p_sources, p_keys) WITH ORDINALITY f(id, source, key, ord) JOIN holdfast.events e ON e.id = f.id
+  UPDATE {schema}.dedup d SET seq = e.seq
+  FROM unnest(p_ids, p_sources, p_keys) WITH ORDINALITY f(id, source, key, ord) JOIN {schema}.events e ON e.id = f.id
   WHERE f.ord = ANY (v_fresh) AND d.source = f.source AND d.key = f.key AND d.seq <> e.seq;
   RETURN QUERY SELECT f.ord, coalesce(d.event_id, f.id), coalesce(d.stream, e.stream, d.event_id, f.id),
                       coalesce(d.seq, e.seq), coalesce(d.event_id <> f.id, false)
   FROM unnest(p_ids, p_sources, p_keys) WITH ORDINALITY f(id, source, key, ord)
-  LEFT JOIN holdfast.dedup d ON d.source = f.source AND d.key = f.key
-  LEFT JOIN holdfast.events e ON e.id = f.id;
+  LEFT JOIN {schema}.dedup d ON d.source = f.source AND d.key = f.key
+  LEFT JOIN {schema}.events e ON e.id = f.id;
 END $$;
 
 -- `accept` with a fixed search_path, for callers that run it with the rights of the function's owner.
-CREATE FUNCTION holdfast.accept_for_all(
+CREATE FUNCTION {schema}.accept_for_all(
   p_id text, p_type text, p_payload text, p_source text, p_stream text, p_timestamp text, p_properties text,
   p_key text, p_to text, p_not_before bigint, p_accepted_at bigint, p_digest text
-) RETURNS holdfast.published LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+) RETURNS {schema}.published LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  RETURN holdfast.accept(p_id, p_type, p_payload, p_source, p_stream, p_timestamp, p_properties,
+  RETURN {schema}.accept(p_id, p_type, p_payload, p_source, p_stream, p_timestamp, p_properties,
                          p_key, p_to, p_not_before, p_accepted_at, p_digest, true);
 END $$;
 
 -- The door: one function for any language, in any transaction. Only `type` is required; it never commits. SECURITY
 -- DEFINER with a fixed search_path: a role that may only call this needs no right on any table.
-CREATE FUNCTION holdfast.publish(
+CREATE FUNCTION {schema}.publish(
   type text, payload text DEFAULT NULL, source text DEFAULT NULL, stream text DEFAULT NULL,
   "timestamp" text DEFAULT NULL, properties text DEFAULT NULL, dedup_key text DEFAULT NULL, "to" text DEFAULT NULL,
   not_before bigint DEFAULT NULL, id text DEFAULT NULL, accepted_at bigint DEFAULT NULL, digest text DEFAULT NULL
-) RETURNS holdfast.published
+) RETURNS {schema}.published
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
@@ -645,25 +645,25 @@ BEGIN
   -- The case in which `accept` has nothing to look up. As few expressions as possible: each is prepared again in every
   -- transaction.
   IF length($1) BETWEEN 1 AND 255 AND $4 IS NULL AND $7 IS NULL AND $8 IS NULL AND $9 IS NULL AND $10 IS NULL
-     AND ($2 IS NULL OR holdfast.is_json($2)) AND ($6 IS NULL OR $6 = '{}') THEN
-    INSERT INTO holdfast.events (id, source, type, timestamp, accepted_at, payload)
+     AND ($2 IS NULL OR {schema}.is_json($2)) AND ($6 IS NULL OR $6 = '{}') THEN
+    INSERT INTO {schema}.events (id, source, type, timestamp, accepted_at, payload)
     VALUES (
-      'evt_' || lpad(to_hex(holdfast.now_ms()), 12, '0') || right(replace(gen_random_uuid()::text, '-', ''), 20),
+      'evt_' || lpad(to_hex({schema}.now_ms()), 12, '0') || right(replace(gen_random_uuid()::text, '-', ''), 20),
       coalesce($3, 'app'), $1,
       coalesce($5, to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')),
-      coalesce($11, holdfast.now_ms()), coalesce($2, 'null')
+      coalesce($11, {schema}.now_ms()), coalesce($2, 'null')
     ) RETURNING n, id INTO v_n, v_id;
-    INSERT INTO holdfast.unrouted (event) VALUES (v_n);
-    SELECT event INTO v_before FROM holdfast.unrouted WHERE event < v_n AND event >= v_n - 200
+    INSERT INTO {schema}.unrouted (event) VALUES (v_n);
+    SELECT event INTO v_before FROM {schema}.unrouted WHERE event < v_n AND event >= v_n - 200
     ORDER BY event DESC LIMIT 1;
     IF v_before IS NULL THEN
       PERFORM pg_notify('holdfast_events', '');
     END IF;
     RETURN (v_id, v_id, 1::bigint, false);
   END IF;
-  RETURN holdfast.accept($10, $1, $2, $3, $4, $5, $6, $7, $8, $9, $11, $12, true);
+  RETURN {schema}.accept($10, $1, $2, $3, $4, $5, $6, $7, $8, $9, $11, $12, true);
 END $$;
-REVOKE ALL ON FUNCTION holdfast.publish FROM PUBLIC;
+REVOKE ALL ON FUNCTION {schema}.publish FROM PUBLIC;
 
 -- From PostgreSQL 18 on, the plan of a SQL function is kept for the session: one statement then does the work of four, and
 -- needs no search_path because its names are bound here. Before 18 it would be planned in every call, so there the
@@ -674,30 +674,30 @@ BEGIN
     RETURN;
   END IF;
   EXECUTE $sql$
-    CREATE OR REPLACE FUNCTION holdfast.publish(
+    CREATE OR REPLACE FUNCTION {schema}.publish(
       type text, payload text DEFAULT NULL, source text DEFAULT NULL, stream text DEFAULT NULL,
       "timestamp" text DEFAULT NULL, properties text DEFAULT NULL, dedup_key text DEFAULT NULL, "to" text DEFAULT NULL,
       not_before bigint DEFAULT NULL, id text DEFAULT NULL, accepted_at bigint DEFAULT NULL, digest text DEFAULT NULL
-    ) RETURNS holdfast.published LANGUAGE sql VOLATILE SECURITY DEFINER
+    ) RETURNS {schema}.published LANGUAGE sql VOLATILE SECURITY DEFINER
     BEGIN ATOMIC
       WITH added AS (  -- the case in which `accept` has nothing to look up
-        INSERT INTO holdfast.events (id, source, type, timestamp, accepted_at, payload)
+        INSERT INTO {schema}.events (id, source, type, timestamp, accepted_at, payload)
         SELECT 'evt_' || replace(uuidv7()::text, '-', ''), coalesce($3, 'app'), $1,
                coalesce($5, to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')),
-               coalesce($11, holdfast.now_ms()), coalesce($2, 'null')
+               coalesce($11, {schema}.now_ms()), coalesce($2, 'null')
         WHERE length($1) BETWEEN 1 AND 255
           AND $4 IS NULL AND $7 IS NULL AND $8 IS NULL AND $9 IS NULL AND $10 IS NULL AND coalesce($6, '{}') = '{}'
-          AND ($2 IS NULL OR CASE WHEN length($2) < 2000 THEN $2 IS JSON ELSE holdfast.is_json_guarded($2) END)
+          AND ($2 IS NULL OR CASE WHEN length($2) < 2000 THEN $2 IS JSON ELSE {schema}.is_json_guarded($2) END)
         RETURNING n, id
       ), waiting AS (
-        INSERT INTO holdfast.unrouted AS w (event) SELECT n FROM added
-        RETURNING CASE WHEN (SELECT u.event FROM holdfast.unrouted u
+        INSERT INTO {schema}.unrouted AS w (event) SELECT n FROM added
+        RETURNING CASE WHEN (SELECT u.event FROM {schema}.unrouted u
                              WHERE u.event < w.event AND u.event >= w.event - 200 ORDER BY u.event DESC LIMIT 1) IS NULL
                   THEN pg_notify('holdfast_events', '') END
       )
       SELECT coalesce(
-        (SELECT ROW(added.id, added.id, 1, false)::holdfast.published FROM added),
-        holdfast.accept_for_all($10, $1, $2, $3, $4, $5, $6, $7, $8, $9, $11, $12));
+        (SELECT ROW(added.id, added.id, 1, false)::{schema}.published FROM added),
+        {schema}.accept_for_all($10, $1, $2, $3, $4, $5, $6, $7, $8, $9, $11, $12));
     END $sql$;
 END $$;
 
@@ -710,19 +710,19 @@ END $$;
 
 -- Take the router's lock, which lasts until the transaction ends and covers the whole schema (the table's oid is its key),
 -- and return the contracts' version with the next events. No events: one row without an event. Lock taken: no row.
-CREATE FUNCTION holdfast.take_unrouted(p_limit bigint) RETURNS TABLE (
+CREATE FUNCTION {schema}.take_unrouted(p_limit bigint) RETURNS TABLE (
   version bigint, n bigint, id text, stream text, seq bigint, source text, type text, "timestamp" text,
   accepted_at bigint, properties text, payload text, address text, not_before bigint
 ) LANGUAGE plpgsql SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 #variable_conflict use_column
 BEGIN
-  IF pg_try_advisory_xact_lock('holdfast.unrouted'::regclass::oid::bigint::bit(32)::integer, 0) THEN
+  IF pg_try_advisory_xact_lock('{schema}.unrouted'::regclass::oid::bigint::bit(32)::integer, 0) THEN
     RETURN QUERY
       SELECT m.value::bigint, e.*
-      FROM holdfast.meta m LEFT JOIN LATERAL (
+      FROM {schema}.meta m LEFT JOIN LATERAL (
         SELECT e.n, e.id, e.stream, e.seq, e.source, e.type, e.timestamp, e.accepted_at, e.properties, 'null'::text,
                e.address, e.not_before
-        FROM holdfast.unrouted u JOIN holdfast.events e ON e.n = u.event ORDER BY u.event LIMIT p_limit) e ON true
+        FROM {schema}.unrouted u JOIN {schema}.events e ON e.n = u.event ORDER BY u.event LIMIT p_limit) e ON true
       WHERE m.key = 'contracts_version' ORDER BY e.n;
   END IF;
 END $$;
@@ -730,7 +730,7 @@ END $$;
 -- Lease each queue's share, oldest first, skipping rows that another process is taking. `p_limit` bounds the total. Leases
 -- run on the database's clock unless a test passes its own (`p_now`). `starts < 2` is SUSPECT_STARTS, written out so that
 -- a partial index can serve the suspects.
-CREATE FUNCTION holdfast.lease(
+CREATE FUNCTION {schema}.lease(
   p_owner bigint, p_token bigint, p_now bigint, p_queues bigint[], p_most bigint[], p_lease_ms bigint[], p_due bigint,
   p_limit bigint
 ) RETURNS TABLE (
@@ -741,7 +741,7 @@ CREATE FUNCTION holdfast.lease(
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
-  v_now bigint := coalesce(p_now, holdfast.now_ms());
+  v_now bigint := coalesce(p_now, {schema}.now_ms());
 BEGIN
   -- A lease needs no flush: the flush of a later settle includes it, and after a crash the claim is repeated.
   PERFORM set_config('synchronous_commit', 'off', true);
@@ -749,26 +749,26 @@ BEGIN
     SELECT p.delivery, w.lease_ms
     FROM unnest(p_queues, p_most, p_lease_ms) w(queue, most, lease_ms)
     CROSS JOIN LATERAL (
-      SELECT r.delivery FROM holdfast.ready r
+      SELECT r.delivery FROM {schema}.ready r
       WHERE r.token IS NULL AND r.queue = w.queue AND r.due_at <= p_due AND r.starts < 2
       ORDER BY r.due_at, r.delivery LIMIT w.most FOR UPDATE SKIP LOCKED) p
     LIMIT p_limit
   )
-  UPDATE holdfast.ready r
+  UPDATE {schema}.ready r
   SET owner = p_owner, token = p_token, lease_until = v_now + picked.lease_ms, starts = r.starts + 1
   FROM picked WHERE r.delivery = picked.delivery;
   RETURN QUERY
     SELECT r.delivery, r.queue, r.starts, d.attempts, d.generation, d.handed_until IS NOT NULL,
            e.n, e.id, e.stream, e.seq, e.source, e.type, e.timestamp, e.accepted_at, e.properties, e.payload, e.address
-    FROM (SELECT * FROM holdfast.ready WHERE token = p_token ORDER BY due_at, delivery OFFSET 0) r  -- sort narrow rows
-    JOIN holdfast.deliveries d ON d.id = r.delivery JOIN holdfast.events e ON e.n = d.event
+    FROM (SELECT * FROM {schema}.ready WHERE token = p_token ORDER BY due_at, delivery OFFSET 0) r  -- sort narrow rows
+    JOIN {schema}.deliveries d ON d.id = r.delivery JOIN {schema}.events e ON e.n = d.event
     ORDER BY r.due_at, r.delivery;
 END $$;
 
 -- End deliveries that were delivered, all of them still leased, with one receipt link after the known head of the chain.
 -- Anything else refuses the whole call with HF004; the deliveries are then settled one by one. Tables are locked in the
 -- same order as there. Returns whether new heads of lanes became ready.
-CREATE FUNCTION holdfast.settle_delivered(
+CREATE FUNCTION {schema}.settle_delivered(
   p_ids bigint[], p_tokens bigint[], p_attempts integer[], p_at bigint,
   p_chain text, p_seq bigint, p_prev bytea, p_root bytea, p_hash bytea, p_leaves bytea
 ) RETURNS boolean LANGUAGE plpgsql
@@ -779,14 +779,14 @@ DECLARE
   v_going bigint[];
 BEGIN
   PERFORM set_config('synchronous_commit', 'on', true);
-  DELETE FROM holdfast.ready r USING unnest(p_ids, p_tokens) w(delivery, token)
+  DELETE FROM {schema}.ready r USING unnest(p_ids, p_tokens) w(delivery, token)
   WHERE r.delivery = w.delivery AND r.token IS NOT DISTINCT FROM w.token;
   GET DIAGNOSTICS v_count = ROW_COUNT;
   IF v_count <> cardinality(p_ids) THEN
-    PERFORM holdfast.refuse('HF004', 'a lease was lost');
+    PERFORM {schema}.refuse('HF004', 'a lease was lost');
   END IF;
   WITH ended AS (
-    UPDATE holdfast.deliveries d
+    UPDATE {schema}.deliveries d
     SET state = 'delivered', reason = NULL, attempts = w.attempts, settled_at = p_at, survivor = NULL,
         handed_until = NULL, last_error = NULL, pos = -abs(d.pos)
     FROM unnest(p_ids, p_attempts) w(id, attempts)
@@ -794,33 +794,33 @@ BEGIN
   )
   SELECT count(*), array_agg(lane) FILTER (WHERE lane IS NOT NULL) INTO v_count, v_lanes FROM ended;
   IF v_count <> cardinality(p_ids) THEN
-    PERFORM holdfast.refuse('HF004', 'one of them has ended already');
+    PERFORM {schema}.refuse('HF004', 'one of them has ended already');
   END IF;
   IF v_lanes IS NOT NULL THEN
     WITH gone AS (
       SELECT lane, count(*) AS fewer FROM unnest(v_lanes) u(lane) GROUP BY lane
     ), locked AS (
-      SELECT l.id, g.fewer FROM gone g JOIN holdfast.lanes l ON l.id = g.lane ORDER BY l.key FOR UPDATE OF l
+      SELECT l.id, g.fewer FROM gone g JOIN {schema}.lanes l ON l.id = g.lane ORDER BY l.key FOR UPDATE OF l
     ), behind AS (
-      UPDATE holdfast.lanes l SET open = l.open - locked.fewer FROM locked WHERE l.id = locked.id
+      UPDATE {schema}.lanes l SET open = l.open - locked.fewer FROM locked WHERE l.id = locked.id
       RETURNING l.id, l.open, l.paused
     )
     SELECT array_agg(id) FILTER (WHERE open > 0 AND NOT paused) INTO v_going FROM behind;
     IF v_going IS NOT NULL THEN
-      INSERT INTO holdfast.ready (delivery, queue, due_at)
+      INSERT INTO {schema}.ready (delivery, queue, due_at)
       SELECT head.id, head.queue, p_at FROM unnest(v_going) u(lane)
       CROSS JOIN LATERAL (
-        SELECT d.id, d.queue, d.handed_until FROM holdfast.deliveries d
+        SELECT d.id, d.queue, d.handed_until FROM {schema}.deliveries d
         WHERE d.lane = u.lane AND d.pos > 0 ORDER BY d.pos LIMIT 1) head
       WHERE head.handed_until IS NULL
       ON CONFLICT DO NOTHING;
     END IF;
   END IF;
-  UPDATE holdfast.nodes SET seq = p_seq, head = p_hash WHERE chain = p_chain AND seq = p_seq - 1 AND head = p_prev;
+  UPDATE {schema}.nodes SET seq = p_seq, head = p_hash WHERE chain = p_chain AND seq = p_seq - 1 AND head = p_prev;
   IF NOT FOUND THEN
-    PERFORM holdfast.refuse('HF004', 'the chain has grown meanwhile');
+    PERFORM {schema}.refuse('HF004', 'the chain has grown meanwhile');
   END IF;
-  INSERT INTO holdfast.receipts (chain, seq, at, prev, root, h_self, leaves)
+  INSERT INTO {schema}.receipts (chain, seq, at, prev, root, h_self, leaves)
   VALUES (p_chain, p_seq, p_at, p_prev, p_root, p_hash, p_leaves);
   RETURN v_going IS NOT NULL;
 END $$;

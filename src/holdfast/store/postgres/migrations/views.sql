@@ -1,35 +1,35 @@
 -- The source systems' names, for people. No code reads these; secrets never appear in them. The path and the query of a
 -- URL may hold a token, so of a URL only the host is shown.
 
-CREATE OR REPLACE FUNCTION holdfast.iso(ms bigint) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
+CREATE OR REPLACE FUNCTION {schema}.iso(ms bigint) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
   RETURN to_char(to_timestamp(ms / 1000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
 
-CREATE VIEW holdfast.hook_outbox AS
+CREATE VIEW {schema}.hook_outbox AS
   SELECT d.id, substr(e.stream, 9) AS session_id, substr(e.type, 6) AS event_type, e.payload,
-         holdfast.iso(e.accepted_at) AS created_at,
-         holdfast.iso(r.due_at) AS next_attempt_at,
+         {schema}.iso(e.accepted_at) AS created_at,
+         {schema}.iso(r.due_at) AS next_attempt_at,
          d.attempts AS attempt_count, d.last_error,
          CASE WHEN d.state = 'delivered'
-              THEN holdfast.iso(d.settled_at) END AS delivered_at,
+              THEN {schema}.iso(d.settled_at) END AS delivered_at,
          CASE WHEN r.token IS NOT NULL THEN 'leased' END AS locked_at,
          d.state, d.reason
-  FROM holdfast.deliveries d
-  JOIN holdfast.events e ON e.n = d.event
-  JOIN holdfast.queues q ON q.id = d.queue
-  LEFT JOIN holdfast.ready r ON r.delivery = d.id
+  FROM {schema}.deliveries d
+  JOIN {schema}.events e ON e.n = d.event
+  JOIN {schema}.queues q ON q.id = d.queue
+  LEFT JOIN {schema}.ready r ON r.delivery = d.id
   WHERE e.source = 'hook' AND q.kind = 'handler';
 
-CREATE VIEW holdfast.webhook_contracts AS
+CREATE VIEW {schema}.webhook_contracts AS
   SELECT id, CASE WHEN contract_json::json #>> '{target,url}' ~ '^[^:]+://[^/?]*[/?].'
                   THEN jsonb_set(contract_json::jsonb, '{target,url}', to_jsonb(regexp_replace(
                          contract_json::json #>> '{target,url}', '^([^:]+://[^/?]*)[/?].+$', '\1/…')))::text
                   ELSE contract_json END AS contract_json,
          active, source,
-         holdfast.iso(created_at) AS created_at,
-         holdfast.iso(updated_at) AS updated_at
-  FROM holdfast.contracts;
+         {schema}.iso(created_at) AS created_at,
+         {schema}.iso(updated_at) AS updated_at
+  FROM {schema}.contracts;
 
-CREATE VIEW holdfast.webhook_outbox AS
+CREATE VIEW {schema}.webhook_outbox AS
   SELECT d.id, nullif(q.contract, '') AS contract_id,
          json_build_object('id', e.id, 'source', e.source, 'type', e.type, 'timestamp', e.timestamp,
                      'properties', e.properties::json, 'payload', e.payload::json)::text AS event_json,
@@ -38,17 +38,17 @@ CREATE VIEW holdfast.webhook_outbox AS
               WHEN d.state = 'dead' THEN 'dead_letter'
               ELSE d.state END AS status,
          d.attempts AS attempt_count,
-         holdfast.iso(r.due_at) AS next_attempt_at,
+         {schema}.iso(r.due_at) AS next_attempt_at,
          d.last_error,
          CASE WHEN r.token IS NOT NULL THEN 'leased' END AS locked_at,
-         holdfast.iso(d.created_at) AS created_at
-  FROM holdfast.deliveries d
-  JOIN holdfast.events e ON e.n = d.event
-  JOIN holdfast.queues q ON q.id = d.queue
-  LEFT JOIN holdfast.ready r ON r.delivery = d.id
+         {schema}.iso(d.created_at) AS created_at
+  FROM {schema}.deliveries d
+  JOIN {schema}.events e ON e.n = d.event
+  JOIN {schema}.queues q ON q.id = d.queue
+  LEFT JOIN {schema}.ready r ON r.delivery = d.id
   WHERE q.kind = 'https';
 
-CREATE VIEW holdfast.inbound_queue AS
+CREATE VIEW {schema}.inbound_queue AS
   SELECT d.id, substr(q.address, 9) AS session_id, e.source AS origin,
          coalesce(e.properties::json ->> 'message_type', 'text') AS message_type,
          coalesce(e.payload::json ->> 'content', '') AS content,
@@ -60,57 +60,57 @@ CREATE VIEW holdfast.inbound_queue AS
               WHEN d.state = 'pending' AND d.attempts > 0 AND d.handed_until IS NULL THEN 'failed'
               WHEN d.state = 'dropped' AND d.reason = 'expired' THEN 'expired'
               ELSE d.state END AS status,
-         holdfast.iso(d.created_at) AS created_at,
-         holdfast.iso(d.settled_at) AS processed_at,
+         {schema}.iso(d.created_at) AS created_at,
+         {schema}.iso(d.settled_at) AS processed_at,
          d.attempts AS attempt_count,
-         holdfast.iso(r.due_at) AS next_retry_at,
+         {schema}.iso(r.due_at) AS next_retry_at,
          d.last_error,
          CASE WHEN r.token IS NOT NULL THEN 'leased' END AS locked_at,
          e.properties::json ->> 'source_message_id' AS source_message_id,
          e.properties::json ->> 'source_channel_id' AS source_channel_id
-  FROM holdfast.deliveries d
-  JOIN holdfast.events e ON e.n = d.event
-  JOIN holdfast.queues q ON q.id = d.queue
-  LEFT JOIN holdfast.ready r ON r.delivery = d.id
+  FROM {schema}.deliveries d
+  JOIN {schema}.events e ON e.n = d.event
+  JOIN {schema}.queues q ON q.id = d.queue
+  LEFT JOIN {schema}.ready r ON r.delivery = d.id
   WHERE q.kind = 'session';
 
-CREATE VIEW holdfast.run_events AS
+CREATE VIEW {schema}.run_events AS
   SELECT e.n AS id, e.stream AS run_id, e.seq, e.type AS kind,
          e.properties::json ->> 'node_name' AS node_name, e.payload,
-         holdfast.iso(e.accepted_at) AS created_at,
+         {schema}.iso(e.accepted_at) AS created_at,
          CASE WHEN c.position >= e.seq
-              THEN holdfast.iso(c.updated_at) END AS published_at
-  FROM holdfast.events e
-  LEFT JOIN holdfast.cursors c ON c.stream = e.stream AND c.reader = 'publisher'
+              THEN {schema}.iso(c.updated_at) END AS published_at
+  FROM {schema}.events e
+  LEFT JOIN {schema}.cursors c ON c.stream = e.stream AND c.reader = 'publisher'
   WHERE e.stream IS NOT NULL;
 
-CREATE VIEW holdfast.run_outbox AS
+CREATE VIEW {schema}.run_outbox AS
   SELECT stream AS run_id, position + 1 AS next_seq, position AS last_published_seq,
-         holdfast.iso(updated_at) AS updated_at, reader
-  FROM holdfast.cursors;
+         {schema}.iso(updated_at) AS updated_at, reader
+  FROM {schema}.cursors;
 
-CREATE VIEW holdfast.mirror_pending_receipts AS
+CREATE VIEW {schema}.mirror_pending_receipts AS
   SELECT d.id, coalesce(nullif(q.contract, ''), q.address) AS queue_name, e.payload,
          CASE WHEN d.state = 'dead' THEN 'dlq'
               WHEN d.state = 'pending' AND r.token IS NOT NULL THEN 'in_flight'
               ELSE d.state END AS state,
          d.attempts AS attempt_count,
          coalesce((c.contract_json::json ->> 'attempts')::integer, 24) AS max_attempts,
-         holdfast.iso(r.due_at) AS visible_after,
+         {schema}.iso(r.due_at) AS visible_after,
          d.last_error,
-         holdfast.iso(d.created_at) AS created_at,
-         holdfast.iso(coalesce(d.settled_at, r.due_at, d.created_at))
+         {schema}.iso(d.created_at) AS created_at,
+         {schema}.iso(coalesce(d.settled_at, r.due_at, d.created_at))
            AS updated_at
-  FROM holdfast.deliveries d
-  JOIN holdfast.events e ON e.n = d.event
-  JOIN holdfast.queues q ON q.id = d.queue
-  JOIN holdfast.contracts c ON c.id = q.contract
-  LEFT JOIN holdfast.ready r ON r.delivery = d.id
+  FROM {schema}.deliveries d
+  JOIN {schema}.events e ON e.n = d.event
+  JOIN {schema}.queues q ON q.id = d.queue
+  JOIN {schema}.contracts c ON c.id = q.contract
+  LEFT JOIN {schema}.ready r ON r.delivery = d.id
   WHERE c.contract_json::json ->> 'policy' = 'receipt';
 
-CREATE VIEW holdfast.substrate_receipts AS
+CREATE VIEW {schema}.substrate_receipts AS
   SELECT s.chain_seq AS id, s.id AS receipt_id, s.chain_seq, s.source_system, s.source_table, s.source_id,
          s.action_type, s.source_version, s.tenant_id, s.actor_id, s.actor_kind, s.input_hash, s.output_hash,
          s.references_json, encode(r.prev, 'hex') AS prev_receipt_h_self, encode(r.h_self, 'hex') AS h_self,
-         holdfast.iso(r.at) AS created_at
-  FROM holdfast.substrate s JOIN holdfast.receipts r ON r.chain = 'substrate' AND r.seq = s.chain_seq;
+         {schema}.iso(r.at) AS created_at
+  FROM {schema}.substrate s JOIN {schema}.receipts r ON r.chain = 'substrate' AND r.seq = s.chain_seq;

@@ -7,30 +7,30 @@ SELECT d.id, e.id, e.type, e.stream, e.seq, q.address, q.contract, d.state, d.re
             WHEN d.handed_until IS NOT NULL THEN 'confirmation'
             WHEN r.delivery IS NULL THEN 'head of lane'
             WHEN r.token IS NOT NULL THEN NULL
-            WHEN EXISTS (SELECT 1 FROM holdfast.gates g WHERE g.address = q.address AND g.open_until IS NOT NULL)
+            WHEN EXISTS (SELECT 1 FROM {schema}.gates g WHERE g.address = q.address AND g.open_until IS NOT NULL)
               THEN 'breaker open'
             WHEN d.attempts > 0 THEN 'next attempt' END
-FROM holdfast.deliveries d
-JOIN holdfast.events e ON e.n = d.event
-JOIN holdfast.queues q ON q.id = d.queue
-LEFT JOIN holdfast.lanes l ON l.id = d.lane
-LEFT JOIN holdfast.ready r ON r.delivery = d.id;
+FROM {schema}.deliveries d
+JOIN {schema}.events e ON e.n = d.event
+JOIN {schema}.queues q ON q.id = d.queue
+LEFT JOIN {schema}.lanes l ON l.id = d.lane
+LEFT JOIN {schema}.ready r ON r.delivery = d.id;
 
 -- name: delivery_last
-SELECT coalesce(max(id), 0) FROM holdfast.deliveries;
+SELECT coalesce(max(id), 0) FROM {schema}.deliveries;
 
 -- name: attempts_of
 SELECT generation, attempt, started_at, ended_at, outcome, error, detail
-FROM holdfast.attempts WHERE delivery = $1 ORDER BY id;
+FROM {schema}.attempts WHERE delivery = $1 ORDER BY id;
 
 -- name: dead_count
 SELECT coalesce(nullif(q.contract, ''), q.address), count(*)
-FROM holdfast.deliveries d JOIN holdfast.queues q ON q.id = d.queue
+FROM {schema}.deliveries d JOIN {schema}.queues q ON q.id = d.queue
 WHERE d.reason IN ('rejected', 'exhausted', 'crash_loop', 'no_handler') GROUP BY 1;
 
 -- name: dead_count_filtered
 SELECT coalesce(nullif(q.contract, ''), q.address), count(*)
-FROM holdfast.deliveries d JOIN holdfast.queues q ON q.id = d.queue JOIN holdfast.events e ON e.n = d.event
+FROM {schema}.deliveries d JOIN {schema}.queues q ON q.id = d.queue JOIN {schema}.events e ON e.n = d.event
 WHERE d.reason IN ('rejected', 'exhausted', 'crash_loop', 'no_handler')
   AND ($1::text IS NULL OR d.reason = $1) AND ($2::text IS NULL OR q.contract = $2)
   AND ($3::text IS NULL OR q.address = $3) AND ($4::text IS NULL OR coalesce(e.stream, e.id) = $4)
@@ -39,7 +39,7 @@ GROUP BY 1;
 
 -- name: dead_oldest
 SELECT d.id
-FROM holdfast.deliveries d JOIN holdfast.queues q ON q.id = d.queue JOIN holdfast.events e ON e.n = d.event
+FROM {schema}.deliveries d JOIN {schema}.queues q ON q.id = d.queue JOIN {schema}.events e ON e.n = d.event
 WHERE d.reason IN ('rejected', 'exhausted', 'crash_loop', 'no_handler')
   AND ($1::text IS NULL OR d.reason = $1) AND ($2::text IS NULL OR q.contract = $2)
   AND ($3::text IS NULL OR q.address = $3) AND ($4::text IS NULL OR coalesce(e.stream, e.id) = $4)
@@ -48,65 +48,65 @@ ORDER BY d.id LIMIT $6;
 
 -- name: ready_count
 -- Each by its own index; what is in hand is little, whatever waits.
-SELECT (SELECT count(*) FROM holdfast.queues q JOIN holdfast.ready r ON r.queue = q.id AND r.token IS NULL
+SELECT (SELECT count(*) FROM {schema}.queues q JOIN {schema}.ready r ON r.queue = q.id AND r.token IS NULL
         WHERE q.address = $1::text),
-       (SELECT count(*) FROM holdfast.ready r JOIN holdfast.queues q ON q.id = r.queue
+       (SELECT count(*) FROM {schema}.ready r JOIN {schema}.queues q ON q.id = r.queue
         WHERE r.token IS NOT NULL AND q.address = $1::text);
 
 -- name: delivery_facts
 -- Locked in one order, so that two operators with the same list do not wait for each other in a circle.
 SELECT d.id, d.state, d.generation, d.lane, d.queue, e.id, e.stream, q.contract, q.address, q.kind
-FROM holdfast.deliveries d JOIN holdfast.events e ON e.n = d.event JOIN holdfast.queues q ON q.id = d.queue
+FROM {schema}.deliveries d JOIN {schema}.events e ON e.n = d.event JOIN {schema}.queues q ON q.id = d.queue
 WHERE d.id = ANY ($1::bigint[]) ORDER BY d.id FOR UPDATE OF d;
 
 -- name: delivery_events
-SELECT d.id, e.id FROM holdfast.deliveries d JOIN holdfast.events e ON e.n = d.event WHERE d.id = ANY ($1::bigint[]);
+SELECT d.id, e.id FROM {schema}.deliveries d JOIN {schema}.events e ON e.n = d.event WHERE d.id = ANY ($1::bigint[]);
 
 -- name: delivery_revive
-UPDATE holdfast.deliveries d
+UPDATE {schema}.deliveries d
 SET state = 'pending', reason = NULL, settled_at = NULL, survivor = NULL, attempts = 0, generation = d.generation + 1,
     lane = w.lane, pos = w.pos
 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) w(id, lane, pos) WHERE d.id = w.id;
 
 -- name: ready_remove
-DELETE FROM holdfast.ready WHERE delivery = ANY ($1::bigint[]);
+DELETE FROM {schema}.ready WHERE delivery = ANY ($1::bigint[]);
 
 -- name: ready_hasten
-UPDATE holdfast.ready SET due_at = $1 WHERE delivery = ANY ($2::bigint[]) AND token IS NULL AND due_at > $1
+UPDATE {schema}.ready SET due_at = $1 WHERE delivery = ANY ($2::bigint[]) AND token IS NULL AND due_at > $1
 RETURNING delivery;
 
 -- name: lane_pause
-UPDATE holdfast.lanes SET paused = $2 WHERE key = $1 RETURNING id;
+UPDATE {schema}.lanes SET paused = $2 WHERE key = $1 RETURNING id;
 
 -- name: lane_unready
-DELETE FROM holdfast.ready WHERE token IS NULL AND delivery IN (
-  SELECT id FROM holdfast.deliveries WHERE lane = $1 AND pos > 0);
+DELETE FROM {schema}.ready WHERE token IS NULL AND delivery IN (
+  SELECT id FROM {schema}.deliveries WHERE lane = $1 AND pos > 0);
 
 -- name: figures_ready
-SELECT count(*), count(token), min(CASE WHEN token IS NULL THEN due_at END) FROM holdfast.ready;
+SELECT count(*), count(token), min(CASE WHEN token IS NULL THEN due_at END) FROM {schema}.ready;
 
 -- name: figures_lanes
-SELECT count(*), coalesce(sum(open), 0)::bigint FROM holdfast.lanes WHERE open > 0;
+SELECT count(*), coalesce(sum(open), 0)::bigint FROM {schema}.lanes WHERE open > 0;
 
 -- name: figures_behind
-SELECT (SELECT count(*) FROM holdfast.deliveries WHERE pos > 0)
-     - (SELECT count(*) FROM holdfast.ready r JOIN holdfast.deliveries d ON d.id = r.delivery WHERE d.lane IS NOT NULL)
-     + (SELECT count(*) FROM holdfast.deliveries d WHERE handed_until IS NOT NULL AND lane IS NULL
-        AND NOT EXISTS (SELECT FROM holdfast.ready r WHERE r.delivery = d.id));
+SELECT (SELECT count(*) FROM {schema}.deliveries WHERE pos > 0)
+     - (SELECT count(*) FROM {schema}.ready r JOIN {schema}.deliveries d ON d.id = r.delivery WHERE d.lane IS NOT NULL)
+     + (SELECT count(*) FROM {schema}.deliveries d WHERE handed_until IS NOT NULL AND lane IS NULL
+        AND NOT EXISTS (SELECT FROM {schema}.ready r WHERE r.delivery = d.id));
 
 -- name: figures_dead
-SELECT count(*) FROM holdfast.deliveries WHERE reason IN ('rejected', 'exhausted', 'crash_loop', 'no_handler');
+SELECT count(*) FROM {schema}.deliveries WHERE reason IN ('rejected', 'exhausted', 'crash_loop', 'no_handler');
 
 -- name: figures_events
-SELECT events, unmatched, streams, (SELECT count(*) FROM holdfast.unrouted) FROM holdfast.counts;
+SELECT events, unmatched, streams, (SELECT count(*) FROM {schema}.unrouted) FROM {schema}.counts;
 
 -- name: figures_first
 -- Events at the head of a stream of their own, among those that wait for the router.
-SELECT count(*) FROM holdfast.unrouted u JOIN holdfast.events e ON e.n = u.event WHERE e.seq = 1 AND e.stream IS NOT NULL;
+SELECT count(*) FROM {schema}.unrouted u JOIN {schema}.events e ON e.n = u.event WHERE e.seq = 1 AND e.stream IS NOT NULL;
 
 -- name: counts_add
-UPDATE holdfast.counts SET events = events + $1, unmatched = unmatched + $2, streams = streams + $3;
+UPDATE {schema}.counts SET events = events + $1, unmatched = unmatched + $2, streams = streams + $3;
 
 -- name: figures_oldest
-SELECT min(d.created_at) FROM (SELECT delivery FROM holdfast.ready ORDER BY delivery LIMIT 1) r
-JOIN holdfast.deliveries d ON d.id = r.delivery;
+SELECT min(d.created_at) FROM (SELECT delivery FROM {schema}.ready ORDER BY delivery LIMIT 1) r
+JOIN {schema}.deliveries d ON d.id = r.delivery;
