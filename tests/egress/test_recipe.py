@@ -20,6 +20,7 @@ from holdfast.domain.delivery import Claim, Outcome, Retry
 from holdfast.domain.errors import BadInput
 from holdfast.domain.event import new_event
 from holdfast.egress.deliverer import Attempt
+from holdfast.operations.answers.encode import encode
 from holdfast.store.open import open_store
 from holdfast.store.roles.operator import DeliveryFilter, DeliveryRow
 from holdfast.store.roles.store import Store
@@ -76,7 +77,8 @@ async def test_an_event_reaches_the_new_kind_through_the_real_engine_and_store(
     runtime = Runtime(store, load_config(None), None)
     await runtime.start()
     try:
-        await runtime.operations.contracts.add({"id": "c", "target": {"echo": "hall"}, "type_criterion": "t.x"})
+        added = await runtime.operations.contracts.add({"id": "c", "target": {"echo": "hall"}, "type_criterion": "t.x"})
+        assert encode(added)["target"]["echo"] == "hall"
         (contract,) = [item for item in await store.contracts.all() if item.id == "c"]
         assert contract.address.text == "echo:hall"
         await store.events.append([new_event("t.x", {"n": 1}), new_event("t.direct", to="echo:direct")])

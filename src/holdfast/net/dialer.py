@@ -49,8 +49,8 @@ class Dialer:
             if limit.expired():
                 through = f" through the proxy {proxy.name}" if proxy is not None else ""
                 raise RequestError(f"no connection{through} within {self._connect_s:g} s") from None
-            whom = f" to the proxy {proxy.name}" if proxy is not None else ""
-            raise RequestError(f"could not connect{whom}: {_reason(error)}") from None
+            peer = f" to the proxy {proxy.name}" if proxy is not None else ""
+            raise RequestError(f"could not connect{peer}: {_reason(error)}") from None
 
     async def _vetted(self, route: Route) -> list[str]:
         target, (plain, trusted) = route.target, route.rule
@@ -115,16 +115,16 @@ class Dialer:
         if rest:
             raise RequestError(f"the receiver behind the proxy {proxy.name} sent data before it was sent a request")
 
-    async def _secure(self, transport: Transport, name: str, whom: str) -> None:
+    async def _secure(self, transport: Transport, name: str, peer: str) -> None:
         try:
             await transport.secure(await self.start(), name)
         except ssl.SSLCertVerificationError as error:
             why = error.verify_message or type(error).__name__
-            raise RequestError(f"TLS{whom}: the certificate is not valid: {why}") from None
+            raise RequestError(f"TLS{peer}: the certificate is not valid: {why}") from None
         except ssl.SSLError as error:
-            raise RequestError(f"TLS{whom} failed: {error.reason or 'the handshake broke off'}") from None
+            raise RequestError(f"TLS{peer} failed: {error.reason or 'the handshake broke off'}") from None
         except OSError as error:
-            raise RequestError(f"TLS{whom} failed: {_reason(error)}") from None
+            raise RequestError(f"TLS{peer} failed: {_reason(error)}") from None
 
 
 async def _read_head(transport: Transport) -> tuple[bytes, bytes]:
