@@ -139,7 +139,7 @@ def test_the_service_can_be_installed_along(shell: Shell) -> None:
     said = shell("hooks", "install", "--agent", "claude", "--service")
     unit = shell.home / ".config" / "systemd" / "user" / "holdfast.service"
     assert unit.exists()
-    assert "there is no systemctl here" in said.out
+    assert "systemctl is not installed" in said.out
     assert "systemctl --user enable --now holdfast.service" in said.out
     assert shell("service", "status", "--json").json["state"] == "installed"
     assert "up to date" in shell("service", "install").out

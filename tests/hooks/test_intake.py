@@ -144,7 +144,7 @@ def test_it_imports_no_more_than_a_bare_interpreter_and_a_socket(tmp_path: Path)
     assert loaded(*words) - bare == {"_socket"}
 
 
-def test_a_poke_never_waits_for_a_daemon_that_reads_nothing(tmp_path: Path) -> None:
+def test_waking_never_waits_for_a_daemon_that_reads_nothing(tmp_path: Path) -> None:
     listener, filler = (socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in range(2))
     with listener, filler:
         path = os.fsencode(tmp_path / "s")
@@ -153,7 +153,7 @@ def test_a_poke_never_waits_for_a_daemon_that_reads_nothing(tmp_path: Path) -> N
         with contextlib.suppress(BlockingIOError):
             while filler.sendto(b"spool", path):
                 pass
-        poking = threading.Thread(target=intake.poke, args=(path,), daemon=True)
+        poking = threading.Thread(target=intake.wake, args=(path,), daemon=True)
         poking.start()
         poking.join(10)
         assert not poking.is_alive()
@@ -217,4 +217,4 @@ def test_a_disk_that_does_not_answer_is_given_up_for_another(tmp_path: Path) -> 
     assert [body for _, body in kept] == [b"x"]
     assert made.records() == []
     (told,) = recent_failures(tmp_path, 0)
-    assert "the disk does not answer" in told
+    assert "the disk does not respond" in told

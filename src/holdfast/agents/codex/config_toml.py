@@ -1,7 +1,7 @@
-"""Codex's `config.toml`, changed as text: what is not ours keeps every byte.
+"""Edits Codex's `config.toml` as text: every byte that is not ours stays.
 
-The standard library reads TOML and does not write it, so statements are found by a small scanner, cut out or put in as
-whole lines, and the result is read again: if it does not say exactly what it should, the change is refused.
+The standard library reads TOML but does not write it. So a small scanner finds the statements, which are removed or
+inserted as whole lines, and the result is parsed again: if it is not exactly as expected, the change is refused.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TOKEN = re.compile(
 
 
 class Statement(NamedTuple):
-    """A header, a key with its value, or a line of neither; from its first character past its line's end."""
+    """A header, a key with its value, or another line; from its first character to after its line end."""
 
     start: int
     end: int
@@ -30,7 +30,7 @@ class Statement(NamedTuple):
 
 
 class Section(NamedTuple):
-    """An array's header and the keys under it, without the lines that follow the last of them."""
+    """The header of an array of tables and its keys, without the lines after the last key."""
 
     start: int
     end: int
@@ -45,12 +45,12 @@ def load(text: str) -> dict[str, Any]:
 
 
 def set_notify(text: str, words: Sequence[str] | None) -> str:
-    """The text with this program as `notify`, or with none. Only for one that is ours or not there."""
+    """The text with this command as `notify`, or without `notify`. The current one must be ours or absent."""
     found = next((each for each in _top(text) if each.path == ("notify",)), None)
     line = "" if words is None else f"notify = {json.dumps(list(words), ensure_ascii=False)}{_newline(text)}"
     if found is not None:
         end = found.end
-        if words is None and found.start == 0:  # with the blank line that was put behind it
+        if words is None and found.start == 0:  # with the blank line that was inserted after it
             end = _skip_blank(text, end)
         made = text[: found.start] + line + text[end:]
     elif words is None:
@@ -80,7 +80,7 @@ def set_hooks(text: str, wanted: Mapping[str, Handler], is_own: IsOwn) -> str:
 
 
 def _settle(text: str, wanted: Mapping[str, Handler], is_own: IsOwn) -> tuple[str, set[str]]:
-    """Replace the first of ours for each wanted event where it stands, cut the others; and those that are there."""
+    """Replace our first handler of each wanted event in place and remove the others. Returns the events replaced."""
     placed: set[str] = set()
     edits: list[tuple[int, int, str]] = []
     for group, handlers in _groups(text):
@@ -136,7 +136,7 @@ def _sections(text: str) -> Iterator[Section]:
 
 
 def scan(text: str) -> Iterator[Statement]:
-    """The statements of a text that is known to be TOML.
+    """The statements of a valid TOML text.
 
     >>> [(each.kind, each.path) for each in scan('a = 1\\n[[hooks.Stop]]\\n')]
     [('key', ('a',)), ('array', ('hooks', 'Stop'))]
@@ -155,7 +155,7 @@ def scan(text: str) -> Iterator[Statement]:
 
 
 def _statement_end(text: str, start: int) -> int:
-    """Past the line end that closes a statement: strings, lists and inline tables may span lines."""
+    """The offset after the line end of a statement. Strings, lists and inline tables may span lines."""
     depth = 0
     for token in _TOKEN.finditer(text, start):
         if token[0] == "\n" and depth == 0:
@@ -165,7 +165,7 @@ def _statement_end(text: str, start: int) -> int:
 
 
 def _path(value: Any) -> tuple[str, ...]:
-    """The name that a header or a key spells, as the one way down into what it makes."""
+    """The dotted name of a header or a key, read from the nested value that it makes."""
     names = []
     while isinstance(value, dict) and len(value) == 1:
         name, value = next(iter(value.items()))
@@ -184,7 +184,7 @@ def _top(text: str) -> Iterator[Statement]:
 
 
 def _insert_at_top(text: str, line: str) -> str:
-    """After the last key outside any table, or at the very top where there is none."""
+    """Insert after the last key outside any table, or at the top if there is none."""
     keys = list(_top(text))
     if not keys:
         return line + (_newline(text) + text if text else "")
@@ -207,13 +207,13 @@ def _skip_blank(text: str, at: int) -> int:
 
 
 def _before_blank(text: str, at: int) -> int:
-    """The start of the blank line before a place, if there is one: it was put there with what follows."""
+    """The start of the blank line before an offset, if any: it was inserted together with what follows."""
     match = re.search(r"(?:^|(?<=\n))\r?\n\Z", text[:at])
     return at if match is None else match.start()
 
 
 def _check(text: str, expected: Mapping[str, Any]) -> None:
-    """The text says what it should; a table of hooks that is left empty counts as none."""
+    """Refuse a result that differs from what is expected. An empty table of hooks counts as none."""
     said = load(text)
     for document in (said, expected := dict(expected)):
         if document.get("hooks") == {}:

@@ -1,7 +1,7 @@
-"""Other programs' files: read whole, changed in one step, and never without a way back.
+"""Safe changes of other programs' files: read completely, replaced atomically, with a backup.
 
-A file is replaced atomically by one with the same mode and owner. A symlink stays one: what it leads to is replaced.
-The bytes before are kept beside the file, a bounded number of times. Whatever looks unusual is refused, not guessed.
+The new file has the same mode and owner. A symbolic link stays a link: its target is replaced. A limited number of
+backups is kept next to the file. Anything unusual is refused.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _SECRET = re.compile(
 
 
 class Refused(BadInput):
-    """The file is not touched."""
+    """The file was not changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a file is and what it is to become; None: it is not there."""
+    """The bytes of a file before and after a change; None: no file."""
 
     path: Path
     before: bytes | None
@@ -48,7 +48,7 @@ class Change:
 
 
 def read(path: Path) -> bytes | None:
-    """The bytes of a file; None where there is none."""
+    """The bytes of a file; None if there is no file."""
     try:
         size = path.stat().st_size
     except FileNotFoundError:
@@ -76,7 +76,7 @@ def digest(raw: bytes | None) -> str | None:
 
 
 def show_diff(change: Change) -> str:
-    """What changes, for a person to read; what looks like a secret beside it is not shown."""
+    """The change as a unified diff. Values that look like secrets are masked."""
     before, after = ((raw or b"").decode("utf-8", "replace").splitlines() for raw in (change.before, change.after))
     old, new = (str(change.path) if raw is not None else "/dev/null" for raw in (change.before, change.after))
     lines = unified_diff(before, after, old, new, n=2, lineterm="")
@@ -84,7 +84,7 @@ def show_diff(change: Change) -> str:
 
 
 def check(change: Change) -> None:
-    """Refuse what cannot or should not be written, before anything is."""
+    """Refuse a change that cannot or should not be written, before any file is changed."""
     path = change.path
     if change.before is None:
         return
@@ -94,7 +94,7 @@ def check(change: Change) -> None:
 
 
 def apply(change: Change) -> tuple[Path | None, list[Path]]:
-    """Make the change; where the bytes before are kept, and the folders that were made for it."""
+    """Make the change. Returns the path of the backup and the folders that were made."""
     check(change)
     made = _make_folders(change.path.parent)
     kept = None if change.before is None else _keep(change.path, change.before)
@@ -113,7 +113,7 @@ def apply(change: Change) -> tuple[Path | None, list[Path]]:
 
 
 def prune(path: Path, spare: Path | None, count: int = BACKUPS_MAX) -> None:
-    """Remove the oldest copies of a file beyond `count`, never the one to spare."""
+    """Remove the oldest backups of a file beyond `count`, but never `spare`."""
     copies = sorted(path.parent.glob(f"{_escape(path.name)}.holdfast-*.bak"), key=lambda copy: copy.stat().st_mtime_ns)
     for copy in copies[: max(0, len(copies) - count)]:
         if copy != spare:
@@ -142,7 +142,7 @@ def _replace(change: Change, data: bytes) -> None:
 
 
 def _copy_owner(source: Path, name: str) -> None:
-    """Owner, group and extended attributes of the file that is replaced."""
+    """Copy owner, group and extended attributes of the file that is replaced."""
     owner, mine = source.stat(), os.stat(name)
     if (owner.st_uid, owner.st_gid) != (mine.st_uid, mine.st_gid):
         try:
@@ -154,13 +154,13 @@ def _copy_owner(source: Path, name: str) -> None:
 
 
 def _unchanged(change: Change) -> None:
-    """The last look before the change: somebody else may have written meanwhile."""
+    """Check right before the change that no other program has written the file since it was read."""
     if read(change.path) != change.before:
-        raise Conflict(f"{change.path} was changed by another program meanwhile; run the command again")
+        raise Conflict(f"{change.path} was changed by another program; run the command again")
 
 
 def _keep(path: Path, raw: bytes) -> Path:
-    """A copy beside the file, for its owner alone: such files hold secrets."""
+    """Make a backup next to the file, readable by its owner only, because such files hold secrets."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     for number in range(1, 1000):
         copy = path.with_name(f"{path.name}.holdfast-{stamp}-{number}.bak")
@@ -173,11 +173,11 @@ def _keep(path: Path, raw: bytes) -> Path:
             file.flush()
             os.fsync(file.fileno())
         return copy
-    raise Refused(f"{path.parent} holds too many copies of {path.name}; remove some")
+    raise Refused(f"{path.parent} has too many backups of {path.name}; remove some")
 
 
 def _make_folders(folder: Path) -> list[Path]:
-    """Make a folder and those above it; the ones that were not there, innermost first."""
+    """Make a folder and its parents. Returns those that did not exist, innermost first."""
     missing = []
     while not folder.exists():
         missing.append(folder)

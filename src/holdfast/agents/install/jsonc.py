@@ -1,7 +1,7 @@
-"""JSON with comments: read with places, and change what must change while every other byte stays.
+"""JSON with comments: parse with positions, and edit values while every other byte stays.
 
-`rewrite` compares what a text says with what it should say and edits only the difference: comments, order,
-indentation, line ends and trailing commas are the user's.
+`rewrite` compares the current value with the new one and edits only the difference. The user's comments, order,
+indentation, line ends and trailing commas stay.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ class NotJson(BadInput):
 class Part:
     """One item of a list or one member of an object: from its first character to its last."""
 
-    after: int  # where what stands before it ends: a comma or the opening bracket
+    after: int  # end of the token before it: a comma or the opening bracket
     start: int
     node: Node
     key: str | None = None
-    comma: int | None = None  # where the comma after it stands
+    comma: int | None = None  # offset of the comma after it
 
 
 @dataclass(slots=True)
 class Node:
-    """A value and where it stands."""
+    """A value and its position in the text."""
 
     start: int
     end: int
@@ -71,7 +71,7 @@ def parse(text: str) -> Node:
 
 
 def rewrite(text: str, wanted: Any) -> str:
-    """The text, changed to say `wanted`.
+    """The text, edited so that its value is `wanted`.
 
     >>> rewrite('{"a": 1 /* one */}', {"a": 1, "b": [2]})
     '{"a": 1, /* one */ "b": [2]}'
@@ -87,7 +87,7 @@ def rewrite(text: str, wanted: Any) -> str:
 
 
 def _merge(edits: Iterator[Edit]) -> list[Edit]:
-    """In the order of the text, with cuts that overlap made one. Of two at one place, the first given stays first."""
+    """The edits in text order, with overlapping cuts merged. Edits at the same offset keep their order."""
     merged: list[Edit] = []
     for edit in sorted(edits, key=lambda each: each.start):
         if merged and edit.start < merged[-1].end and not edit.text and not merged[-1].text:
@@ -106,7 +106,7 @@ class _Reader:
         return NotJson(f"line {line} is not JSON" if at < len(self._text) else "the text ends too early for JSON")
 
     def gap(self, at: int) -> int:
-        """Past white space and comments."""
+        """The offset after white space and comments."""
         match = _GAP.match(self._text, at)
         return at if match is None else match.end()
 
@@ -148,7 +148,7 @@ class _Reader:
         return node
 
     def _parts(self, node: Node, closing: str) -> Iterator[int]:
-        """Where each part begins; the caller reads it in between."""
+        """Yield where each part begins; the caller parses it before the next one."""
         node.end = node.start + 1
         at = self.gap(node.end)
         while self._text[at : at + 1] != closing:
@@ -184,7 +184,7 @@ class _Writer:
             yield Edit(node.start, node.end, self._render(wanted, self._indent_at(node.start), self._is_open(node)))
 
     def _object(self, node: Node, wanted: dict[str, Any]) -> Iterator[Edit]:
-        last = {part.key: part for part in node.parts}  # of a name given twice, the last one counts
+        last = {part.key: part for part in node.parts}  # if a name is given twice, the last one counts
         gone = [part for part in node.parts if part.key not in wanted]
         for key, value in wanted.items():
             if key in last:
@@ -207,7 +207,7 @@ class _Writer:
         yield from self._parts(node, gone, new)
 
     def _parts(self, node: Node, gone: list[Part], new: list[tuple[str | None, Any]]) -> Iterator[Edit]:
-        """Take parts out and put others at the end, with the commas that then belong there."""
+        """Remove parts and append others, with the right commas."""
         for part in gone:
             yield self._cut(part, whole_line=not new)
         kept = [part for part in node.parts if part not in gone]
@@ -238,7 +238,7 @@ class _Writer:
         yield Edit(at, at, body)
 
     def _cut(self, part: Part, whole_line: bool) -> Edit:
-        """A part with its comma and the white space before it; but a line comment before it keeps its line's end."""
+        """A part with its comma and the white space before it; but a line comment before it keeps its line end."""
         start = self._lead(part)
         end = part.node.end if part.comma is None else part.comma + 1
         comments = list(_COMMENT.finditer(self._text, part.after, part.start))
@@ -249,14 +249,14 @@ class _Writer:
         return Edit(start, end, "")
 
     def _close(self, node: Node) -> Iterator[Edit]:
-        """An emptied container holds no white space of its own, unless a comment stands in it."""
+        """Remove the white space of an emptied container, unless it contains a comment."""
         last = node.parts[-1]
         at = last.node.end if last.comma is None else last.comma + 1
         if _SPACE.fullmatch(self._text, at, node.end - 1) and self._lead(node.parts[0]) == node.start + 1:
             yield Edit(at, node.end - 1, "")
 
     def _inside_end(self, node: Node) -> int:
-        """The end of the last thing in a container that is no white space: a part, a comma or a comment."""
+        """The offset after the last part, comma or comment in a container."""
         return node.start + 1 + len(self._text[node.start + 1 : node.end - 1].rstrip(" \t\r\n"))
 
     def _lead(self, part: Part) -> int:
@@ -268,13 +268,13 @@ class _Writer:
         return "\n" in self._text[self._lead(part) : part.start]
 
     def _is_open(self, node: Node) -> bool:
-        """Whether a value is written over several lines, or would be if it held something."""
+        """Whether a value spans several lines, or would if it were not empty."""
         if "\n" in self._text[node.start : node.end]:
             return True
         return not node.parts and ("\n" in self._text.strip() or not self._text[: node.start].strip())
 
     def _indent_at(self, at: int) -> str:
-        """How the line of a place is indented."""
+        """The indentation of the line at an offset."""
         line = self._text[self._text.rfind("\n", 0, at) + 1 :]
         return line[: len(line) - len(line.lstrip(" \t"))]
 

@@ -1,7 +1,7 @@
-"""The daemon as a service of the user: a systemd user unit on Linux, a launchd agent on macOS.
+"""The daemon as a user service: a systemd user unit on Linux, a launchd agent on macOS.
 
-The file says everything (interpreter, home, restart); the service manager is asked to take it up where it answers, and
-otherwise the person is told what to type. A file of that name that we did not write is not touched.
+The file holds interpreter, home and restart rules. If the service manager does not respond, the answer contains the
+commands to type. A file of the same name that Holdfast did not write is not changed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ UNIT = "holdfast.service"
 LABEL = "holdfast"
 MARK = "Written by `holdfast service install`"
 CALL_S = 30.0
-STOP_S = 60  # more than the daemon's own time to stop in order
+STOP_S = 60  # longer than the daemon's own grace time
 
 _UNIT = """\
 # {mark}; changes are lost when it is installed again.
@@ -52,12 +52,12 @@ WantedBy=default.target
 
 
 class NoManager(HoldfastError):
-    """The service manager does not answer."""
+    """The service manager does not respond."""
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """The verbs: install, uninstall, status. Each answers a plain dictionary."""
+    """Installs and removes the service, and reports its status."""
 
     environment: Environment
     home: Home
@@ -69,18 +69,18 @@ class Service:
             apply(change)
             prune(path, None, 0)
         answer = {"path": str(path), "diff": show_diff(change), "changed": not change.is_none}
-        return {**answer, **self._ask(self._start, not change.is_none, self._by_hand())}
+        return {**answer, **self._run_step(self._start, not change.is_none, self._by_hand())}
 
     def uninstall(self) -> dict[str, Any]:
         path = self._path()
         raw = self._read_own(path)
         if raw is None:
             return {"path": str(path), "changed": False, "running": None, "notes": ["no service is installed"]}
-        answer = self._ask(self._stop, True, [])
+        answer = self._run_step(self._stop, True, [])
         apply(Change(path, raw, None))
         prune(path, None, 0)
         link = path.parent / "default.target.wants" / UNIT
-        if link.is_symlink() and not link.exists():  # enabled once, and nobody was there to disable it
+        if link.is_symlink() and not link.exists():  # left over: it was enabled, and no service manager disabled it
             link.unlink()
         if self._is_linux and answer["running"] is not None:
             self._call("systemctl", "--user", "daemon-reload")
@@ -107,7 +107,7 @@ class Service:
             return self.environment.home / "Library" / "LaunchAgents" / f"{LABEL}.plist"
         if self._is_linux:
             return self.environment.folder("XDG_CONFIG_HOME", ".config") / "systemd" / "user" / UNIT
-        raise NotFound(f"no service manager is known for {self.environment.platform}; run: holdfast up")
+        raise NotFound(f"no service manager is supported on {self.environment.platform}; run: holdfast up")
 
     def _read_own(self, path: Path) -> bytes | None:
         raw = read(path)
@@ -121,8 +121,8 @@ class Service:
     def _command(self) -> list[str]:
         return [self.environment.python, "-P", "-m", "holdfast", "up"]
 
-    def _environment(self) -> dict[str, str]:
-        """What the daemon must know; never a store's URL, which may hold a password."""
+    def _variables(self) -> dict[str, str]:
+        """The daemon's variables. Never the store's URL, because it may contain a password."""
         given = {"HOLDFAST_HOME": str(self.home.root)}
         if config := self.environment.env.get("HOLDFAST_CONFIG"):
             given["HOLDFAST_CONFIG"] = str(Path(config).expanduser().absolute())
@@ -130,7 +130,7 @@ class Service:
 
     def _unit(self) -> bytes:
         command = " ".join(_quote(word).replace("$", "$$") for word in self._command())
-        variables = "\n".join(f"Environment={_quote(f'{name}={value}')}" for name, value in self._environment().items())
+        variables = "\n".join(f"Environment={_quote(f'{name}={value}')}" for name, value in self._variables().items())
         return _UNIT.format(mark=MARK, command=command, environment=variables, stop=STOP_S).encode()
 
     def _plist(self) -> bytes:
@@ -140,7 +140,7 @@ class Service:
             {
                 "Label": LABEL,
                 "ProgramArguments": self._command(),
-                "EnvironmentVariables": {**self._environment(), "PATH": path},
+                "EnvironmentVariables": {**self._variables(), "PATH": path},
                 "RunAtLoad": True,
                 "KeepAlive": {"SuccessfulExit": False},
                 "ThrottleInterval": 10,
@@ -151,8 +151,8 @@ class Service:
             }
         ).replace(b"<plist ", f"<!-- {MARK}; changes are lost when it is installed again. -->\n<plist ".encode(), 1)
 
-    def _ask(self, step: Any, changed: bool, by_hand: list[str]) -> dict[str, Any]:
-        """Do it with the service manager; where none answers, say what to type."""
+    def _run_step(self, step: Any, changed: bool, by_hand: list[str]) -> dict[str, Any]:
+        """Run a step with the service manager. If it does not respond, return the commands to type."""
         try:
             notes = step(changed)
         except NoManager as error:
@@ -164,22 +164,22 @@ class Service:
             if changed and self._is_running() is not None:
                 self._call("launchctl", "bootout", f"{self._domain()}/{LABEL}")
             if changed or not self._is_running():
-                self._must("launchctl", "bootstrap", self._domain(), str(self._path()))
+                self._require("launchctl", "bootstrap", self._domain(), str(self._path()))
             return []
-        self._must("systemctl", "--user", "daemon-reload")
-        self._must("systemctl", "--user", "enable", UNIT)
-        self._must("systemctl", "--user", "restart" if changed else "start", UNIT)
-        return ["it starts when you log in; to have it without a login too: loginctl enable-linger"]
+        self._require("systemctl", "--user", "daemon-reload")
+        self._require("systemctl", "--user", "enable", UNIT)
+        self._require("systemctl", "--user", "restart" if changed else "start", UNIT)
+        return ["it starts when you log in; to start it at boot: loginctl enable-linger"]
 
     def _stop(self, changed: bool) -> list[str]:
         if self._is_linux:
-            self._must("systemctl", "--user", "disable", "--now", UNIT)
+            self._require("systemctl", "--user", "disable", "--now", UNIT)
         else:
             self._call("launchctl", "bootout", f"{self._domain()}/{LABEL}")
         return []
 
     def _is_running(self) -> bool | None:
-        """None: nobody can say."""
+        """None: unknown."""
         try:
             if self._is_linux:
                 said = self._call("systemctl", "--user", "is-active", UNIT).stdout.strip()
@@ -191,13 +191,13 @@ class Service:
 
     def _by_hand(self) -> list[str]:
         if self._is_linux:
-            return [f"type, once it answers: systemctl --user enable --now {UNIT}"]
-        return [f"type, once it answers: launchctl bootstrap {self._domain()} {self._path()}"]
+            return [f"when systemd responds, run: systemctl --user enable --now {UNIT}"]
+        return [f"when launchd responds, run: launchctl bootstrap {self._domain()} {self._path()}"]
 
     def _domain(self) -> str:
         return f"gui/{os.getuid()}"
 
-    def _must(self, *words: str) -> None:
+    def _require(self, *words: str) -> None:
         done = self._call(*words)
         if done.returncode:
             said = (done.stderr or done.stdout).strip().splitlines()[:1]
@@ -210,13 +210,13 @@ class Service:
                 env=dict(self.environment.env), errors="replace",
             )  # fmt: skip
         except FileNotFoundError:
-            raise NoManager(f"there is no {words[0]} here") from None
+            raise NoManager(f"{words[0]} is not installed") from None
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise NoManager(f"{words[0]} does not answer ({type(error).__name__})") from None
+            raise NoManager(f"{words[0]} does not respond ({type(error).__name__})") from None
 
 
 def _quote(text: str) -> str:
-    r"""A word as systemd reads it.
+    r"""A word quoted for systemd.
 
     >>> _quote('/home/a "b"/100%')
     '"/home/a \\"b\\"/100%%"'

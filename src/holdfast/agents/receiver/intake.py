@@ -1,8 +1,8 @@
-"""Taking in one hook event: read it to its end, keep it durably, poke the daemon. Runs alone, in a few milliseconds.
+"""Takes in one hook event: reads it to its end, writes it to the spool, wakes the daemon; in a few milliseconds.
 
-Only modules that an interpreter has loaded anyway are used (and `_socket`, if there is a daemon to poke), so that a
-hook costs the agent hardly more than a bare start of Python. Paths are bytes, as the system has them. Records are
-named and written as `holdfast.ingress.spool` does it.
+Only modules that every interpreter has already loaded are used (and `_socket`, if there is a daemon to wake), so that a
+hook costs the agent hardly more than the start of Python. Paths are bytes. Records are named and written in the same
+way as in `holdfast.ingress.spool`.
 """
 
 import _signal  # type: ignore[import-not-found]
@@ -13,12 +13,12 @@ import time
 READ_S = 2.0
 WRITE_S = 3.0
 RETRY_S = 1.0
-BODY_MAX = 1920 * 1024  # with its header a record stays below what the importer reads
+BODY_MAX = 1920 * 1024  # with its header a record stays below the importer's limit
 TEXT_MAX = 4096
 NAME_MAX = 200
 LOG_MAX = 256 * 1024
 
-# The most lasting first. They depend on nothing in the environment: the daemon must find them too.
+# The most durable first. They do not depend on the environment, because the daemon must find them too.
 FALLBACKS = (b"/var/tmp/holdfast-%d", b"/tmp/holdfast-%d", b"/run/user/%d/holdfast")
 
 _CHUNK = 65536
@@ -29,27 +29,27 @@ _LOG = posix.O_WRONLY | posix.O_CREAT | posix.O_APPEND | posix.O_NOFOLLOW | posi
 
 
 def run(arguments: list[str]) -> None:
-    """Take in the event that this process was started for. It never raises, and says nothing."""
+    """Take in the event that this process was started for. Never raises, and prints nothing."""
     posix.umask(0o077)
     agent, event, given, payload = parse(arguments)
     root = given or find_root(posix.environ, sys.platform)
-    told = f'"agent":{quote(agent[:NAME_MAX])},"event":{quote(event and event[:NAME_MAX])}'
+    names = f'"agent":{quote(agent[:NAME_MAX])},"event":{quote(event and event[:NAME_MAX])}'
     try:
         body, size, cut = read() if payload is None else (payload[:BODY_MAX], len(payload), None)
-        for number in _ENDERS:  # from here on it ends soon enough by itself
+        for number in _ENDERS:  # from here on the process ends soon by itself
             _signal.signal(number, _signal.SIG_IGN)
         if size > BODY_MAX:
             cut = cut or "size"
-        header = _header(told, size if cut else None, cut, "stdin" if payload is None else "argv")
-        keep(root, name_now(), header + body, told)
+        header = _header(names, size if cut else None, cut, "stdin" if payload is None else "argv")
+        keep(root, name_now(), header + body, names)
         if root is not None:
-            poke(root + b"/holdfast.sock")
+            wake(root + b"/holdfast.sock")
     except BaseException as error:
-        note(root, told, type(error).__name__, None)
+        note(root, names, type(error).__name__, None)
 
 
 def parse(arguments: list[str]) -> tuple[str, str | None, bytes | None, bytes | None]:
-    """Agent, event, home and payload. What makes no sense is passed over: a wrong word must not lose an event.
+    """Agent, event, home and payload. Unknown arguments are ignored: a wrong one must not lose an event.
 
     >>> parse(["--agent", "some-cli", "notify", '{"type": "x"}'])
     ('some-cli', 'notify', None, b'{"type": "x"}')
@@ -72,9 +72,9 @@ def parse(arguments: list[str]) -> tuple[str, str | None, bytes | None, bytes | 
 
 
 def read() -> tuple[bytes, int, str | None]:
-    """What stands on standard input, how much it was, and what cut it short: time, a signal or an error.
+    """The bytes of standard input, their full size, and what cut them short: time, a signal or an error.
 
-    A signal closes the input, which ends the read that waits for it; what came before is kept.
+    A signal closes the input, which ends a blocked read; the bytes read so far are kept.
     """
     cut: list[str] = []
 
@@ -102,12 +102,12 @@ def read() -> tuple[bytes, int, str | None]:
 
 
 def name_now() -> str:
-    """The name of a record that is complete now: a receiver that starts after this one ended gets a later one."""
+    """The name of a record that is complete now. A receiver that starts after this one ended gets a later name."""
     return f"{boot_id()[:16].lower()}-{_boot_ns():020d}-{posix.getpid()}-{posix.urandom(4).hex()}.evt"
 
 
-def keep(root: bytes | None, name: str, record: bytes, told: str) -> None:
-    """Write the record into the home's spool or, where that fails, into the first fallback folder that takes it."""
+def keep(root: bytes | None, name: str, record: bytes, names: str) -> None:
+    """Write the record into the home's spool or, if that fails, into the first fallback folder that accepts it."""
     _signal.signal(_signal.SIGALRM, _hurry)
     _signal.setitimer(_signal.ITIMER_REAL, WRITE_S, RETRY_S)
     why = "the home folder is unknown"
@@ -121,12 +121,12 @@ def keep(root: bytes | None, name: str, record: bytes, told: str) -> None:
             _write(_open_fallback(*folder), name, record)
         except OSError:
             continue
-        return note(root, told, why, b"/".join(folder))
-    return note(root, told, why, None)
+        return note(root, names, why, b"/".join(folder))
+    return note(root, names, why, None)
 
 
 def find_root(environ: dict[bytes, bytes], platform: str) -> bytes | None:
-    """The home folder as `holdfast.home.find_home` finds it; None if nothing says where it is."""
+    """The home folder, found in the same way as in `holdfast.home.find_home`; None if it cannot be determined."""
     given = environ.get(b"HOLDFAST_HOME")
     if given and given[:1] != b"~":
         return given
@@ -143,13 +143,13 @@ def find_root(environ: dict[bytes, bytes], platform: str) -> bytes | None:
 
 
 def fallbacks(root: bytes | None) -> list[tuple[bytes, bytes]]:
-    """Where records go that the home cannot take: folders of this user, and in each one for this home."""
+    """The fallback folders: for each, a parent folder of this user and the name of this home's folder in it."""
     return [(folder % posix.geteuid(), _key(root)) for folder in FALLBACKS]
 
 
-def note(root: bytes | None, told: str, why: str, kept: bytes | None) -> None:
-    """Leave a line for `holdfast status`: in the home if it can be written, else in a fallback folder."""
-    line = f'{{"at":{_now_ms()},{told},"why":{quote(why)},"kept":{quote(kept)}}}\n'
+def note(root: bytes | None, names: str, why: str, kept: bytes | None) -> None:
+    """Append a line to the log for `holdfast status`: in the home if it is writable, else in a fallback folder."""
+    line = f'{{"at":{_now_ms()},{names},"why":{quote(why)},"kept":{quote(kept)}}}\n'
     for place in [None, *fallbacks(root)]:
         try:
             if place is not None:
@@ -164,8 +164,8 @@ def note(root: bytes | None, told: str, why: str, kept: bytes | None) -> None:
     return None
 
 
-def poke(path: bytes) -> None:
-    """Tell a daemon, if one is there, that there is something to import."""
+def wake(path: bytes) -> None:
+    """Wake the daemon, if one is running, to import the record."""
     try:
         posix.stat(path)
         from _socket import AF_UNIX, SOCK_DGRAM, socket
@@ -177,11 +177,11 @@ def poke(path: bytes) -> None:
         finally:
             sender.close()
     except OSError:
-        pass  # it would notice by itself within a second
+        pass  # the daemon polls every second anyway
 
 
 def quote(text: str | bytes | None) -> str:
-    r"""A text as JSON in ASCII.
+    r"""A text as an ASCII JSON string.
 
     >>> quote('a "b" \n é 🙂')
     '"a \\"b\\" \\u000a \\u00e9 \\ud83d\\ude42"'
@@ -205,7 +205,7 @@ def boot_id() -> str:
         return f"boot{round((time.time() - _boot_ns() / 1e9) / 10)}"
 
 
-def _header(told: str, size: int | None, cut: str | None, via: str) -> bytes:
+def _header(names: str, size: int | None, cut: str | None, via: str) -> bytes:
     now_ms = _now_ms()
     tmux = posix.environ.get(b"TMUX") or None
     try:
@@ -213,7 +213,7 @@ def _header(told: str, size: int | None, cut: str | None, via: str) -> bytes:
     except OSError:
         cwd = None  # the folder is gone
     return (
-        f'{{"v":1,"kind":"hook","id":"evt_{now_ms:012x}{posix.urandom(10).hex()}",{told},"received_at":{now_ms},'
+        f'{{"v":1,"kind":"hook","id":"evt_{now_ms:012x}{posix.urandom(10).hex()}",{names},"received_at":{now_ms},'
         f'"cwd":{quote(cwd)},"pane":{quote(posix.environ.get(b"TMUX_PANE") or None)},'
         f'"tmux":{quote(tmux and tmux.rsplit(b",", 2)[0])},"pid":{posix.getpid()},"ppid":{posix.getppid()},'
         f'"truncated":{"null" if size is None else size},"cut":{quote(cut)},"via":"{via}"}}\n'
@@ -221,8 +221,8 @@ def _header(told: str, size: int | None, cut: str | None, via: str) -> bytes:
 
 
 def _hurry(number: int, frame: object) -> None:
-    """A disk that does not answer must not hang the agent: another may be quicker."""
-    raise TimeoutError(110, "the disk does not answer")
+    """Interrupt a write to a disk that does not respond: it must not block the agent, and another disk may work."""
+    raise TimeoutError(110, "the disk does not respond")
 
 
 def _open_spool(path: bytes) -> int:
@@ -234,7 +234,7 @@ def _open_spool(path: bytes) -> int:
 
 
 def _make(path: bytes) -> None:
-    """Make a folder and those above it, each for its owner alone, and so that they survive too."""
+    """Make a folder and its parents durably, each accessible to its owner only."""
     above = path.rstrip(b"/").rpartition(b"/")[0] or (b"/" if path[:1] == b"/" else b".")
     try:
         posix.stat(above)
@@ -243,14 +243,14 @@ def _make(path: bytes) -> None:
     try:
         posix.mkdir(path, 0o700)
     except FileExistsError:
-        return  # another receiver was quicker
+        return  # another receiver made it
     folder = posix.open(above, _FOLDER)
     posix.fsync(folder)
     posix.close(folder)
 
 
 def _open_fallback(parent: bytes, key: bytes) -> int:
-    """The folder of this home in one that is ours. In a folder where all may write, somebody may have laid a trap."""
+    """Open this home's folder in a fallback folder. Others can write to its parent, so owner and mode are checked."""
     try:
         posix.mkdir(parent, 0o700)
     except FileExistsError:
@@ -271,7 +271,7 @@ def _open_fallback(parent: bytes, key: bytes) -> int:
 
 
 def _write(folder: int, name: str, record: bytes) -> None:
-    """Created exclusively, written, synced, renamed, folder synced: then it is accepted."""
+    """Create exclusively, write, sync, rename, sync the folder: then the event is accepted."""
     unfinished = "." + name
     try:
         file = posix.open(unfinished, _NEW, 0o600, dir_fd=folder)
@@ -291,7 +291,7 @@ def _write(folder: int, name: str, record: bytes) -> None:
 
 
 def _append(folder: int, line: bytes) -> None:
-    """One line more in the log, which is kept short: a full one makes way for a new one."""
+    """Append a line to the log. A log over `LOG_MAX` bytes is renamed and a new one is started."""
     try:
         file = posix.open("receiver.log", _LOG, 0o600, dir_fd=folder)
         try:
@@ -320,7 +320,7 @@ def _user_home(environ: dict[bytes, bytes], user: bytes) -> bytes | None:
 
 
 def _key(root: bytes | None) -> bytes:
-    """A home's name within a folder of many: its path, told without slashes."""
+    """The name of a home's folder in a fallback folder: its path with escaped slashes."""
     if root is not None and root[:1] != b"/":
         try:
             root = posix.getcwdb() + b"/" + root

@@ -1,4 +1,4 @@
-"""Which receiver to run on this machine: the quickest one that was seen to work here."""
+"""Chooses the receiver to run on this machine: the fastest one that passes a trial."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from holdfast.ports import SystemClock, boot_ns
 PERL = "/usr/bin/perl"
 TRIAL_S = 10.0
 
-# The numbers of fsync, clock_gettime and exit_group: Linux never changes them.
+# System call numbers of fsync, clock_gettime and exit_group; they are stable on Linux.
 CALLS = {("Linux", "x86_64"): "74,228,231", ("Linux", "aarch64"): "82,113,94"}
 
 
 def find_program(python: str = sys.executable) -> list[str]:
-    """The words that start a receiver; `--agent NAME --home FOLDER [EVENT]` follow.
+    """The command that starts a receiver; `--agent NAME --home FOLDER [EVENT]` are appended to it.
 
-    The fast path is taken only if it kept an event just now, alone and as the importer wants it.
+    The fast receiver in Perl is chosen only if it stores an event correctly in a trial, without help from Python.
     """
     slow = [python, "-I", "-S", receiver.__file__]
     _compile(python)
@@ -34,19 +34,19 @@ def find_program(python: str = sys.executable) -> list[str]:
     if calls is None:
         return slow
     fast = [PERL, "-C0", str(Path(receiver.__file__).with_name("receiver.pl")), calls]
-    alone = [*fast, "/nowhere", "/nowhere"]  # Python is out of its reach, so that it cannot leave the work to it
+    alone = [*fast, "/nowhere", "/nowhere"]  # no Python to hand over to
     return [*fast, python, receiver.__file__] if try_program(alone) is not None else slow
 
 
 def _compile(python: str) -> None:
-    """Compile what the receiver runs, as it never does that itself. Where nobody may write, it works uncompiled."""
+    """Compile the receiver's code, because the receiver never does. In a read-only folder it runs uncompiled."""
     work = str(Path(receiver.__file__).with_name("intake.py"))
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         subprocess.run([python, "-I", "-S", "-m", "py_compile", work], capture_output=True, timeout=TRIAL_S, env={})
 
 
 def try_program(program: list[str]) -> float | None:
-    """How many seconds it takes to keep an event, in a home of its own; None if it does not keep it well."""
+    """The seconds a receiver takes to store an event in a temporary home; None if the record is not correct."""
     with tempfile.TemporaryDirectory(prefix="holdfast-trial-") as home:
         spool = Path(home) / "spool"
         spool.mkdir(mode=0o700)
@@ -64,7 +64,7 @@ def try_program(program: list[str]) -> float | None:
         except (OSError, subprocess.SubprocessError, ValueError, BadInput):
             return None
         place = position_of(name)
-    kept_well = (
+    is_correct = (
         (done.returncode, done.stdout, done.stderr, kept, mode) == (0, b"", b"", body, 0o600)
         and place is not None
         and place.boot == SystemClock().boot_id[:16].lower()
@@ -72,4 +72,4 @@ def try_program(program: list[str]) -> float | None:
         and began_ms <= header.get("received_at", 0) <= ended_ms
         and (header.get("kind"), header.get("agent"), header.get("event")) == ("hook", "trial", "Trial")
     )
-    return (ended_ns - began_ns) / 1e9 if kept_well else None
+    return (ended_ns - began_ns) / 1e9 if is_correct else None

@@ -1,9 +1,9 @@
-# The receiver's fast path: the same record, written by the same steps, where Perl starts quicker than Python.
+# The fast receiver: the same record, written by the same steps; Perl starts faster than Python.
 #
 #   perl -C0 receiver.pl FSYNC,CLOCK_GETTIME,EXIT_GROUP PYTHON RECEIVER.PY --agent NAME [--home FOLDER] [EVENT [PAYLOAD]]
 #
-# The numbers are those of system calls, which Perl cannot make by name without loading more than itself. Whatever is
-# out of the ordinary is left to the receiver in Python: before anything is read, or with what was read.
+# The numbers are those of system calls, which Perl cannot make by name without loading modules. Everything unusual is
+# left to the receiver in Python: before anything is read, or with what was read.
 
 BEGIN { $^W = 0; $SIG{__WARN__} = sub { } }  # the agent must see nothing
 umask 077;
@@ -32,7 +32,7 @@ hand_over() if ($home // "") !~ m{^/} || !defined $agent || length pack("p", "")
 for ($agent, $event) { hand_over() if defined && !m{^[A-Za-z][ !\#-\[\]-~]{0,199}\z} }
 for ($cwd, $tmux, $ENV{TMUX_PANE}) { hand_over() if defined && !m{^[ !\#-\[\]-~]{0,4096}\z} }
 
-# What can fail beforehand fails before anything is read.
+# Do everything that can fail before reading the input.
 my $chance = "";
 sysopen BOOT, "/proc/sys/kernel/random/boot_id", 0 and sysread BOOT, $boot, 64 or hand_over();
 sysopen CHANCE, "/dev/urandom", 0 and sysread(CHANCE, $chance, 14) == 14 or hand_over();
@@ -57,7 +57,7 @@ exit 0;
 
 sub hand_over { alarm 0; exec { $python[0] } @python, @words or exit 0 }
 
-# Python is given the input again, by a child that waits for nobody.
+# A child process passes the input on to Python.
 sub hand_over_what_was_read {
     hand_over() if $via eq "argv";
     pipe AGAIN, INPUT or exit 0;
@@ -68,13 +68,13 @@ sub hand_over_what_was_read {
     exit 0;
 }
 
-# Created exclusively (O_WRONLY, O_CREAT, O_EXCL), written, synced, renamed, folder synced: then it is accepted.
+# Create exclusively (O_WRONLY, O_CREAT, O_EXCL), write, sync, rename, sync the folder: then the event is accepted.
 sub keep {
     my ($record) = @_;
     my ($unfinished, $done) = ("$home/spool/.$name", 0);
     $SIG{ALRM} = sub { };
     $SIG{XFSZ} = "IGNORE";
-    alarm 3;  # a disk that does not answer: the call fails, and Python looks for another
+    alarm 3;  # a disk that does not respond: the call fails, and Python tries another
     sysopen FILE, $unfinished, 0301, 0600 or return 0;
     while ($done < length $record) {
         my $wrote = syswrite FILE, $record, length($record) - $done, $done;
@@ -95,7 +95,7 @@ sub read_input {
         my ($ready, $chunk, $left) = ("\1", "", ($end - now(7)) / 1000000000);
         my $found = select $ready, undef, undef, $left > 0 ? $left : 0;
         if ($found == 0) { $cut ||= "time"; last }
-        next if $found < 0 && $! == 4;  # EINTR: a signal came
+        next if $found < 0 && $! == 4;  # EINTR: a signal arrived
         my $got = sysread STDIN, $chunk, 65536;
         if (!defined $got) { $cut ||= "error"; last }
         last if !$got;

@@ -1,8 +1,8 @@
-"""The receiver: what an agent's command line runs for each of its events, as `python3 -I -S receiver.py --agent NAME`.
+"""The receiver: the program that an agent CLI runs for each event, as `python3 -I -S receiver.py --agent NAME`.
 
-It keeps the event in the spool, pokes the daemon and leaves with 0, whatever happens: nothing here may change what the
-agent does. A script is compiled at every start, so this one only fetches the compiled `intake.py` beside it. It writes
-no compiled file itself: on a disk that is full, or over a quota, Python leaves half of one and goes by it ever after.
+It writes the event to the spool, wakes the daemon and always exits with 0, so it never changes what the agent does.
+Python compiles a script at every start, so this one only loads the compiled `intake.py` next to it. It writes no
+compiled file itself: on a full disk, or over a quota, Python would leave half a file and use it from then on.
 """
 
 import posix
@@ -16,7 +16,7 @@ if __name__ == "__main__":
         loader = SourceFileLoader("intake", __file__[: -len("receiver.py")] + "intake.py")
         try:
             code = loader.get_code("intake")
-        except Exception:  # half a compiled file
+        except Exception:  # an incomplete compiled file
             code = loader.source_to_code(loader.get_data(loader.path), loader.path)
         intake = {"__name__": "intake"}
         exec(code, intake)  # type: ignore[arg-type]  # noqa: S102
