@@ -56,7 +56,7 @@ def test_a_policy_can_be_added(tmp_path: Path) -> None:
         ("egress: {concurrency: 0}", "egress.concurrency must be a positive number"),
         ("egress: {concurrency: 1000000}", "egress.concurrency must be a whole number from 1 to 10,000"),
         ("store: ${NOT_SET_ANYWHERE}", "NOT_SET_ANYWHERE is not set"),
-        ("a: [", "not YAML"),
+        ("a: [", "not valid YAML"),
         ("- a", "must be a mapping"),
         ("policies: {p: 1}", "policies.p must be a mapping"),
         ("policies: {p: {schedule: []}}", "1 to 100 positive"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from daemon import Daemon
-from holdfast.config.secret_file import LOOK_EVERY_S, SecretFile
+from holdfast.config.secret_file import CHECK_EVERY_S, SecretFile
 from holdfast.home import write_secret
 
 
@@ -20,7 +20,7 @@ class Moments:
         return self.now_s
 
     def pass_by(self) -> None:
-        self.now_s += LOOK_EVERY_S
+        self.now_s += CHECK_EVERY_S
 
 
 def test_a_replaced_file_is_read_at_the_next_look(tmp_path: Path) -> None:

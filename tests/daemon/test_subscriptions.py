@@ -38,7 +38,7 @@ hooks:
     ("entry", "told"),
     [
         ("{id: a, target: {handler: h}, contract: {type: {regex: x}}}", r"entry 1 \(a\).*unknown key 'regex'"),
-        ("{id: a, target: {handler: h}}, {id: a, target: {handler: h}}", r"entry 2 \(a\): the id is used twice"),
+        ("{id: a, target: {handler: h}}, {id: a, target: {handler: h}}", r"entry 2 \(a\): duplicate id"),
         ("just text", "entry 1: a subscription is a mapping"),
         ("{id: a, target: {session: s}}", r"entry 1 \(a\): targets of kind session are not delivered"),
         ("{id: a, target: {url: 'http://169.254.169.254/x'}}", r"entry 1 \(a\): .*a cloud metadata service"),

@@ -314,7 +314,7 @@ def test_the_marks_are_settings(tmp_path: Path) -> None:
     path = tmp_path / "holdfast.yml"
     path.write_text("disk: {low_water_bytes: 6291456, ballast_bytes: 4194304}\n")
     config = load_config(path)
-    store = open_store(f"sqlite:///{tmp_path}/h.db", keep=True, **config.room)
+    store = open_store(f"sqlite:///{tmp_path}/h.db", keep=True, **config.disk_limits)
     store.maintenance.changed_elsewhere()
     assert (tmp_path / "h.db.ballast").stat().st_size == 4 * MIB
     asyncio.run(store.close())
@@ -328,7 +328,7 @@ def test_the_marks_are_settings(tmp_path: Path) -> None:
         with pytest.raises(BadConfig, match=told):
             load_config(path)
     path.write_text("disk: {low_water_bytes: 0, ballast_bytes: 0}")
-    assert load_config(path).room == {"low_water_bytes": 0, "ballast_bytes": 0}
+    assert load_config(path).disk_limits == {"low_water_bytes": 0, "ballast_bytes": 0}
 
 
 async def append_and_checkpoint(store: SqliteStore) -> None:

@@ -12,7 +12,7 @@ SRC = ROOT / "src" / "holdfast"
 
 FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 50
-LONG_FUNCTIONS = frozenset({"config/config.py:_build"})
+LONG_FUNCTIONS: frozenset[str] = frozenset()
 """Functions still above the limit, as path:name. This list may only shrink."""
 
 ANY_MAX = 600

@@ -138,7 +138,7 @@ def test_the_plain_hmac_has_its_settings(tmp_path):
 def test_an_unsigned_source_must_be_meant(tmp_path):
     assert source(tmp_path, "open: {insecure: true}").check is None
     for line in ("open: {}", "open: {verify_token: t}", "open: {secrets: []}"):
-        with pytest.raises(BadConfig, match=r"anybody could send to it.*insecure: true"):
+        with pytest.raises(BadConfig, match=r"cannot be verified.*insecure: true"):
             source(tmp_path, line)
 
 
@@ -146,10 +146,10 @@ def test_an_unsigned_source_must_be_meant(tmp_path):
     ("line", "complaint"),
     [
         ("x: 3", "hooks.inbound.x must be a mapping"),
-        ("'a b': {secret: s}", "no name for a source"),
+        ("'a b': {secret: s}", "not a valid source name"),
         ("x: {secrt: s}", "unknown key 'secrt'; did you mean secret"),
-        ("x: {secret: ''}", "must be a text that is not empty"),
-        ("x: {secret: 12345}", "quote one that looks like a number"),
+        ("x: {secret: ''}", "must be a non-empty text"),
+        ("x: {secret: 12345}", "quote it if it looks like a number"),
         ("x: {secrets: s}", "secrets must be a list"),
         ("x: {secret: s, insecure: true}", "remove one of them"),
         ("x: {insecure: 'yes'}", "true or false"),
@@ -167,7 +167,7 @@ def test_an_unsigned_source_must_be_meant(tmp_path):
         ("x: {secret: s, body_max_bytes: 99999999}", "body_max_bytes must be a whole number"),
         ("x: {secret: s, keep_headers: [Authorization]}", "may carry a secret"),
         ("x: {secret: s, id_header: X-Token-Id}", "may carry a secret"),
-        ("x: {secret: s, normalizer: ''}", "normalizer must be a text"),
+        ("x: {secret: s, normalizer: ''}", "normalizer must be a non-empty text"),
         ("x: {secret: s, path: hooks}", "plain path"),
         ("x: {secret: s, path: /}", "plain path"),
         ("x: {secret: s, path: /hooks/}", "plain path"),

@@ -60,7 +60,7 @@ def test_a_port_in_use_is_said(daemon: Daemon, tmp_path: Path) -> None:
         ("server: {prt: 1}", ("server.prt", "did you mean server.port?")),
         ("store: ${NOT_SET_ANYWHERE}", ("NOT_SET_ANYWHERE", "not set")),
         ("store: [1]", ("store", "text")),
-        ("a: [", ("not YAML", "line")),
+        ("a: [", ("not valid YAML", "line")),
     ],
 )
 def test_a_wrong_setting_names_itself(config: str, words: tuple[str, ...], tmp_path: Path) -> None:

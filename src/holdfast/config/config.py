@@ -1,4 +1,4 @@
-"""Configuration: one annotated file of defaults, overridden by the user's file. A mistake names itself."""
+"""Configuration: an annotated file of defaults, overridden by the user's file. Errors name the faulty setting."""
 
 from __future__ import annotations
 
@@ -61,13 +61,13 @@ class Config:
     transcripts: str = "heard"
 
     @property
-    def room(self) -> dict[str, int]:
-        """What `open_store` wants to know about the disk."""
+    def disk_limits(self) -> dict[str, int]:
+        """The arguments of `open_store` about free disk space."""
         return {"low_water_bytes": self.low_water_bytes, "ballast_bytes": self.ballast_bytes}
 
 
 class _Expanded(str):
-    """A text with variables of the environment in it, which may be secret: messages show it as it was written."""
+    """A text in which environment variables were replaced. They may be secret, so messages show the original text."""
 
     written: str
 
@@ -82,7 +82,7 @@ def default_text() -> str:
 
 
 def load_config(path: Path | None) -> Config:
-    """The defaults, and over them the user's file if there is one."""
+    """The defaults, overridden by the user's file if it exists."""
     settings = _expanded(_read(default_text(), "the defaults"), "the defaults")
     if path is not None and path.exists():
         _override(settings, _expanded(_read(_text(path), str(path)), str(path)), str(path), "")
@@ -90,11 +90,11 @@ def load_config(path: Path | None) -> Config:
 
 
 def load_store(path: Path) -> str:
-    """The setting `store` alone, for commands that need no other: the daemon's secrets need not be in their shell."""
+    """Only the setting `store`, for commands that need no other. Variables used elsewhere in the file may be unset."""
     given = _read(_text(path), str(path)) if path.exists() else {}
-    wanted = {name: value for name, value in given.items() if name == "store"}
+    only_store = {name: value for name, value in given.items() if name == "store"}
     settings: dict[str, Any] = {"store": ""}
-    _override(settings, _expanded(wanted, str(path)), str(path), "")
+    _override(settings, _expanded(only_store, str(path)), str(path), "")
     return str(settings["store"])
 
 
@@ -106,7 +106,7 @@ def _text(path: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise BadConfig(f"{path} cannot be read: {error}") from None
     if len(raw) > FILE_BYTES_MAX:
-        raise BadConfig(f"{path} is larger than {FILE_BYTES_MAX:,} bytes; it holds settings, nothing else")
+        raise BadConfig(f"{path} is larger than {FILE_BYTES_MAX:,} bytes, the limit for a configuration file")
     return text
 
 
@@ -119,9 +119,9 @@ def _read(text: str, where: str) -> dict[str, Any]:
         value = yaml.load(text, _Strict)  # noqa: S506 - a safe loader that refuses more
     except yaml.YAMLError as error:
         problem = getattr(error, "problem", None) or str(error).partition("\n")[0]
-        raise BadConfig(f"{where} is not YAML that can be taken: {problem}{_place(error)}") from None
-    except (ValueError, OverflowError, RecursionError) as error:  # a date that never was, 5,000 digits, a depth bomb
-        raise BadConfig(f"{where} holds a value that cannot be read ({type(error).__name__})") from None
+        raise BadConfig(f"{where} is not valid YAML: {problem}{_place(error)}") from None
+    except (ValueError, OverflowError, RecursionError) as error:  # an impossible date, 5,000 digits, very deep nesting
+        raise BadConfig(f"{where} has an invalid value ({type(error).__name__})") from None
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -130,20 +130,20 @@ def _read(text: str, where: str) -> dict[str, Any]:
 
 
 class _Strict(yaml.SafeLoader):
-    """YAML without what a settings file has no use for: aliases, which can grow without end, and a key twice."""
+    """YAML without aliases, which can expand without limit, and without duplicate keys."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
             mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            raise yaml.composer.ComposerError(None, None, "aliases (*name) are not taken", mark)
+            raise yaml.composer.ComposerError(None, None, "aliases (*name) are not supported", mark)
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
         for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
             if isinstance(key, yaml.ScalarNode) and key.value in seen:
-                told = f"the key {short_repr(key.value)} is there twice"
-                raise yaml.constructor.ConstructorError(None, None, told, key.start_mark)
+                problem = f"duplicate key {short_repr(key.value)}"
+                raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
             seen.add(str(key.value))
         return super().construct_mapping(node, deep)
 
@@ -154,7 +154,7 @@ def _place(error: yaml.YAMLError) -> str:
 
 
 def _expand(value: Any, where: str, key: str) -> Any:
-    """Put variables of the environment into texts. One that is not set is an error: never a silent default."""
+    """Replace environment variables in texts. An unset one without a default is an error."""
     if isinstance(value, dict):
         return {name: _expand(item, where, f"{key}.{name}") for name, item in value.items()}
     if isinstance(value, list):
@@ -166,7 +166,7 @@ def _expand(value: Any, where: str, key: str) -> Any:
         found = os.environ.get(match[1])
         if found is None and match[2] is None:
             raise BadConfig(
-                f"{where}: {key} uses ${{{match[1]}}}, but {match[1]} is not set in the environment; "
+                f"{where}: {key} uses ${{{match[1]}}}, but the environment variable {match[1]} is not set; "
                 f"set it, or write ${{{match[1]}:-a default}}"
             )
         return found if found is not None else match[2]
@@ -194,7 +194,7 @@ def _override(settings: dict[str, Any], given: Mapping[str, Any], where: str, pr
 def _check_kind(value: Any, default: Any, where: str, name: str) -> Any:
     number = isinstance(default, int | float) and not isinstance(default, bool)
     if number and isinstance(value, str) and value.strip().isdigit():
-        value = int(value)  # a variable of the environment is always text
+        value = int(value)  # an environment variable is always text
     fits = (
         isinstance(value, int | float) and not isinstance(value, bool) if number else isinstance(value, type(default))
     )
@@ -209,31 +209,37 @@ def _check_kind(value: Any, default: Any, where: str, name: str) -> Any:
 
 
 def _show(value: Any) -> str:
-    """A value for a message: never what a variable of the environment held, and never more than a glimpse."""
+    """A value for a message: shortened, and never the value of an environment variable."""
     if isinstance(value, dict | list):
         return "a mapping" if isinstance(value, dict) else "a list"
     return short_repr(value.written if isinstance(value, _Expanded) else value)
 
 
-def _build(settings: Mapping[str, Any]) -> Config:
-    server, retention, daemon = settings["server"], settings["retention"], settings["daemon"]
+def _check(settings: Mapping[str, Any]) -> None:
+    """Check settings whose type is right but whose value may not be."""
+    server = settings["server"]
     if not 1 <= server["port"] <= 65535:
         raise BadConfig(f"server.port must be between 1 and 65535, not {server['port']}")
     for item in (*server["hosts"], *settings["egress"]["allow"]):
         if not isinstance(item, str):
-            raise BadConfig(f"server.hosts and egress.allow list texts, not {_show(item)}")
+            raise BadConfig(f"server.hosts and egress.allow must be lists of texts, not {_show(item)}")
     if settings["sessions"]["transcripts"] not in TRANSCRIPTS:
-        told = _show(settings["sessions"]["transcripts"])
-        raise BadConfig(f"sessions.transcripts must be one of {', '.join(TRANSCRIPTS)}, not {told}")
+        value = _show(settings["sessions"]["transcripts"])
+        raise BadConfig(f"sessions.transcripts must be one of {', '.join(TRANSCRIPTS)}, not {value}")
     disk = settings["disk"]
     if disk["low_water_bytes"] * 2 < disk["ballast_bytes"] * 3:
         raise BadConfig(
             f"disk.low_water_bytes ({disk['low_water_bytes']:,}) must be at least one and a half times "
-            f"disk.ballast_bytes ({disk['ballast_bytes']:,}); or set both to 0 to watch nothing"
+            f"disk.ballast_bytes ({disk['ballast_bytes']:,}); or set both to 0 to disable the check"
         )
     for item in settings["sessions"]["events"]:
         if item not in EVENT_TYPES:
-            raise BadConfig(f"sessions.events names {_show(item)}; known are {', '.join(EVENT_TYPES)}")
+            raise BadConfig(f"sessions.events has an unknown type {_show(item)}; known are {', '.join(EVENT_TYPES)}")
+
+
+def _build(settings: Mapping[str, Any]) -> Config:
+    _check(settings)
+    server, daemon, disk = settings["server"], settings["daemon"], settings["disk"]
     policies = {**POLICIES, **{name: _policy(name, value) for name, value in settings["policies"].items()}}
     subscriptions = settings["hooks"]["subscriptions"]
     read_subscriptions(subscriptions, policies, now_ms=0, guard=Guard(settings["egress"]["allow"]))
@@ -246,15 +252,8 @@ def _build(settings: Mapping[str, Any]) -> Config:
         egress_allow=tuple(settings["egress"]["allow"]),
         grace_s=float(daemon["grace_seconds"]),
         capacity=int(daemon["capacity"]),
-        retention=Retention(
-            delivered_ms=round(retention["delivered_days"] * _DAY_MS),
-            inbound_ms=round(retention["inbound_days"] * _DAY_MS),
-            dead_ms=round(retention["dead_days"] * _DAY_MS),
-            dedup_ms=round(retention["dedup_days"] * _DAY_MS),
-            sessions_ms=round(retention["sessions_days"] * _DAY_MS),
-            streams_ms=round(retention["streams_days"] * _DAY_MS),
-        ),
-        prune_every_s=float(retention["every_minutes"]) * 60,
+        retention=_retention(settings["retention"]),
+        prune_every_s=float(settings["retention"]["every_minutes"]) * 60,
         policies=policies,
         subscriptions=tuple(subscriptions),
         inbound=parse_inbound(settings["hooks"]["inbound"], int(server["body_max_bytes"])),
@@ -266,6 +265,17 @@ def _build(settings: Mapping[str, Any]) -> Config:
         ballast_bytes=disk["ballast_bytes"],
         session_events=tuple(settings["sessions"]["events"]),
         transcripts=settings["sessions"]["transcripts"],
+    )
+
+
+def _retention(days: Mapping[str, float]) -> Retention:
+    return Retention(
+        delivered_ms=round(days["delivered_days"] * _DAY_MS),
+        inbound_ms=round(days["inbound_days"] * _DAY_MS),
+        dead_ms=round(days["dead_days"] * _DAY_MS),
+        dedup_ms=round(days["dedup_days"] * _DAY_MS),
+        sessions_ms=round(days["sessions_days"] * _DAY_MS),
+        streams_ms=round(days["streams_days"] * _DAY_MS),
     )
 
 
@@ -284,7 +294,7 @@ def _per_host(value: int) -> int:
 
 def _policy(name: object, value: object) -> Policy:
     if not isinstance(name, str) or not 0 < len(name) <= 64 or not name.isprintable():
-        raise BadConfig(f"policies: {short_repr(name)} is not a name; use 1 to 64 letters")
+        raise BadConfig(f"policies: {short_repr(name)} is not a valid name; use 1 to 64 printable characters")
     if not isinstance(value, dict):
         raise BadConfig(f"policies.{name} must be a mapping with schedule, attempts and lease, not {_show(value)}")
     unknown = sorted(set(value) - {"schedule", "attempts", "lease", "jitter"}, key=str)
@@ -301,7 +311,9 @@ def _policy(name: object, value: object) -> Policy:
     ):
         raise BadConfig(f"policies.{name}.attempts must be a whole number from 1 to 1,000,000, or null for no limit")
     if not _positive(lease) or not isinstance(jitter, int | float) or isinstance(jitter, bool) or not 0 <= jitter <= 1:
-        raise BadConfig(f"policies.{name}: lease must be positive seconds, jitter a fraction from 0 to 1")
+        raise BadConfig(
+            f"policies.{name}: lease must be a positive number of seconds, and jitter a fraction from 0 to 1"
+        )
     return Policy(name, tuple(float(item) for item in schedule), attempts, float(lease), float(jitter))
 
 

@@ -1,4 +1,4 @@
-"""Reading a contract as people write it: the seed's JSON shape, or a subscription of the configuration file."""
+"""Reads contracts: the JSON object of the API, or a subscription of the configuration file."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ RETRY_ON_MAX = 50
 
 
 def read_contract(body: object, policies: Mapping[str, Policy], now_ms: int, source: str = "api") -> ContractInput:
-    """The seed's JSON shape, with our options; a clear sentence for anything that is not right.
+    """Read the JSON object of the API. Every error names the field and what it must be.
 
-    When it is made is for the store to say, by the clock that all processes on it share.
+    The creation time is set by the store, whose clock all processes share.
     """
     if not isinstance(body, Mapping):
         raise BadInput(f"a contract is a JSON object with id and target, not {short_repr(body)}")
@@ -73,42 +73,46 @@ def read_contract(body: object, policies: Mapping[str, Policy], now_ms: int, sou
         concurrency=_whole(body, "concurrency", most=1000),
         headers=tuple(headers or ()),
     )
-    return ContractInput(_with_sending(contract, body), secret, headers)
+    return ContractInput(_with_request_options(contract, body), secret, headers)
 
 
 def read_subscription(value: object, policies: Mapping[str, Policy], now_ms: int) -> ContractInput:
-    """One entry of `hooks.subscriptions`: `contract` holds `source`, `type` and, by any other name, properties."""
+    """One entry of `hooks.subscriptions`. In `contract`, every key but `source` and `type` is a property."""
     if not isinstance(value, Mapping):
         raise BadInput(f"a subscription is a mapping with id, contract and target, not {short_repr(value)}")
     reject_unknown_keys(value, SUBSCRIPTION, "the subscription")
-    wishes = value.get("contract") or {}
-    if not isinstance(wishes, Mapping):
-        raise BadInput(f"contract must be a mapping of source, type and properties, not {short_repr(wishes)}")
-    _refuse_near_misses(wishes)
-    nested = wishes.get("properties")
-    properties = {name: wish for name, wish in wishes.items() if name not in CRITERIA}
+    criteria = value.get("contract") or {}
+    if not isinstance(criteria, Mapping):
+        raise BadInput(f"contract must be a mapping of source, type and properties, not {short_repr(criteria)}")
+    _refuse_misspellings(criteria)
+    nested = criteria.get("properties")
+    properties = {name: criterion for name, criterion in criteria.items() if name not in CRITERIA}
     if isinstance(nested, Mapping) and not set(nested) & {"match", "pattern", "required"}:
         properties |= nested
     elif nested is not None:
         properties["properties"] = nested
     body = {name: item for name, item in value.items() if name != "contract"}
-    body |= {"source_criterion": wishes.get("source"), "type_criterion": wishes.get("type"), "properties": properties}
+    body |= {
+        "source_criterion": criteria.get("source"),
+        "type_criterion": criteria.get("type"),
+        "properties": properties,
+    }
     return read_contract(body, policies, now_ms, source="config")
 
 
-def _refuse_near_misses(wishes: Mapping[Any, Any]) -> None:
-    """A misspelt `type` would become a criterion on a property of that name, and match nothing in silence."""
-    for name in wishes:
+def _refuse_misspellings(criteria: Mapping[Any, Any]) -> None:
+    """A misspelled `type` would become a criterion on a property of that name, and silently match nothing."""
+    for name in criteria:
         near = next((word for word in CRITERIA if name != word and is_near(str(name).lower(), word)), None)
         if near is not None:
             raise BadInput(
-                f"contract.{name}: did you mean {near}? If a property of that name is meant, write it under "
+                f"contract.{name}: did you mean {near}? To match a property of that name, write it under "
                 "contract.properties"
             )
 
 
 def is_near(name: str, word: str) -> bool:
-    """Whether one letter was left out, added, changed, or swapped with the next.
+    """Whether the words differ by one missing, added, changed or swapped letter.
 
     >>> is_near("typ", "type"), is_near("tpye", "type"), is_near("severity", "type")
     (True, True, False)
@@ -120,8 +124,8 @@ def is_near(name: str, word: str) -> bool:
     return max(len(name), len(word)) <= 1 or (len(name) == 2 and name == word[::-1])
 
 
-def _with_sending(contract: Contract, body: Mapping[str, Any]) -> Contract:
-    """How its requests look; only a URL has any."""
+def _with_request_options(contract: Contract, body: Mapping[str, Any]) -> Contract:
+    """Add the options about requests, which only URL targets have."""
     rate, format, template, retry_on = (body.get(name) for name in ("rate", "format", "template", "retry_on"))
     given = [name for name in ("rate", "headers", "format", "template", "retry_on") if body.get(name) is not None]
     if given and contract.address.kind != "https":
@@ -131,7 +135,7 @@ def _with_sending(contract: Contract, body: Mapping[str, Any]) -> Contract:
     if format is not None and format not in FORMATS:
         raise BadInput(f"format {short_repr(format)} is unknown; use one of {', '.join(FORMATS)}")
     if (format == "template") != (template is not None):
-        raise BadInput("format: template and a template go together: give both or neither")
+        raise BadInput("format: template requires a template, and a template requires format: template")
     if format == "telegram" and not telegram_chat(contract.address.text):
         raise BadInput(
             "format telegram needs the chat in the URL: https://api.telegram.org/bot<token>/sendMessage?chat_id=<chat>"
@@ -146,7 +150,7 @@ def _statuses(value: object) -> tuple[int, ...]:
         return ()
     statuses = [_integer(item) for item in value] if isinstance(value, list) else None
     if statuses is None or len(statuses) > RETRY_ON_MAX or not all(_is_retryable(status) for status in statuses):
-        raise BadInput(f"retry_on must list statuses from 400 to 499 that are to be retried (410 ends a contract), "
+        raise BadInput(f"retry_on must list statuses from 400 to 499 to retry, except 410 (it ends a contract), "
                        f"not {short_repr(value)}")  # fmt: skip
     return tuple(sorted({status for status in statuses if isinstance(status, int)}))
 

@@ -1,4 +1,4 @@
-"""How a source of `hooks.inbound` is verified: its secrets, its verifier, and the parts of a scheme under `verify`."""
+"""Reads how requests of an inbound source are verified: secrets, verifier, and its scheme under `verify`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SECRETS_MAX = 10
 TOLERANCE_MAX_S = 24 * 3600
 URL_MAX = 1000
 FLAT_KEYS = ("header", "algorithm", "encoding", "prefix", "tolerance_seconds")
-"""May stand beside `verifier` as well as under `verify`."""
+"""Keys that are accepted beside `verifier` as well as under `verify`."""
 
 Read = Callable[[Mapping[str, Any], str, str], str | int | None]
 
@@ -60,7 +60,7 @@ VERIFY_KEYS: Mapping[str, Read] = {
 
 
 def read_check(value: Mapping[str, Any], where: str, platform: Platform, path: str) -> Check | None:
-    """How the source proves itself. Without a secret it cannot, and that must have been meant."""
+    """How requests are verified. A source without a secret must be declared `insecure: true`."""
     secrets, insecure = _secrets(value, where), value.get("insecure", False)
     if not isinstance(insecure, bool):
         raise BadConfig(f"{where}.insecure must be true or false, not {short_repr(insecure)}")
@@ -68,8 +68,8 @@ def read_check(value: Mapping[str, Any], where: str, platform: Platform, path: s
         if insecure:
             return None
         raise BadConfig(
-            f"{where} has no secret, so anybody could send to it; give secret: (or secrets:), "
-            f"or write insecure: true if that is what you want"
+            f"{where} has no secret, so its requests cannot be verified; add secret: (or secrets:), "
+            f"or insecure: true to accept unsigned requests"
         )
     if insecure:
         raise BadConfig(f"{where} has a secret and insecure: true; remove one of them")
@@ -84,7 +84,7 @@ def read_check(value: Mapping[str, Any], where: str, platform: Platform, path: s
 
 
 def _verifier(value: Mapping[str, Any], where: str, platform: Platform) -> Verifier:
-    """The named one, else the platform's. Where `verify` describes a scheme that it cannot follow, the plain one."""
+    """The named verifier, else the platform's; `hmac` if `verify` changes what the platform's does not support."""
     if "verifier" in value:
         return NAMED_VERIFIERS[read_choice(value, "verifier", where, NAMED_VERIFIERS, "hook")]
     if "verify" in value and platform.verifier.settings < EVERYTHING:
@@ -93,7 +93,7 @@ def _verifier(value: Mapping[str, Any], where: str, platform: Platform) -> Verif
 
 
 def _changes(value: Mapping[str, Any], where: str, verifier: Verifier) -> dict[str, str | int]:
-    """What the source changes in its verifier's scheme."""
+    """The settings that the source changes in its verifier's scheme."""
     inner = value.get("verify", {})
     if not isinstance(inner, Mapping):
         raise BadConfig(f"{where}.verify must be a mapping, such as {{header: X-Signature}}, not {short_repr(inner)}")
@@ -116,7 +116,7 @@ def _not_for(where: str, key: str, verifier: Verifier) -> str:
 
 
 def _secrets(value: Mapping[str, Any], where: str) -> tuple[str, ...]:
-    """`secret`, `secrets`, or both. No message ever shows one."""
+    """`secret`, `secrets`, or both. Messages never show a secret."""
     one, many = value.get("secret"), value.get("secrets", [])
     if not isinstance(many, list):
         raise BadConfig(f"{where}.secrets must be a list of texts")
@@ -125,12 +125,12 @@ def _secrets(value: Mapping[str, Any], where: str) -> tuple[str, ...]:
         raise BadConfig(f"{where} has {len(found)} secrets; the limit is {SECRETS_MAX}")
     for secret in found:
         if not isinstance(secret, str) or not secret.strip():
-            raise BadConfig(f"{where}: a secret must be a text that is not empty; quote one that looks like a number")
+            raise BadConfig(f"{where}: a secret must be a non-empty text; quote it if it looks like a number")
     return tuple(found)
 
 
 def _public_url(value: Mapping[str, Any], where: str, path: str) -> str:
-    """The URL that the sender has. One without a path is the address of this daemon, under which the path is known."""
+    """The URL that the sender uses. If it has no path, the path of the source is appended."""
     found = value.get("public_url")
     if found is None:
         return ""
@@ -145,5 +145,5 @@ def _public_url(value: Mapping[str, Any], where: str, path: str) -> str:
             f"not {short_repr(found)}"
         )
     if "?" in found or "#" in found:
-        raise BadConfig(f"{where}.public_url must end before the query: that is taken from each request")
+        raise BadConfig(f"{where}.public_url must not have a query or fragment; the query is taken from each request")
     return found + path if not parts.path else str(found)

@@ -1,4 +1,4 @@
-"""`hooks.inbound`: where platforms' requests come in, and how each proves itself. An error names the mistake."""
+"""Reads `hooks.inbound`: paths and verification of the platforms that send webhooks."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _PATH = re.compile(r"(/[A-Za-z0-9_~][A-Za-z0-9._~-]*)+")
 
 
 def parse_inbound(sources: Mapping[str, Any], body_max_bytes: int) -> tuple[InboundSource, ...]:
-    """Every source of the section, or an error that names the first mistake."""
+    """All sources, or an error that names the first mistake."""
     if len(sources) > SOURCES_MAX:
         raise BadConfig(f"hooks.inbound has {len(sources)} sources; the limit is {SOURCES_MAX}")
     found = tuple(_source(name, value, body_max_bytes) for name, value in sources.items())
@@ -53,7 +53,7 @@ def parse_inbound(sources: Mapping[str, Any], body_max_bytes: int) -> tuple[Inbo
 def _source(name: object, value: object, body_max_bytes: int) -> InboundSource:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise BadConfig(
-            f"hooks.inbound: {short_repr(name)} is no name for a source: use 1 to 64 letters, digits, _ and -"
+            f"hooks.inbound: {short_repr(name)} is not a valid source name: use 1 to 64 letters, digits, _ and -"
         )
     where = f"hooks.inbound.{name}"
     if not isinstance(value, Mapping):
@@ -88,7 +88,7 @@ def _check_names(source: InboundSource, where: str) -> None:
     normalizer = source.normalizer or (source.name if source.name in PLATFORMS else "json")
     if (source.type_header or source.type_field) and normalizer != "json":
         key = "type_header" if source.type_header else "type_field"
-        raise BadConfig(f"{where}.{key} is for the normalizer json; {normalizer} names its events itself")
+        raise BadConfig(f"{where}.{key} is for the normalizer json; {normalizer} names its events by itself")
 
 
 def _path(value: object, where: str) -> str:
@@ -96,5 +96,5 @@ def _path(value: object, where: str) -> str:
         raise BadConfig(f"{where}.path must be a plain path such as /hooks/shop, not {short_repr(value)}")
     for taken in RESERVED:
         if value == taken or value.startswith(taken + "/"):
-            raise BadConfig(f"{where}.path {value} would hide {taken}, which is Holdfast's own; choose another")
+            raise BadConfig(f"{where}.path {value} would hide {taken}, which Holdfast uses; choose another")
     return value

@@ -1,4 +1,4 @@
-"""Reading single values of `hooks.inbound`. Each error names the key, what it must be, and never a secret."""
+"""Reads single values of `hooks.inbound`. Errors name the key and what it must be, and never show a secret."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def check_keys(value: Mapping[Any, Any], known: Iterable[str], where: str) -> No
 def read_text(value: Mapping[str, Any], key: str, where: str) -> str | None:
     found = value.get(key)
     if found is not None and (not isinstance(found, str) or not found or len(found) > TEXT_MAX):
-        raise BadConfig(f"{where}.{key} must be a text that is not empty, of at most {TEXT_MAX} characters")
+        raise BadConfig(f"{where}.{key} must be a non-empty text of at most {TEXT_MAX} characters")
     return found
 
 
@@ -42,7 +42,7 @@ def read_choice(value: Mapping[str, Any], key: str, where: str, choices: Iterabl
 def read_number(value: Mapping[str, Any], key: str, where: str, default: int, most: int) -> int:
     found = value.get(key, default)
     if isinstance(found, str) and found.isascii() and found.isdigit() and len(found) < 12:
-        found = int(found)  # a variable of the environment is always text
+        found = int(found)  # an environment variable is always text
     if not isinstance(found, int) or isinstance(found, bool) or not 1 <= found <= max(most, default):
         raise BadConfig(f"{where}.{key} must be a whole number from 1 to {max(most, default)}, not {short_repr(found)}")
     return found
@@ -54,7 +54,7 @@ def read_header(value: Mapping[str, Any], key: str, where: str) -> str | None:
 
 
 def read_kept_header(value: Mapping[str, Any], key: str, where: str) -> str | None:
-    """A header that is stored with the request, so it must not be one that carries a secret."""
+    """A header that is stored with the request, and so must not be one that carries secrets."""
     found = read_header(value, key, where)
     return None if found is None else _kept(found, f"{where}.{key}")
 
@@ -62,7 +62,7 @@ def read_kept_header(value: Mapping[str, Any], key: str, where: str) -> str | No
 def read_kept_headers(value: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
     found = value.get(key, [])
     if not isinstance(found, list) or len(found) > KEPT_MAX:
-        raise BadConfig(f"{where}.{key} must be a list of at most {KEPT_MAX} names of headers")
+        raise BadConfig(f"{where}.{key} must be a list of at most {KEPT_MAX} header names")
     return tuple(_kept(_header_name(name, f"{where}.{key}"), f"{where}.{key}") for name in found)
 
 
@@ -78,7 +78,7 @@ def read_field(value: Mapping[str, Any], key: str, where: str) -> str | None:
 
 def _kept(name: str, what: str) -> str:
     if may_be_secret(name):
-        raise BadConfig(f"{what} names {name}, which may carry a secret and is never kept")
+        raise BadConfig(f"{what} names {name}, which may carry a secret and is never stored")
     return name
 
 

@@ -1,4 +1,4 @@
-"""The subscriptions of the configuration file: checked when it is read, adopted when the house starts."""
+"""The subscriptions of the configuration file: checked when it is read, stored when the daemon starts."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from holdfast.store.roles.contracts import ContractInput, Contracts
 def read_subscriptions(
     values: Sequence[Any], policies: Mapping[str, Policy], now_ms: int, guard: Guard | None = None
 ) -> list[ContractInput]:
-    """Every entry, or the first mistake with its place. Nothing is skipped in silence.
+    """All entries, or an error with the position of the first mistake.
 
-    `guard` says which targets not even the operator's own file opens; names are looked up when something is sent.
+    `guard` refuses targets that not even the configuration file may allow. Host names are resolved only when sending.
     """
     found: dict[str, ContractInput] = {}
     for number, value in enumerate(values, start=1):
@@ -32,13 +32,13 @@ def read_subscriptions(
         except BadInput as error:
             raise BadConfig(f"{where}: {error.message}") from None
         if registered.contract.id in found:
-            raise BadConfig(f"{where}: the id is used twice")
+            raise BadConfig(f"{where}: duplicate id")
         found[registered.contract.id] = registered
     return list(found.values())
 
 
 async def adopt(contracts: Contracts, values: Sequence[Any], policies: Mapping[str, Policy], now_ms: int) -> str | None:
-    """Make the file's subscriptions the contracts of source `config`. What names them; None: no file has any."""
+    """Replace the contracts of source `config` by these. Returns their digest, or None if there never were any."""
     if not values and await contracts.digest() is None:
         return None
     digest = hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()

@@ -114,7 +114,7 @@ class Workers:
         # sqlite3, not apsw: the application may have the same file open, and two SQLite libraries in one process break
         # each other's POSIX locks.
         options: dict[str, Any] = {"driver": "sqlite3", "keep": keep, "own": False, "what": "an application"}
-        return await in_thread("files", partial(open_store, self._outbox.url, **options, **self._config.room))
+        return await in_thread("files", partial(open_store, self._outbox.url, **options, **self._config.disk_limits))
 
     async def _take_over(self) -> None:
         """Try to become the keeper until it succeeds, at random intervals so that waiting processes do not collide."""

@@ -87,7 +87,7 @@ def _open_runtime(url: str, config: Config, home: Home, app: Application | None,
     if any(":" in (source.normalizer or "") for source in config.inbound):
         import_from_here()
     driver = "sqlite3" if app is not None else "apsw"
-    store = open_store(url, driver=driver, keep=True, own=app is None, probe=probe, **config.room)
+    store = open_store(url, driver=driver, keep=True, own=app is None, probe=probe, **config.disk_limits)
     if app is None:
         return Runtime(store, config, home)
     return Runtime(
