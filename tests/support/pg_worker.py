@@ -22,8 +22,8 @@ from holdfast.store.open import open_store
 
 
 async def main(url: str, notes: Path, lease_s: float, manner: str, seconds: float) -> None:
-    for kind in engine.LEASE_MS:
-        engine.LEASE_MS[kind] = round(lease_s * 1000)
+    lease_times_ms = dict.fromkeys(engine.lease_times_ms(), round(lease_s * 1000))
+    engine.lease_times_ms = lambda: lease_times_ms
 
     def note(text: str) -> None:
         with notes.open("a") as file:

@@ -21,7 +21,7 @@ from holdfast.store.rows import to_claim
 QUEUES_MAX = 1000
 _NO_END = 1 << 62
 
-Lease = Callable[..., Awaitable[list[Row]]]
+LeaseCall = Callable[..., Awaitable[list[Row]]]
 """Carries out `ready_lease`, by itself or in a transaction that is open."""
 
 
@@ -70,7 +70,7 @@ async def _claim_carefully(session: Session, order: Order) -> Claimed:
 class Taking:
     """One claim under way: how much is left of its limit and of each queue's capacity, and who was served last."""
 
-    def __init__(self, lease: Lease, order: Order, queues: Sequence[Row]) -> None:
+    def __init__(self, lease: LeaseCall, order: Order, queues: Sequence[Row]) -> None:
         request = order.request
         self._lease, self._order, self._queues = lease, order, queues
         self._fence = (request.owner, order.token, order.lease_now)

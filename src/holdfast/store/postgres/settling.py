@@ -23,12 +23,10 @@ from holdfast.store.postgres.lanes import leave_lanes
 from holdfast.store.postgres.pooled_connection import Session
 from holdfast.store.postgres.receipts import next_link, write_link
 from holdfast.store.postgres.statements import sql
+from holdfast.store.roles.lease import Lease
 from holdfast.store.rows import detail_text, session_values
 
 ATTEMPTS_KEPT = 50
-
-Lease = tuple[int, int]
-"""The delivery, and the token: one may be settled twice in a batch, by who lost it and by who has it now."""
 
 
 class Settled(NamedTuple):
@@ -95,14 +93,14 @@ async def _take_out(session: Session, settlements: Sequence[Settlement]) -> set[
     held: set[Lease] = set()
     if again:
         due = [one.transition.due_at_ms for one in again]
-        held.update(map(tuple, await session.rows(sql.ready_again, *_fences(again), due)))
+        held.update(Lease(*row) for row in await session.rows(sql.ready_again, *_fences(again), due))
     if over:
-        held.update(map(tuple, await session.rows(sql.ready_end, *_fences(over))))
+        held.update(Lease(*row) for row in await session.rows(sql.ready_end, *_fences(over)))
     return held
 
 
 def _lease(settlement: Settlement) -> Lease:
-    return settlement.claim.delivery.id, settlement.claim.token
+    return Lease(settlement.claim.delivery.id, settlement.claim.token)
 
 
 def _fences(settlements: Sequence[Settlement]) -> tuple[list[int], list[int]]:

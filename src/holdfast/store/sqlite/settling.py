@@ -16,6 +16,7 @@ from holdfast.domain.errors import BadInput, Conflict
 from holdfast.domain.event import NewEvent
 from holdfast.domain.receipt import Leaf
 from holdfast.domain.states import Reason, State
+from holdfast.store.roles.lease import Lease
 from holdfast.store.rows import detail_text
 from holdfast.store.sqlite.connection import Connection
 from holdfast.store.sqlite.events import append
@@ -26,8 +27,6 @@ from holdfast.store.sqlite.statements import sql
 ATTEMPTS_KEPT = 50
 
 Prepared = Sequence[tuple[NewEvent, str]]
-Lease = tuple[int, int]
-"""The token, and the delivery: one may be settled twice, by who lost it and by who has it now."""
 
 
 def settle(
@@ -38,7 +37,7 @@ def settle(
     lost: set[int] = set()
     leaves: list[Leaf] = []
     for settlement, events in zip(settlements, effects, strict=True):
-        lease = settlement.claim.token, settlement.claim.delivery.id
+        lease = Lease(settlement.claim.delivery.id, settlement.claim.token)
         applied: Settlement | None = settlement
         if lease not in arrived or not _is_plain(settlement):
             applied = _settle_with_effects(connection, settlement, events, now_ms)
@@ -68,7 +67,7 @@ def _arrive(connection: Connection, settlements: Iterable[Settlement], now_ms: i
             continue
         for one in those:
             by_attempts[one.transition.attempts].append(one.claim.delivery.id)
-            arrived.add((token, one.claim.delivery.id))
+            arrived.add(Lease(one.claim.delivery.id, token))
         told += [one for one in those if one.detail is not None]
     for attempts, ids in by_attempts.items():
         named = json.dumps(ids)
