@@ -1,1 +1,1 @@
-"""Care: every operator verb once, free of presentation."""
+"""Operator verbs, each once and free of presentation; background duties; doctor."""

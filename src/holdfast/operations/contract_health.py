@@ -1,4 +1,4 @@
-"""What keeps contracts from being delivered: something that they name is missing here, or no process serves them."""
+"""Finds contracts that cannot be delivered: something they name is missing here, or no process serves them."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ async def find_faults(
     contracts: Contracts, policies: Mapping[str, Policy], served_here: Collection[str], now_ms: int
 ) -> dict[str, str]:
     """Active contracts whose deliveries wait, each with the reason."""
-    known = [one for one in await contracts.all() if not one.is_over(now_ms)]
-    unserved = await find_unserved(contracts, known, served_here, now_ms)
-    found = {}
-    for contract in known:
+    active = [contract for contract in await contracts.all() if not contract.is_over(now_ms)]
+    unserved = await find_unserved(contracts, active, served_here, now_ms)
+    faults = {}
+    for contract in active:
         fault = misconfiguration(contract, policies)
         if fault is None and contract.id in unserved:
             fault = unserved_text(contract)
         if fault is not None:
-            found[contract.id] = fault
-    return found
+            faults[contract.id] = fault
+    return faults
 
 
 async def find_unserved(
-    contracts: Contracts, wanted: Iterable[Contract], served_here: Collection[str], now_ms: int
+    contracts: Contracts, candidates: Iterable[Contract], served_here: Collection[str], now_ms: int
 ) -> set[str]:
     """The ids of those contracts whose handler no process has served for a while."""
     queues = await contracts.queues()
@@ -38,10 +38,10 @@ async def find_unserved(
     def is_unserved(contract: Contract) -> bool:
         if contract.address.kind != "handler" or contract.address.text in served_here:
             return False
-        last_ms = served_ms.get(contract.id, 0)  # at first the time of its creation, when no process served it
+        last_ms = served_ms.get(contract.id, 0)  # initially the time of creation: not served yet
         return last_ms <= contract.created_at_ms or now_ms - last_ms > SERVED_MS
 
-    return {contract.id for contract in wanted if is_unserved(contract)}
+    return {contract.id for contract in candidates if is_unserved(contract)}
 
 
 def unserved_text(contract: Contract) -> str:

@@ -1,4 +1,4 @@
-"""Looking after contracts: those whose time is over are retired, and a foreign configuration in force is noticed."""
+"""Retires expired contracts, and warns if the configuration of another daemon is in force."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ log = logging.getLogger("holdfast.contracts")
 
 
 class ContractSweep:
-    """`digest` names the configuration this process adopted; None: it has none to defend.
+    """`digest` names the configuration that this process applied, None if it has none.
 
-    `forget` drops what is remembered of secrets: the time of one that was rotated out may be over.
+    `forget` empties the cache of secrets: the overlap of a rotated one may have ended.
     """
 
     name = "contracts"
@@ -51,14 +51,14 @@ class ContractSweep:
         return POLL_S
 
     async def _retire_gone(self) -> None:
-        """Retire what the code here no longer registers, once no process of an older version serves it any more."""
+        """Retire contracts that the code here no longer registers, once no process of an older version serves them."""
         modules, ours = self._modules(), {one.id for one in self._registered}
         known = await self._contracts.all(inactive=True)
         if any(one.registered_by in modules and not one.retired and one.id not in ours for one in known):
             await register(self._contracts, modules, self._registered)
 
     async def _retire(self) -> bool:
-        """Only when nothing waits to be routed: an event accepted in time still belongs to the contract."""
+        """Retire expired contracts, unless events wait to be routed: one accepted in time still matches."""
         if await self._routing.backlog():
             return False
         now_ms = self._clock.now_ms()

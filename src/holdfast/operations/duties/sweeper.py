@@ -1,4 +1,4 @@
-"""Frees what dead processes hold, and ends what can no longer be delivered."""
+"""Frees leases of dead processes, and ends deliveries that can no longer be made."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class Sweeper:
         self.reclaimed = 0
 
     async def tick(self) -> float | None:
-        """Every step is a loop over what is there now, so that an interrupted sweep is simply begun again."""
+        """Each step works on the rows there are now, so an interrupted sweep can start over."""
         self.reclaimed += await self._deliveries.reclaim(self._holding())
         await self._deliveries.resume_handed()
         while await self._deliveries.drop_removed(self._owner):
             pass
-        self._heed_the_clock()
+        self._check_clock()
         now_ms = self._clock.boot_ms()
         if now_ms - self._served_ms >= SERVE_EVERY_MS:
             await self._deliveries.record_served(sorted(self._served()))
@@ -48,8 +48,8 @@ class Sweeper:
             self._served_ms = now_ms
         return POLL_S if await self._deliveries.others_hold_leases(self._owner) else ALONE_POLL_S
 
-    def _heed_the_clock(self) -> None:
-        """A wall clock that was set says nothing about how long anybody waited: the grace time begins anew."""
+    def _check_clock(self) -> None:
+        """Restart the grace time after the wall clock was set: it no longer shows how long a delivery waited."""
         offset_ms = self._clock.now_ms() - self._clock.boot_ms()
         if abs(offset_ms - self._offset_ms) > STEP_MS:
             self._since_ms = self._clock.now_ms()

@@ -1,4 +1,4 @@
-"""The few routes that must be fast, or answer at once after a start: they need nothing that is slow to load."""
+"""Routes that must be fast: appending an event, and the health probes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def healthz(request: Request) -> ASGIApp:
 
 
 async def readyz(request: Request) -> ASGIApp:
-    """The store answers and every duty is well; otherwise 503 and which is not."""
+    """200 if the store answers and every duty is healthy, otherwise 503 with the reason."""
     try:
         status = await request.app.state.operations.status.show()
     except HoldfastError as error:

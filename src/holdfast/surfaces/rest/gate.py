@@ -1,4 +1,4 @@
-"""The gate before every route: Host and Origin against rebinding and forgery, size, and who asks."""
+"""Checks before every route: Host and Origin (DNS rebinding, cross-site requests), content type, token."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^\s:/@\[\]]+)(?::[0-9]{1,5})?")
 
 
 class Tokens:
-    """Who a bearer token speaks for. The administrator's is in a file, which may be replaced at any time; others are
+    """Scopes of bearer tokens. The administrator's token is in a file, which may be replaced at any time; others are
     looked up by their hash."""
 
     def __init__(
@@ -60,9 +60,9 @@ class Tokens:
 
 
 class Gate:
-    """ASGI middleware. Refuses before anything is read that it would have to trust.
+    """ASGI middleware that refuses a request before its body is read.
 
-    `open_paths` are those of inbound sources: they come through tunnels under any name, and prove themselves otherwise.
+    `open_paths` are those of inbound webhooks: they come through tunnels under any Host, and are signed instead.
     """
 
     def __init__(self, app: ASGIApp, tokens: Tokens, hosts: Iterable[str], open_paths: Iterable[str] = ()) -> None:
@@ -90,7 +90,7 @@ class Gate:
             if granted is None:
                 refusal = problem(
                     401,
-                    "Who are you?",
+                    "Unauthorized",
                     "send the header Authorization: Bearer TOKEN; the administrator's token is in HOLDFAST_HOME/token",
                     {"WWW-Authenticate": "Bearer"},
                 )
@@ -122,7 +122,7 @@ class Gate:
 
 
 def require(needed: str) -> Callable[[Request], str]:
-    """A dependency: the caller's scope must reach this far. Answers who acts, for the receipts."""
+    """A check that the caller's token has this scope. It returns the actor for receipts."""
 
     def check(request: Request) -> str:
         granted = request.scope.get("holdfast.scope") or ""
@@ -134,12 +134,12 @@ def require(needed: str) -> Callable[[Request], str]:
 
 
 def _ambiguous(name: bytes) -> ASGIApp:
-    """A header that decides something is given twice: a proxy before us may have used the other one."""
+    """A header that the checks use is given twice: a proxy in front may have used the other value."""
     return problem(400, "Ambiguous", f"the header {name.decode()} is given more than once; send it once")
 
 
 def _has_body(headers: dict[bytes, str]) -> bool:
-    """Whether a body comes, or is said to; a bare POST, to a verb that needs nothing more, has none to be of a kind."""
+    """Whether a body is announced. A POST without one needs no content type."""
     length = headers.get(b"content-length", "0").strip()
     return length != "0" or b"transfer-encoding" in headers or b"content-type" in headers
 

@@ -1,4 +1,4 @@
-"""Head and body of an answer in one packet.
+"""Sends head and body of a response in one packet.
 
 Uvicorn writes them one after the other. Two writes are two system calls and two packets; one of each is enough.
 """
@@ -10,10 +10,10 @@ from typing import Any
 
 
 class JoinedWrites:
-    """A transport that joins what is written in one step of the event loop.
+    """A transport that joins the writes of one step of the event loop.
 
-    `flush` is called when an answer is complete. What is written before a pause, such as the head of a stream of
-    events, leaves at the end of the step.
+    `flush` is called when a response is complete. Data written before a pause, such as the head of an event stream,
+    is sent at the end of the step.
     """
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
