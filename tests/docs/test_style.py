@@ -15,15 +15,18 @@ FUNCTION_LINES_MAX = 50
 LONG_FUNCTIONS: frozenset[str] = frozenset()
 """Functions still above the limit, as path:name. This list may only shrink."""
 
-ANY_MAX = 600
+ANY_MAX = 481
 """Uses of `Any` in src, except testing and proof. May only be lowered; the goal is 178."""
 
 BANNED = (
     "dawdle",
     "hitherto",
     "inkwell",
+    "mend",
+    "mends",
     "mourn",
     "mourns",
+    "neighbour",
     "newsroom",
     "nought",
     "obituary",
@@ -45,6 +48,22 @@ BANNED_IN_DOCS = (
     "whoever",
 )
 """Words that no page uses."""
+
+BANNED_SOON = (
+    "anew",
+    "anybody",
+    "everybody",
+    "house",
+    "mended",
+    "neighbours",
+    "somebody",
+    "told",
+    "whoever",
+    "wished",
+    "wishes",
+)
+BANNED_SOON_MAX = 103
+"""Uses of these words that are left in src. May only be lowered; at 0 the words move to `BANNED`."""
 
 ALLOWED: frozenset[tuple[str, str]] = frozenset()
 """(path, word) pairs that may stay: names that the API or a compatibility view promises."""
@@ -100,6 +119,13 @@ def test_no_banned_word_is_used() -> None:
             words = [word for word in pattern.findall(line) if (name, word.lower()) not in ALLOWED]
             found += [f"{name}:{number}: {word}" for word in words]
     assert found == []
+
+
+def test_words_that_are_going_away_do_not_come_back() -> None:
+    pattern = re.compile(rf"\b(?:{'|'.join(BANNED_SOON)})\b", re.IGNORECASE)
+    files = [path for path in SRC.rglob("*") if path.suffix in (".py", ".sql", ".txt")]
+    uses = sum(len(pattern.findall(path.read_text("utf-8"))) for path in files)
+    assert uses <= BANNED_SOON_MAX
 
 
 def test_no_page_uses_a_word_with_a_plain_replacement() -> None:
