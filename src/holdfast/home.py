@@ -1,4 +1,4 @@
-"""Where Holdfast keeps its things: one folder, readable by its owner alone."""
+"""The home folder: database, spool, token and configuration, accessible only to its owner."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MASKED = "***"
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """`HOLDFAST_HOME` and what lives in it."""
+    """`HOLDFAST_HOME` and the paths in it."""
 
     root: Path
 
@@ -47,11 +47,11 @@ class Home:
 
     @property
     def address_file(self) -> Path:
-        """Where a running daemon writes its address, so that the commands find it on any port."""
+        """The file to which a running daemon writes its address, so that commands find it on any port."""
         return self.root / "address"
 
     def make(self) -> None:
-        """Create the folder for its owner alone, and refuse one that others may write to."""
+        """Create the folder with mode 0700, and refuse one that other users can write to."""
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.spool.mkdir(mode=0o700, exist_ok=True)
         found = self.root.stat()
@@ -61,7 +61,7 @@ class Home:
             raise BadConfig(f"{self.root} belongs to another user; point HOLDFAST_HOME at a folder of your own")
 
     def read_token(self) -> str | None:
-        """The administrator's token, or None before the first `holdfast up`."""
+        """The administrator token, or None before the first `holdfast up`."""
         return read_secret(self.token)
 
 
@@ -81,7 +81,7 @@ def find_home() -> Home:
 
 
 def usual_home() -> Home:
-    """The platform's folder for state, where no variable names another."""
+    """The platform's default folder for state."""
     if sys.platform == "darwin":
         return Home(Path.home() / "Library" / "Application Support" / "holdfast")
     return Home(Path.home() / ".local" / "state" / "holdfast")
@@ -93,7 +93,7 @@ def store_url(home: Home) -> str:
 
 
 def shown_url(url: str) -> str:
-    """A store's URL fit to be shown: without its password.
+    """A store's URL with its password masked, for display.
 
     >>> shown_url("postgresql://app:secret@db.example.com/shop?schema=holdfast")
     'postgresql://app:***@db.example.com/shop?schema=holdfast'
@@ -106,7 +106,7 @@ def shown_url(url: str) -> str:
 
 
 def read_secret(path: Path) -> str | None:
-    """The text of a file that only its owner may read; anything looser is refused with the remedy."""
+    """The text of a file that only its owner can read. Other permissions are refused with the fix to apply."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -128,15 +128,15 @@ def read_secret(path: Path) -> str | None:
 
 
 def write_secret(path: Path, text: str) -> None:
-    """Write a file that only its owner may read, complete or not at all."""
+    """Write a file with mode 0600 atomically."""
     os.close(_replace(path, text, lock=False))
 
 
 class Presence:
-    """A daemon's address in a file that it keeps locked: the system frees the lock when the process dies.
+    """A daemon's address in a file that it keeps locked. The system releases the lock when the process dies.
 
-    A killed daemon leaves its file behind, and anybody may take its port. Whoever reads the address therefore looks for
-    the lock first: no token is sent to a stranger.
+    A killed daemon leaves its file, and any process may take its port. Readers therefore check the lock first, so that
+    no token is sent to another program.
     """
 
     def __init__(self, path: Path, address: str) -> None:
@@ -144,7 +144,7 @@ class Presence:
         self._descriptor = _replace(path, address, lock=True)
 
     def end(self) -> None:
-        """Take the file away, if it is still ours, and let go."""
+        """Remove the file if it is still this daemon's, and release the lock."""
         with contextlib.suppress(OSError):
             if os.path.samestat(os.stat(self._path, follow_symlinks=False), os.fstat(self._descriptor)):
                 self._path.unlink()
@@ -152,7 +152,7 @@ class Presence:
 
 
 def read_address(path: Path) -> str | None:
-    """The address of a daemon that lives; None if there is none, or only what a dead one left behind."""
+    """The address of a running daemon, or None if there is none or the file was left by a dead one."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
@@ -168,7 +168,7 @@ def read_address(path: Path) -> str | None:
 
 
 def _replace(path: Path, text: str, *, lock: bool) -> int:
-    """Put a new file in a path's place, locked before anybody can see it if so wished. Its descriptor, still open."""
+    """Replace a file atomically; with `lock`, it is locked before it becomes visible. Returns its open descriptor."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:

@@ -1,4 +1,4 @@
-"""Logging that stays readable under a storm of failures."""
+"""Log throttling, so that many equal failures do not flood the log."""
 
 from __future__ import annotations
 
@@ -67,6 +67,6 @@ class LogThrottle:
         return window
 
     def _close_old(self, now_s: float) -> None:
-        """Forget kinds whose period is over, or all of them if none is: the table stays small either way."""
+        """Drop keys whose period is over, or all keys if none is, so that the table stays small."""
         kept = {key: window for key, window in self._windows.items() if now_s - window.began_s < self._period_s}
         self._windows = kept if len(kept) < KEYS_MAX else {}

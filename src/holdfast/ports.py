@@ -1,6 +1,6 @@
-"""What the house asks of the world outside: time, chance, threads, and a place to crash in tests.
+"""What the package needs from outside: time, randomness, threads, an application, and crash points for tests.
 
-Everything that is not a pure function of its arguments comes in through one of these, so that a test owns time,
+Everything that is not a pure function of its arguments comes in through one of these, so that tests control time,
 order and failure.
 """
 
@@ -24,7 +24,7 @@ _SINCE_BOOT = getattr(time, "CLOCK_BOOTTIME", None) or time.CLOCK_MONOTONIC
 
 
 class Clock(Protocol):
-    """Wall time for due times and display; boot time, which no one can set, for leases."""
+    """Wall time for due times and display; time since boot, which cannot be changed, for leases."""
 
     @property
     def boot_id(self) -> str: ...
@@ -33,13 +33,15 @@ class Clock(Protocol):
 
 
 class Chance(Protocol):
+    """A source of randomness: bytes for ids, fractions from 0 to 1 for jitter, integers for lease tokens."""
+
     def entropy(self, count: int) -> bytes: ...
     def fraction(self) -> float: ...
     def token(self) -> int: ...
 
 
 class Executor(Protocol):
-    """Where blocking work runs. `inline` says that it runs in the caller, so nothing overlaps it."""
+    """Runs blocking work. `inline`: it runs in the caller, so nothing overlaps it."""
 
     inline: bool
 
@@ -55,7 +57,7 @@ class ContractList(Protocol):
 
 @runtime_checkable
 class Application(Protocol):
-    """What the daemon knows of an application: its `Outbox`."""
+    """The part of an application's `Outbox` that the daemon uses."""
 
     @property
     def url(self) -> str: ...
@@ -69,11 +71,11 @@ class Application(Protocol):
 
 
 Probe = Callable[[str], None]
-"""Called at the named points where a crash would matter most; tests make it crash."""
+"""Called at named points where a crash would matter most; tests crash the process there."""
 
 
 def no_probe(point: str) -> None:
-    """The probe of ordinary life: nothing happens."""
+    """The probe in production: does nothing."""
 
 
 class SystemClock:
@@ -91,7 +93,7 @@ class SystemClock:
 
 
 class _RandomBytes:
-    """The system's random bytes, read in blocks: each read gives other threads the interpreter's lock."""
+    """The system's random bytes, read in blocks, since each read releases the GIL to other threads."""
 
     BLOCK = 4096
 
@@ -130,7 +132,7 @@ class SystemChance:
 
 
 class Threads:
-    """Blocking work in threads of its own, away from the event loop."""
+    """Runs blocking work in its own threads, off the event loop."""
 
     inline = False
 
@@ -156,15 +158,15 @@ _POOLS = {"dns": Threads("holdfast:dns", 16), "files": Threads("holdfast:files",
 
 
 def in_thread(pool: str, work: Callable[[], T]) -> Awaitable[T]:
-    """Blocking work of the process itself, in a pool of its own.
+    """Run blocking work of the daemon in a pool of its own.
 
-    The event loop's default pool is left to the application: handlers that never return may fill it.
+    The event loop's default pool is left to the application, whose handlers may block all its threads.
     """
     return _POOLS[pool].submit(work)
 
 
 class Inline:
-    """Blocking work in the caller: no threads, so a test decides every interleaving."""
+    """Runs blocking work in the caller, without threads, so that a test decides every interleaving."""
 
     inline = True
 
@@ -176,7 +178,7 @@ class Inline:
 
 
 def boot_ns() -> int:
-    """Nanoseconds since boot, counting sleep where the system can."""
+    """Nanoseconds since boot, including suspend where the system supports it."""
     return time.clock_gettime_ns(_SINCE_BOOT)
 
 
@@ -185,5 +187,5 @@ def _boot_id() -> str:
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip().replace("-", "")
     except OSError:
-        # Without one from the kernel, the moment of boot to the nearest ten seconds names the boot well enough.
+        # Without a boot id from the kernel, the time of boot rounded to ten seconds identifies the boot.
         return f"boot{round((time.time() - boot_ns() / 1e9) / 10)}"

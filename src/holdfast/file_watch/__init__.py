@@ -1,6 +1,6 @@
-"""Notices that files in a folder changed, without polling: inotify on Linux, kqueue on macOS and BSD.
+"""Detects file changes in a folder without polling: inotify on Linux, kqueue on macOS and BSD.
 
-Where neither can be had (another system, or no descriptor left) `watch` answers False and the caller polls.
+If neither is available (another system, or no file descriptors left), `watch` returns False and the caller polls.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class FileWatch(Protocol):
 
 
 class NoWatch:
-    """Where the system offers nothing: everything is polled."""
+    """For systems without file notification: the caller polls."""
 
     def watch(self, folder: Path, wanted: Callable[[str], bool], changed: Callable[[], None]) -> bool:
         return False
@@ -35,7 +35,7 @@ class NoWatch:
 
 
 def open_file_watch() -> FileWatch:
-    """The best that this system offers. To be called on the event loop."""
+    """The file watch of this system. Must be called on the event loop."""
     try:
         if sys.platform == "linux":
             from holdfast.file_watch.inotify import Inotify
@@ -46,5 +46,5 @@ def open_file_watch() -> FileWatch:
 
             return Kqueue()
     except OSError as error:
-        log.info("file changes cannot be watched and are polled: %s", error)
+        log.info("file changes cannot be watched, so they are polled: %s", error)
     return NoWatch()

@@ -1,4 +1,4 @@
-"""Restore: put a checked copy in the place of a store's file, and keep what was there."""
+"""Restore: replace a store's file by a checked copy, and keep the old file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOGS = ("-wal", "-shm")
 
 
 def restore_file(url: str, copy: Path) -> Path | None:
-    """Where the old file is kept now; None if there was none."""
+    """Replace the file. Returns the path of the kept old file, or None if there was none."""
     if not copy.is_file():
         raise NotFound(f"there is no backup at {copy}")
     database = sqlite_path(url)
@@ -40,9 +40,9 @@ def restore_file(url: str, copy: Path) -> Path | None:
 
 
 def _copy(copy: Path, fresh: Path) -> None:
-    """The copy itself stays untouched: it is looked at, and brought up to date, under another name.
+    """Copy the backup, so that it can be checked and migrated without changing the original.
 
-    A backup of ours is one file. A file somebody copied by hand may have its log beside it: that belongs to it.
+    A backup by Holdfast is one file. A file copied by hand may have a write-ahead log beside it, which belongs to it.
     """
     for suffix in ("", "-wal"):
         with suppress(FileNotFoundError):
@@ -50,7 +50,7 @@ def _copy(copy: Path, fresh: Path) -> None:
 
 
 def _check(fresh: Path, copy: Path) -> None:
-    """It must be a whole store of a version this program knows; an older one is brought up to date."""
+    """Check that it is an intact store of a known version, and migrate an older one."""
     url = f"sqlite:///{fresh}"
     try:
         before, _ = migrate_store(url, own=True)
@@ -76,10 +76,10 @@ async def _faults(url: str) -> list[str]:
 
 
 def _set_aside(database: Path) -> Path | None:
-    """Keep the old file and its log under a name that says when.
+    """Keep the old file and its log under a name with the time.
 
-    The file gets a second name, so that the store's own name is never without a file. The log must go before the
-    new file comes: SQLite would play the old log into it.
+    The file is hard-linked, so that the store's path always exists. The log must be moved before the new file arrives,
+    since SQLite would replay the old log into it.
     """
     if not database.exists():
         return None
