@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from holdfast.store import process_id as marks
-from holdfast.store.postgres.owner_check import BACK_S, Neighbours
+from holdfast.store.postgres.owner_check import BACK_S, OwnerCheck
 from holdfast.store.postgres.store import PostgresStore
 from holdfast.store.process_id import Mark, own_mark, read_mark, runs
 from pg_work import claim, end, send
@@ -56,7 +56,7 @@ def test_a_mark_reads_as_it_was_written_and_an_old_one_says_nothing() -> None:
 def test_of_another_machine_only_time_can_tell(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s, troubled = 100.0, False
     monkeypatch.setattr(time, "monotonic", lambda: now_s)
-    others = Neighbours(lambda owner: False, lambda: troubled)
+    others = OwnerCheck(lambda owner: False, lambda: troubled)
     missing = [(7, 1234, OTHER)]
     assert (others.gone(missing), others.doubtful) == ([], True)
     now_s += BACK_S
@@ -72,9 +72,9 @@ def test_of_another_machine_only_time_can_tell(monkeypatch: pytest.MonkeyPatch) 
 
 async def lose_session(store: PostgresStore) -> None:
     """Its session ends and does not come back for now; its process lives."""
-    await store._wire._stop()
-    assert store._wire._session is not None
-    store._wire._session.drop()
+    await store._liveness._stop()
+    assert store._liveness._session is not None
+    store._liveness._session.drop()
     async with asyncio.timeout(10):
         while await store._pool.value("SELECT count(*) FROM {schema}.owners_alive()") > 1:
             await asyncio.sleep(0.01)

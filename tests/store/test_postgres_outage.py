@@ -66,10 +66,10 @@ async def test_a_house_outlives_its_server(mortal: Server, caplog: pytest.LogCap
                 await asyncio.sleep(0.1)
         await until(51)
         async with asyncio.timeout(60):
-            while set(runtime.loop.health().values()) != {"ok"} or not store._wire.listens:
+            while set(runtime.loop.health().values()) != {"ok"} or not store._liveness.listens:
                 await asyncio.sleep(0.05)
     told = [record.message for record in caplog.records]
-    assert any("the wire to the database is down" in line for line in told)
+    assert any("the liveness connection to the database is down" in line for line in told)
     assert any(line.startswith("engine recovered after") for line in told)
     assert len(told) < 200, "an outage must not flood the log"
     await runtime.stop()

@@ -62,11 +62,11 @@ async def test_leases_run_on_the_databases_clock(server: Server, schema: str) ->
 async def test_a_broken_wire_is_laid_anew_with_its_locks(server: Server, schema: str) -> None:
     async with opened(server, schema) as store:
         owner = await store.owners.enlist()
-        await until(lambda: store._wire.listens is not None)
-        before = store._wire.pid
+        await until(lambda: store._liveness.listens is not None)
+        before = store._liveness.pid
         connection = await server.connect()
         await connection.execute("SELECT pg_terminate_backend($1)", before)
-        await until(lambda: store._wire.pid != before and store._wire._rang)
+        await until(lambda: store._liveness.pid != before and store._liveness._rang)
         await send(store)
         await claim(store, owner)
         assert await store.deliveries.reclaim() == 0
@@ -95,7 +95,7 @@ async def test_a_hint_arrives_from_another_process_and_not_from_ourselves(
 ) -> None:
     async with opened(server, schema) as worker, opened(server, schema) as writer:
         await worker.owners.enlist()
-        await until(lambda: worker._wire.listens)
+        await until(lambda: worker._liveness.listens)
         worker.maintenance.changed_elsewhere()
         await worker.events.append([new_event("t")])
         await asyncio.sleep(0.1)
@@ -124,11 +124,11 @@ async def test_where_listen_does_not_work_it_is_said_once_and_polling_does_the_w
 ) -> None:
     monkeypatch.setattr(wire, "PROBE_WAIT_S", 0.05)
     monkeypatch.setattr(wire, "PROBE_EVERY_S", 0.01)
-    monkeypatch.setattr(wire.Wire, "_on_notify", lambda *_: None)
+    monkeypatch.setattr(wire.Liveness, "_on_notify", lambda *_: None)
     with caplog.at_level(logging.WARNING, "holdfast.store"):
         async with opened(server, schema) as store:
             owner = await store.owners.enlist()
-            await until(lambda: store._wire._probes > 3)
+            await until(lambda: store._liveness._probes > 3)
             await send(store)
             assert len(await claim(store, owner)) == 1
             assert store.maintenance.changed_elsewhere() is False
@@ -141,18 +141,18 @@ async def test_closing_at_the_moment_a_probe_comes_back_does_not_hang(server: Se
     for _ in range(40):
         async with opened(server, schema) as store, asyncio.timeout(60):
             await store.owners.enlist()
-            await until(lambda: store._wire._heard is not None)
-            while not store._wire._heard.done():  # type: ignore[union-attr]
+            await until(lambda: store._liveness._heard is not None)
+            while not store._liveness._heard.done():  # type: ignore[union-attr]
                 await asyncio.sleep(0)
 
 
 async def cut_off(store: PostgresStore) -> int | None:
     """As a process that dies: its connection ends and nobody lays it anew. The server's process for it."""
-    await store._wire._stop()
-    assert store._wire._session is not None
-    pid = store._wire.pid
-    store._wire._session.drop()
-    wire._HERE.difference_update(map(store._wire._key, store._wire._owners))
+    await store._liveness._stop()
+    assert store._liveness._session is not None
+    pid = store._liveness.pid
+    store._liveness._session.drop()
+    wire._HERE.difference_update(map(store._liveness._key, store._liveness._owners))
     return pid
 
 

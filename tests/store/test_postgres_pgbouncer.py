@@ -102,7 +102,7 @@ async def test_past_the_pooler_there_are_locks_and_hints(server: Server, pooler:
     store = PostgresStore.open(url(pooler, schema, f"&direct={server.folder}:5432"))
     owner = await store.owners.enlist()
     async with asyncio.timeout(60):
-        while store._wire.listens is None:
+        while store._liveness.listens is None:
             await asyncio.sleep(0.01)
     assert store.maintenance.notes() == []
     connection = await server.connect()

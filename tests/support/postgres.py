@@ -178,9 +178,9 @@ def _wait_for_hints(store: PostgresStore, opened: list[PostgresStore]) -> None:
 
     async def append_and_wait(events: Any) -> Any:
         answer = await append(events)
-        others = [other for other in opened if other is not store and other._wire.working]
+        others = [other for other in opened if other is not store and other._liveness.working]
         for _ in range(50):
-            if all(other._wire._rang or other._wire.pid is None for other in others):
+            if all(other._liveness._rang or other._liveness.pid is None for other in others):
                 break
             await asyncio.sleep(0.002)
         return answer

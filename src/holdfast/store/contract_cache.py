@@ -9,7 +9,7 @@ from holdfast.domain.contract import Contract
 from holdfast.store.rows import Stored, to_contract
 
 
-class ContractMemo:
+class ContractCache:
     """Contracts as they were read last. A row that has not changed is not read anew: it gives the same object again."""
 
     def __init__(self) -> None:

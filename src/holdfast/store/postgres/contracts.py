@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from holdfast.domain.contract import Contract
 from holdfast.ports import Clock
-from holdfast.store.contract_cache import ContractMemo
+from holdfast.store.contract_cache import ContractCache
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.pooled_connection import Session
 from holdfast.store.postgres.statements import sql
@@ -24,7 +24,7 @@ from holdfast.store.rows import (
 class PostgresContracts:
     def __init__(self, pool: Pool, clock: Clock, changed: Callable[[str], None]) -> None:
         self._pool, self._clock, self._changed = pool, clock, changed
-        self._memo = ContractMemo()
+        self._memo = ContractCache()
 
     async def put(
         self, contract: Contract, secret: str | None, *, headers: Mapping[str, str] | None = None, keep: bool = False

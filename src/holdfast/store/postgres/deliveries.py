@@ -13,8 +13,8 @@ from holdfast.domain.states import Reason, State
 from holdfast.ports import Chance
 from holdfast.store.postgres.claims import Order, claim
 from holdfast.store.postgres.clock import ServerClock
-from holdfast.store.postgres.liveness import Wire
-from holdfast.store.postgres.owner_check import BACK_S, Neighbours
+from holdfast.store.postgres.liveness import Liveness
+from holdfast.store.postgres.owner_check import BACK_S, OwnerCheck
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.pooled_connection import Session
 from holdfast.store.postgres.settling import Settled, end_unheld, is_simple, settle, settle_simply
@@ -27,15 +27,15 @@ class PostgresDeliveries:
     def __init__(
         self,
         pool: Pool,
-        wire: Wire,
+        liveness: Liveness,
         clock: ServerClock,
         lease_clock: Callable[[], int | None],
         chance: Chance,
         changed: Callable[[str], None],
     ) -> None:
-        self._pool, self._wire, self._clock, self._chance, self._changed = pool, wire, clock, chance, changed
+        self._pool, self._liveness, self._clock, self._chance, self._changed = pool, liveness, clock, chance, changed
         self._lease_now = lease_clock
-        self._neighbours = Neighbours(wire.is_here, lambda: wire.troubled)
+        self._owner_check = OwnerCheck(liveness.is_here, lambda: liveness.troubled)
         self._served_since_ms = 0
         self._unsure: set[int] = set()
         """Tokens of claims that may have taken something, and never said."""
@@ -44,7 +44,7 @@ class PostgresDeliveries:
 
     async def claim(self, request: ClaimRequest) -> Claimed:
         """Repeatable: the token is the same at every try, so that a claim whose answer was lost is found again."""
-        self._wire.heart.lease_ms = min(request.lease_ms.values())
+        self._liveness.heart.lease_ms = min(request.lease_ms.values())
         await self._disown()
         order = Order(request, self._clock.now_ms(), self._lease_now(), self._chance.token())
         try:
@@ -98,7 +98,7 @@ class PostgresDeliveries:
             [(event, event.id or make_id("evt", now_ms, self._chance.entropy(ENTROPY_BYTES))) for event in s.events]
             for s in settlements
         ]
-        ring = not self._wire.working
+        ring = not self._liveness.working
         settled = await self._pool.run(lambda session: settle(session, chain, settlements, effects, now_ms, ring))
         if any(effects):
             self._changed("events")
@@ -118,11 +118,11 @@ class PostgresDeliveries:
     async def reclaim(self, holding: Sequence[int] = ()) -> int:
         """An owner that may have lost only its connection keeps its leases until they end."""
         lease_now, held = self._lease_now(), list(holding)
-        gone = self._neighbours.gone(await self._pool.rows(sql.owners_missing))
+        gone = self._owner_check.gone(await self._pool.rows(sql.owners_missing))
         count = await self._pool.run(
             lambda session: session.run(sql.lease_reclaim, lease_now, gone, held), durable=False, repeatable=True
         )
-        if self._neighbours.doubtful:  # look again as soon as time has told
+        if self._owner_check.doubtful:  # check again once the doubt is resolved
             asyncio.get_running_loop().call_later(BACK_S, self._changed, "owners")
         if count:
             self._changed("deliveries")

@@ -10,8 +10,8 @@ from holdfast.domain.errors import DedupConflict
 from holdfast.domain.event import Appended, Event, NewEvent, iso_time
 from holdfast.domain.ids import ENTROPY_BYTES, make_ids
 from holdfast.ports import Chance, Clock
-from holdfast.store.postgres.group_append import Gather, Prepared
-from holdfast.store.postgres.liveness import Wire
+from holdfast.store.postgres.group_append import GroupAppend, Prepared
+from holdfast.store.postgres.liveness import Liveness
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.pooled_connection import Row, Session
 from holdfast.store.postgres.statements import sql
@@ -24,20 +24,22 @@ _NEWEST = 1 << 62
 
 
 class PostgresEvents:
-    def __init__(self, pool: Pool, wire: Wire, clock: Clock, chance: Chance, changed: Callable[[str], None]) -> None:
-        self._pool, self._wire, self._clock, self._chance, self._changed = pool, wire, clock, chance, changed
-        self._gather = Gather(self._append)
+    def __init__(
+        self, pool: Pool, liveness: Liveness, clock: Clock, chance: Chance, changed: Callable[[str], None]
+    ) -> None:
+        self._pool, self._liveness, self._clock, self._chance, self._changed = pool, liveness, clock, chance, changed
+        self._group = GroupAppend(self._append)
 
     async def append(self, events: Sequence[NewEvent]) -> list[Appended]:
         await self._pool.opened()
         now_ms = self._clock.now_ms()
         ids = make_ids("evt", now_ms, self._chance.entropy(ENTROPY_BYTES * len(events)))
-        answer = await self._gather.append([(event, event.id or id) for event, id in zip(events, ids, strict=True)])
+        answer = await self._group.append([(event, event.id or id) for event, id in zip(events, ids, strict=True)])
         self._changed("events")
         return answer
 
     async def _append(self, prepared: Prepared) -> list[Appended]:
-        now_ms, ring = self._clock.now_ms(), not self._wire.working
+        now_ms, ring = self._clock.now_ms(), not self._liveness.working
         answer = await self._pool.alone(lambda session: _append_new(session, prepared, now_ms, ring))
         if answer is None:
             answer = await self._pool.alone(lambda session: append(session, prepared, now_ms, ring, door=True))

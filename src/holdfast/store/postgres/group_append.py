@@ -28,7 +28,7 @@ class Waiting(NamedTuple):
     answer: asyncio.Future[list[Appended]]
 
 
-class Gather:
+class GroupAppend:
     def __init__(self, append: Append) -> None:
         self._append = append
         self._waiting: deque[Waiting] = deque()

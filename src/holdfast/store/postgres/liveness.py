@@ -1,4 +1,4 @@
-"""The wire: one direct connection of a working process. It proves that the process lives, and it rings.
+"""Liveness: one direct connection of a working process. It proves that the process is alive and receives notifications.
 
 An owner's life is a session advisory lock: the server frees it the moment the connection ends, however that came
 about. On the same connection we LISTEN for hints that others appended events. Both need a session that is really
@@ -44,7 +44,7 @@ _HERE: set[tuple[str, str, int]] = set()
 """Every owner that works in this process, whichever store it works on: database, schema, id."""
 
 
-class Wire:
+class Liveness:
     def __init__(self, pool: Pool, chance: Chance, changed: Callable[[str], None]) -> None:
         self._pool, self._chance, self._changed = pool, chance, changed
         place = pool.place
@@ -117,7 +117,7 @@ class Wire:
         self.heart.start()
         if self._task is None:
             watch = self._tell() if self.silent else self._watch()
-            self._task = asyncio.get_running_loop().create_task(watch, name="holdfast:wire")
+            self._task = asyncio.get_running_loop().create_task(watch, name="holdfast:liveness")
 
     async def free(self, owner: int) -> None:
         self._owners.discard(owner)
@@ -173,7 +173,7 @@ class Wire:
             self._changed("events")
 
     async def _watch(self) -> None:
-        """Probe now and then; a wire that broke or fell silent is laid anew."""
+        """Probe now and then; a connection that broke or fell silent is replaced."""
         while not self._closing:
             if not self._broken.is_set() and await self._probe() and not self._closing:
                 # Not wait_for: on Python 3.11 it swallows a cancellation that comes together with the answer.
@@ -238,7 +238,7 @@ class Wire:
                     self._changed("events")  # notifications may have been missed meanwhile
                     return
             except (HoldfastError, *FAULTS) as error:
-                log.info("the wire to the database is down: %s", translate(error).message)
+                log.info("the liveness connection to the database is down: %s", translate(error).message)
 
     def _key(self, owner: int) -> tuple[str, str, int]:
         return self._pool.place.dsn, self._pool.place.schema, owner

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from holdfast.domain.errors import BadInput
 from holdfast.ports import Clock
-from holdfast.store.postgres.liveness import Wire
+from holdfast.store.postgres.liveness import Liveness
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.pooled_connection import Session
 from holdfast.store.postgres.statements import sql
@@ -17,8 +17,8 @@ SPAN = 2000
 
 
 class PostgresMaintenance:
-    def __init__(self, pool: Pool, wire: Wire, clock: Clock) -> None:
-        self._pool, self._wire, self._clock = pool, wire, clock
+    def __init__(self, pool: Pool, liveness: Liveness, clock: Clock) -> None:
+        self._pool, self._liveness, self._clock = pool, liveness, clock
 
     async def prune(self, retention: Retention, limit: int) -> dict[str, int]:
         """Remove what is past its time, in batches short enough to hold nobody up; at most `limit` of each kind."""
@@ -74,7 +74,7 @@ class PostgresMaintenance:
         return None
 
     def notes(self) -> list[str]:
-        return self._wire.notes()
+        return self._liveness.notes()
 
     def watched_files(self) -> list[Path]:
         return []
@@ -84,7 +84,7 @@ class PostgresMaintenance:
 
     def changed_elsewhere(self) -> bool:
         """Whether a notification came since the last call. A hint: polling alone would be correct too."""
-        return self._wire.take_hint()
+        return self._liveness.take_hint()
 
 
 async def _prune_deliveries(start: int, retention: Retention, now_ms: int, limit: int, session: Session) -> int:

@@ -1,4 +1,4 @@
-"""Neighbours: one who holds leases gives no sign of life. Is he gone, or has he only lost his connection?
+"""OwnerCheck: one who holds leases gives no sign of life. Is he gone, or has he only lost his connection?
 
 The server frees an owner's lock with its session, and a session may end while its process lives and is in the middle
 of its work: somebody terminates it, the server restarts, a network breaks off. Whoever took his leases then would run
@@ -21,7 +21,7 @@ TROUBLED_S = 5.0
 """The same while our own sessions are lost too: then it is the server, and all come back with growing pauses."""
 
 
-class Neighbours:
+class OwnerCheck:
     """`here` says whether an owner works in this process; `troubled` whether our own sessions were lost lately."""
 
     def __init__(self, here: Callable[[int], bool], troubled: Callable[[], bool]) -> None:

@@ -11,20 +11,22 @@ from holdfast.ports import Chance, Clock, Probe, SystemChance, SystemClock, no_p
 from holdfast.store.postgres.bookmarks import PostgresBookmarks
 from holdfast.store.postgres.clock import ServerClock
 from holdfast.store.postgres.contracts import PostgresContracts
-from holdfast.store.postgres.cursors import PostgresCursors, PostgresOwners, PostgresTokens
+from holdfast.store.postgres.cursors import PostgresCursors
 from holdfast.store.postgres.deliveries import PostgresDeliveries
 from holdfast.store.postgres.events import PostgresEvents
 from holdfast.store.postgres.gates import PostgresGates
-from holdfast.store.postgres.liveness import Wire
+from holdfast.store.postgres.liveness import Liveness
 from holdfast.store.postgres.maintenance import PostgresMaintenance
 from holdfast.store.postgres.migrate import migrate, require
 from holdfast.store.postgres.operator import PostgresOperator
+from holdfast.store.postgres.owners import PostgresOwners
 from holdfast.store.postgres.place import Place, parse_place
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.pooled_connection import Session
 from holdfast.store.postgres.receipts import PostgresReceipts
 from holdfast.store.postgres.routing import PostgresRouting
 from holdfast.store.postgres.sessions import PostgresSessions
+from holdfast.store.postgres.tokens import PostgresTokens
 from holdfast.store.roles.store import Feature
 from holdfast.version import __version__
 
@@ -51,11 +53,11 @@ class PostgresStore:
 
         pool = self._pool = Pool(place, prepare, probe, clock)
         changed = self._changed
-        wire = self._wire = Wire(pool, chance, changed)
-        self.events = PostgresEvents(pool, wire, clock, chance, changed)
+        liveness = self._liveness = Liveness(pool, chance, changed)
+        self.events = PostgresEvents(pool, liveness, clock, chance, changed)
         self.contracts = PostgresContracts(pool, clock, changed)
         self.routing = PostgresRouting(pool, clock, changed)
-        self.deliveries = PostgresDeliveries(pool, wire, clock, lease_clock, chance, changed)
+        self.deliveries = PostgresDeliveries(pool, liveness, clock, lease_clock, chance, changed)
         gate_clock = _database_clock if lease_clock is _database_clock else clock.now_ms
         self.gates = PostgresGates(pool, gate_clock)
         self.sessions = PostgresSessions(pool, clock)
@@ -63,9 +65,9 @@ class PostgresStore:
         self.receipts = PostgresReceipts(pool)
         self.cursors = PostgresCursors(pool, clock)
         self.bookmarks = PostgresBookmarks(pool, clock)
-        self.owners = PostgresOwners(pool, wire, clock)
+        self.owners = PostgresOwners(pool, liveness, clock)
         self.tokens = PostgresTokens(pool, clock)
-        self.maintenance = PostgresMaintenance(pool, wire, clock)
+        self.maintenance = PostgresMaintenance(pool, liveness, clock)
 
     @classmethod
     def open(
@@ -98,7 +100,7 @@ class PostgresStore:
             listener(topic)
 
     async def close(self) -> None:
-        await self._wire.close()
+        await self._liveness.close()
         await self._pool.close()
         await asyncio.sleep(0)  # connections that were dropped let go of their sockets on the loop's next turn
 

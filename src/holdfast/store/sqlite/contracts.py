@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from holdfast.domain.contract import Contract
 from holdfast.ports import Clock
-from holdfast.store.contract_cache import ContractMemo
+from holdfast.store.contract_cache import ContractCache
 from holdfast.store.roles.contracts import ContractChange, ContractInput, ContractSecrets, QueueRow
 from holdfast.store.rows import (
     contract_text,
@@ -25,7 +25,7 @@ from holdfast.store.sqlite.writer import Writer
 class SqliteContracts:
     def __init__(self, writer: Writer, reader: Reader, clock: Clock, changed: Callable[[str], None]) -> None:
         self._writer, self._reader, self._clock, self._changed = writer, reader, clock, changed
-        self._memo = ContractMemo()
+        self._memo = ContractCache()
 
     async def put(
         self, contract: Contract, secret: str | None, *, headers: Mapping[str, str] | None = None, keep: bool = False

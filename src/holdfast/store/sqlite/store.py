@@ -24,7 +24,7 @@ from holdfast.ports import (
 from holdfast.store.roles.store import Feature
 from holdfast.store.sqlite.bookmarks import SqliteBookmarks
 from holdfast.store.sqlite.connection import ApswConnection, Connection, StdlibConnection, tune
-from holdfast.store.sqlite.cursors import SqliteCursors, SqliteOwners, SqliteTokens
+from holdfast.store.sqlite.cursors import SqliteCursors
 from holdfast.store.sqlite.deliveries import SqliteDeliveries
 from holdfast.store.sqlite.disk import Disk, IntakeContracts, IntakeEvents, Room
 from holdfast.store.sqlite.filesystem import refuse_network
@@ -34,10 +34,12 @@ from holdfast.store.sqlite.log import Log
 from holdfast.store.sqlite.maintenance import WAL_MAX_BYTES, Inspector, SqliteMaintenance
 from holdfast.store.sqlite.migrate import check_version, kind_of, migrate, require
 from holdfast.store.sqlite.operator import SqliteOperator
+from holdfast.store.sqlite.owners import SqliteOwners
 from holdfast.store.sqlite.reader import Reader
 from holdfast.store.sqlite.receipts import SqliteReceipts
 from holdfast.store.sqlite.routing import SqliteRouting
 from holdfast.store.sqlite.sessions import SqliteSessions
+from holdfast.store.sqlite.tokens import SqliteTokens
 from holdfast.store.sqlite.writer import Writer
 from holdfast.version import __version__
 

@@ -1,0 +1,46 @@
+"""The processes that work on a store, on PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+from holdfast.ports import Clock
+from holdfast.store.postgres.liveness import Liveness
+from holdfast.store.postgres.pool import Pool
+from holdfast.store.postgres.pooled_connection import Session
+from holdfast.store.postgres.statements import sql
+from holdfast.store.process_id import own_mark
+from holdfast.store.roles.owners import Owner
+
+_FORGET_OWNERS_MS = 24 * 3600 * 1000
+
+
+class PostgresOwners:
+    """Who works on this store. An owner lives as long as its wire holds its lock."""
+
+    def __init__(self, pool: Pool, wire: Liveness, clock: Clock) -> None:
+        self._pool, self._wire, self._clock = pool, wire, clock
+
+    async def enlist(self) -> Owner:
+        await self._wire.lay()
+        now_ms, who = self._clock.now_ms(), (os.getpid(), socket.gethostname(), str(own_mark()))
+
+        async def work(session: Session) -> Owner:
+            id = int(await session.value(sql.owner_add, *who, now_ms, self._wire.silent))
+            await self._wire.hold(id)  # before anybody can see the row and find its lock free
+            unclean = await session.run(sql.owner_end_others, now_ms, id) > 0
+            await session.run(sql.owner_forget, now_ms - _FORGET_OWNERS_MS)
+            chain = await session.value(sql.node_free)
+            while chain is None:
+                chain = await session.value(sql.node_add)
+            await session.run(sql.node_take, id, chain)
+            await session.run(sql.owner_chain, chain, id)
+            return Owner(id, chain, unclean)
+
+        return await self._pool.run(work)
+
+    async def retire(self, owner: Owner) -> None:
+        now_ms = self._clock.now_ms()
+        await self._pool.run(lambda session: session.run(sql.owner_end, now_ms, owner.id), repeatable=True)
+        await self._wire.free(owner.id)

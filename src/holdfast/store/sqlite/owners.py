@@ -1,0 +1,44 @@
+"""The processes that work on a store, on SQLite."""
+
+from __future__ import annotations
+
+import os
+
+from holdfast.ports import Clock
+from holdfast.store.process_id import own_mark
+from holdfast.store.roles.owners import Owner
+from holdfast.store.sqlite.connection import Connection
+from holdfast.store.sqlite.statements import sql
+from holdfast.store.sqlite.writer import Writer
+
+_FORGET_OWNERS_MS = 24 * 3600 * 1000
+
+
+class SqliteOwners:
+    """Who works on the file. Being the keeper is proven by the file lock; a fresh keeper's predecessors are dead."""
+
+    def __init__(self, writer: Writer, clock: Clock, keeper: bool) -> None:
+        self._writer, self._clock, self._keeper = writer, clock, keeper
+
+    async def enlist(self) -> Owner:
+        now_ms, boot_id, boot_ms = self._clock.now_ms(), self._clock.boot_id, self._clock.boot_ms()
+
+        def work(connection: Connection) -> Owner:
+            params = (os.getpid(), str(own_mark()), boot_id, now_ms)
+            id = int(connection.rows(sql.owner_add, params)[0][0])
+            unclean = False
+            if self._keeper:
+                unclean = connection.run(sql.owner_end_others, (now_ms, id)) > 0
+                connection.run(sql.lease_reclaim, (boot_ms, boot_id, "[]"))
+                connection.run(sql.owner_forget, (now_ms - _FORGET_OWNERS_MS,))
+            free = connection.rows(sql.node_free) or connection.rows(sql.node_add)
+            chain = str(free[0][0])
+            connection.run(sql.node_take, (id, chain))
+            connection.run(sql.owner_chain, (chain, id))
+            return Owner(id, chain, unclean)
+
+        return await self._writer.run(work)
+
+    async def retire(self, owner: Owner) -> None:
+        now_ms = self._clock.now_ms()
+        await self._writer.run(lambda connection: connection.run(sql.owner_end, (now_ms, owner.id)))
