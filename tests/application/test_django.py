@@ -25,7 +25,7 @@ from postgres import chosen, start
 SCHEMA = "django_events"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """One project with several databases. Django takes its settings once for a whole process."""
     servers = {f"postgres{version}": start(version) for version in chosen()}

@@ -48,7 +48,7 @@ def test_a_wrong_event_type_in_the_settings_names_itself(tmp_path: Path) -> None
     (home / "holdfast.yml").write_text("sessions: {events: [agent_stopp]}\n")
     said = run_cli(home, "up", "--port", "0")
     assert said.code == 1
-    assert "sessions.events names 'agent_stopp'" in said.err
+    assert "sessions.events has an unknown type 'agent_stopp'" in said.err
 
 
 def test_agents_side_by_side_do_not_hold_each_other_for_late(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ OTHER_FACTS = {
     "domain/contract.py": "outbound formats",
     "egress/webhook/formats.py": "outbound formats",
     "config/contract_form.py": "outbound formats",
-    "surfaces/rest/schemas.py": "outbound formats",
+    "surfaces/rest/contract_bodies.py": "outbound formats",
     "surfaces/cli/": "outbound formats in help texts",
     "operations/": "outbound formats in schemas",
 }

@@ -34,6 +34,9 @@ async def trips(store: PostgresStore) -> AsyncIterator[list[str]]:
         lines = [line for line in query.query.splitlines() if not line.startswith("--")]
         sent.append(lines[0].split()[0])
 
+    async with asyncio.timeout(30):  # a connection may still be on its way back into the pool
+        while len(store._pool._idle) < len(store._pool.pids):
+            await asyncio.sleep(0.01)
     sessions = list(store._pool._idle)
     for session in sessions:
         session.raw.add_query_logger(note)
