@@ -7,11 +7,11 @@ would execute the hook's payload.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from holdfast.agents.install.environment import Environment, split_line
 from holdfast.agents.install.hook_config import JsonHookConfig
 from holdfast.agents.install.hook_entries import Handler
+from holdfast.domain.json_value import Json
 
 TIMEOUT_S = 5
 
@@ -28,7 +28,7 @@ def _words(handler: Handler) -> list[str]:
     return split_line(command)
 
 
-def _switched_off(settings: Mapping[str, Any]) -> str | None:
+def _switched_off(settings: Mapping[str, Json]) -> str | None:
     return "disableAllHooks is true" if settings.get("disableAllHooks") is True else None
 
 

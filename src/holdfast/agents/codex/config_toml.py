@@ -10,10 +10,11 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from holdfast.agents.install.files import Refused
 from holdfast.agents.install.hook_entries import Handler, IsOwn, set_in_groups
+from holdfast.domain.json_value import JsonObject
 
 _TOKEN = re.compile(
     r'"""(?:\\.|[^\\])*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|#[^\n]*|[\[{]|[\]}]|\n', re.DOTALL
@@ -37,7 +38,7 @@ class Section(NamedTuple):
     path: tuple[str, ...]
 
 
-def load(text: str) -> dict[str, Any]:
+def load(text: str) -> JsonObject:
     try:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -164,7 +165,7 @@ def _statement_end(text: str, start: int) -> int:
     return len(text)
 
 
-def _path(value: Any) -> tuple[str, ...]:
+def _path(value: object) -> tuple[str, ...]:
     """The dotted name of a header or a key, read from the nested value that it makes."""
     names = []
     while isinstance(value, dict) and len(value) == 1:
@@ -212,7 +213,7 @@ def _before_blank(text: str, at: int) -> int:
     return at if match is None else match.start()
 
 
-def _check(text: str, expected: Mapping[str, Any]) -> None:
+def _check(text: str, expected: Mapping[str, object]) -> None:
     """Refuse a result that differs from what is expected. An empty table of hooks counts as none."""
     said = load(text)
     for document in (said, expected := dict(expected)):

@@ -5,9 +5,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from holdfast.agents.hooks.hook_format import COMMON_FIELDS, RAW, HookFormat, Meaning, Payload, Refined
+from holdfast.domain.json_value import JsonObject
 
 NOTIFY = "agent-turn-complete"
 TITLE_PROMPT = "Generate a concise, single-line task title"
@@ -40,7 +39,7 @@ def refine(native_event: str, meaning: Meaning, payload: Payload) -> Refined:
     """Give `Stop` and `notify` of one turn the same dedup key. A turn that a hook prolonged ends again."""
     if meaning.event_type != "agent_stop":
         return Refined(meaning)
-    more: dict[str, Any] = {}
+    more: JsonObject = {}
     prompts = payload.get("input-messages")
     if isinstance(prompts, list) and prompts:
         if isinstance(prompts[0], str) and prompts[0].startswith(TITLE_PROMPT):

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from holdfast.agents.codex import config_toml
 from holdfast.agents.codex.trust import SESSION_END_MAX_S, is_trusted
@@ -30,6 +29,7 @@ from holdfast.agents.install.hook_config import (
 )
 from holdfast.agents.install.hook_entries import Handler, find_in_groups
 from holdfast.agents.install.json_settings import read_json
+from holdfast.domain.json_value import Json, JsonObject
 
 TIMEOUT_S = 5
 
@@ -152,12 +152,12 @@ class CodexHookConfig:
 INSTALL = CodexHookConfig()
 
 
-def _is_disabled(config: Mapping[str, Any]) -> bool:
+def _is_disabled(config: Mapping[str, Json]) -> bool:
     features = config.get("features")
     return isinstance(features, dict) and features.get("hooks") is False
 
 
-def _may_set_notify(config: Mapping[str, Any]) -> bool:
+def _may_set_notify(config: Mapping[str, Json]) -> bool:
     """Codex has one `notify`. The user's own program in it is not replaced."""
     return not config.get("notify") or is_own(config["notify"])
 
@@ -169,7 +169,7 @@ def _split(path: Path, raw: bytes | None) -> tuple[str, str]:
     return body, text[: len(text) - len(body)]
 
 
-def _read_toml(path: Path) -> dict[str, Any]:
+def _read_toml(path: Path) -> JsonObject:
     try:
         return config_toml.load(_split(path, read(path))[0])
     except Refused as error:

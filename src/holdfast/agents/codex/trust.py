@@ -10,9 +10,9 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from holdfast.agents.install.hook_entries import Handler, HookEntry
+from holdfast.domain.json_value import Json, JsonObject
 
 SESSION_END_MAX_S = 3
 DEFAULT_TIMEOUT_S, DEFAULT_SESSION_END_S = 600, 1
@@ -22,14 +22,14 @@ _UNMATCHED = ("UserPromptSubmit", "Stop")
 
 def trust_hash(event: str, matcher: str | None, handler: Handler) -> str:
     """The hash under which Codex stores that the user trusts a hook."""
-    identity: dict[str, Any] = {"event_name": _snake(event), "hooks": [_normalize(event, handler)]}
+    identity: JsonObject = {"event_name": _snake(event), "hooks": [_normalize(event, handler)]}
     if matcher is not None and event not in _UNMATCHED:
         identity["matcher"] = matcher
     text = json.dumps(identity, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
-def is_trusted(config: Mapping[str, Any], path: Path, entry: HookEntry) -> bool:
+def is_trusted(config: Mapping[str, Json], path: Path, entry: HookEntry) -> bool:
     """Whether Codex will run this hook: trusted in its current form and position, and not disabled there."""
     hooks = config.get("hooks")
     states = hooks.get("state") if isinstance(hooks, dict) else None
@@ -44,7 +44,7 @@ def is_trusted(config: Mapping[str, Any], path: Path, entry: HookEntry) -> bool:
     )
 
 
-def _normalize(event: str, handler: Handler) -> dict[str, Any]:
+def _normalize(event: str, handler: Handler) -> JsonObject:
     """A handler in the form that Codex hashes."""
     given = handler.get("timeout")
     if event == "SessionEnd":

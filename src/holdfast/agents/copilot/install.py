@@ -7,11 +7,11 @@ installed: it also fires for actions that are already allowed. `notification` fi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from holdfast.agents.install.environment import Environment, split_line
 from holdfast.agents.install.hook_config import JsonHookConfig
 from holdfast.agents.install.hook_entries import Handler
+from holdfast.domain.json_value import Json
 
 TIMEOUT_S = 10
 
@@ -20,7 +20,7 @@ def _handler(environment: Environment, event: str) -> Handler:
     return {"type": "command", "bash": environment.command_line("copilot", event), "timeoutSec": TIMEOUT_S}
 
 
-def _switched_off(settings: Mapping[str, Any]) -> str | None:
+def _switched_off(settings: Mapping[str, Json]) -> str | None:
     return "disableAllHooks is true" if settings.get("disableAllHooks") is True else None
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from holdfast.agents.claude import hooks as claude
 from holdfast.agents.hooks.hook_format import COMMON_FIELDS, RAW, HookFormat, Meaning, Payload, Refined
+from holdfast.domain.json_value import JsonObject
 
 EVENTS = {
     **claude.EVENTS,
@@ -45,7 +44,7 @@ _TOOLS = {
 
 
 def refine(native_event: str, meaning: Meaning, payload: Payload) -> Refined:
-    more: dict[str, Any] = {}
+    more: JsonObject = {}
     roots = payload.get("workspace_roots")
     if not payload.get("cwd") and isinstance(roots, list) and roots:
         more["cwd"] = roots[0]

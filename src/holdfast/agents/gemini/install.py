@@ -7,11 +7,11 @@ Model events are not installed, because they fire for every chunk and carry the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from holdfast.agents.install.environment import Environment, split_line
 from holdfast.agents.install.hook_config import JsonHookConfig
 from holdfast.agents.install.hook_entries import Handler
+from holdfast.domain.json_value import Json
 
 TIMEOUT_MS = 5000
 NAME = "holdfast"
@@ -21,7 +21,7 @@ def _handler(environment: Environment, event: str) -> Handler:
     return {"type": "command", "name": NAME, "command": environment.command_line("gemini"), "timeout": TIMEOUT_MS}
 
 
-def _switched_off(settings: Mapping[str, Any]) -> str | None:
+def _switched_off(settings: Mapping[str, Json]) -> str | None:
     switches = settings.get("hooksConfig")
     if not isinstance(switches, dict):
         return None

@@ -6,7 +6,6 @@ import hashlib
 import json
 import re
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from holdfast.agents.hooks.hook import EVENT_TYPES, SOURCE, UNKNOWN, session_id_of
 from holdfast.agents.hooks.hook_format import RAW, Meaning
@@ -15,7 +14,7 @@ from holdfast.agents.registry import hook_format
 from holdfast.domain.agent_events import error_event
 from holdfast.domain.errors import BadInput, BadJson, TooLarge
 from holdfast.domain.event import NAME_MAX, NewEvent, iso_time, new_event
-from holdfast.domain.json_value import without_none
+from holdfast.domain.json_value import Json, JsonObject, without_none
 from holdfast.domain.lane import SESSIONS
 from holdfast.domain.session import STREAM_PREFIX
 
@@ -44,7 +43,7 @@ class HookDecoder:
     def __init__(self, allowed: Collection[str] = EVENT_TYPES) -> None:
         self._allowed = allowed
 
-    def decode(self, header: Mapping[str, Any], body: bytes, *, late: bool) -> NewEvent | None:
+    def decode(self, header: Mapping[str, Json], body: bytes, *, late: bool) -> NewEvent | None:
         return decode_hook(header, body, late, self._allowed)
 
     def repeats(self, event: NewEvent) -> bool:
@@ -53,7 +52,7 @@ class HookDecoder:
 
 
 def decode_hook(
-    header: Mapping[str, Any], body: bytes, late: bool = False, allowed: Collection[str] = EVENT_TYPES
+    header: Mapping[str, Json], body: bytes, late: bool = False, allowed: Collection[str] = EVENT_TYPES
 ) -> NewEvent | None:
     """The event of a record, or None if its type is not in `allowed`."""
     id = _event_id(header)
@@ -74,8 +73,8 @@ def decode_hook(
 
 
 def _build(
-    header: Mapping[str, Any], id: str, agent: str, native_event: str, meaning: Meaning, extracted: dict[str, Any],
-    raw: Mapping[str, Any], *, complete: bool, late: bool,
+    header: Mapping[str, Json], id: str, agent: str, native_event: str, meaning: Meaning, extracted: JsonObject,
+    raw: Mapping[str, Json], *, complete: bool, late: bool,
 ) -> NewEvent:  # fmt: skip
     native_id = _one_line(extracted.get("native_id"), NAME_MAX) or UNKNOWN
     session_id = session_id_of(agent, native_id)
@@ -112,7 +111,7 @@ def _build(
     return _fit(fields, payload, raw)
 
 
-def _fit(fields: Mapping[str, Any], payload: dict[str, Any], raw: Mapping[str, Any]) -> NewEvent:
+def _fit(fields: Mapping[str, Json], payload: JsonObject, raw: Mapping[str, Json]) -> NewEvent:
     """The event with as much of the raw payload as an event may hold. `shortened` gives the limit that was applied."""
     try:
         return new_event(payload={**payload, "raw": raw}, **fields)
@@ -127,7 +126,7 @@ def _fit(fields: Mapping[str, Any], payload: dict[str, Any], raw: Mapping[str, A
     return new_event(payload={**short, "raw": None, "shortened": 0}, **fields)
 
 
-def _unreadable(header: Mapping[str, Any], id: str, agent: str, body: bytes, code: str, message: str) -> NewEvent:
+def _unreadable(header: Mapping[str, Json], id: str, agent: str, body: bytes, code: str, message: str) -> NewEvent:
     """An error event with the first bytes of an input that is not a JSON object."""
     payload = {
         "agent": agent, "message": message, "native_event": _text(header.get("event")), "bytes": len(body),
@@ -137,7 +136,7 @@ def _unreadable(header: Mapping[str, Any], id: str, agent: str, body: bytes, cod
     return event._replace(id=id, timestamp=_time(header.get("received_at")))
 
 
-def _event_id(header: Mapping[str, Any]) -> str:
+def _event_id(header: Mapping[str, Json]) -> str:
     id = header.get("id")
     if not isinstance(id, str) or not id.startswith("evt_") or not id.isascii() or len(id) > 80:
         raise BadInput("the spool record carries no event id")

@@ -6,7 +6,6 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from holdfast.domain.errors import BadInput
 from holdfast.domain.event import Event, NewEvent, iso_time, new_event, parse_time
@@ -148,12 +147,12 @@ def session_end_event(session: Session, reason: str, at: str, *, by: str | None 
     )
 
 
-def _text(holder: Mapping[str, Any], name: str) -> str | None:
+def _text(holder: Mapping[str, object], name: str) -> str | None:
     value = holder.get(name)
     return value if isinstance(value, str) and value else None
 
 
-def _required(payload: Mapping[str, Any], name: str) -> str:
+def _required(payload: Mapping[str, object], name: str) -> str:
     value = _text(payload, name)
     if value is None:
         raise BadInput(f"the hook event has no {name}; it must be text, not {short_repr(payload.get(name))}")

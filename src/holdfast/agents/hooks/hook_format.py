@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-Payload = Mapping[str, Any]
+from holdfast.domain.json_value import Json, JsonObject
+
+Payload = Mapping[str, Json]
 
 
 class Meaning(NamedTuple):
@@ -25,7 +27,7 @@ class Refined(NamedTuple):
     """A meaning after a look at the payload, and fields that replace the extracted ones."""
 
     meaning: Meaning
-    fields: Mapping[str, Any] = {}
+    fields: Mapping[str, Json] = {}
 
 
 def keep_meaning(native_event: str, meaning: Meaning, payload: Payload) -> Refined:
@@ -52,7 +54,7 @@ class HookFormat:
         names = [name for name in candidates if isinstance(name, str) and name]
         return next((name for name in names if name in self.events), names[0] if names else None)
 
-    def extract(self, payload: Payload) -> dict[str, Any]:
+    def extract(self, payload: Payload) -> JsonObject:
         """The fields that the payload contains, under our names."""
         extracted = {}
         for name, paths in self.fields.items():
@@ -62,7 +64,7 @@ class HookFormat:
         return extracted
 
 
-def value_at(payload: Any, path: str) -> Any:
+def value_at(payload: Json, path: str) -> Json:
     """The value at a path such as `properties.info.id`, or None.
 
     >>> value_at({"info": {"id": "s1"}}, "info.id")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from typing import Any
 
 from holdfast.domain.canonical import parse_json
 from holdfast.domain.errors import BadInput, HoldfastError
+from holdfast.domain.json_value import Json, JsonObject
 
 DEPTH_MAX = 40
 NUMBER_MAX = 300
@@ -17,7 +17,7 @@ TEXT_MAX = 2000
 _SPACE = re.compile(r"[ \t\r\n]*")
 
 
-def read_payload(body: bytes, truncated: bool) -> tuple[Any, bool]:
+def read_payload(body: bytes, truncated: bool) -> tuple[Json, bool]:
     """The payload's value, and whether it is complete. Values that the store cannot hold are replaced.
 
     For a truncated payload, the value holds the fields that arrived completely.
@@ -36,13 +36,13 @@ def read_payload(body: bytes, truncated: bool) -> tuple[Any, bool]:
     return clean(fields), False
 
 
-def read_start(text: str) -> dict[str, Any]:
+def read_start(text: str) -> JsonObject:
     """The complete fields at the start of a truncated object.
 
     >>> read_start('{"session_id": "s1", "cwd": "/src", "prompt": "Fix the')
     {'session_id': 's1', 'cwd': '/src'}
     """
-    fields: dict[str, Any] = {}
+    fields: JsonObject = {}
     at = _SPACE.match(text, 0).end()  # type: ignore[union-attr]
     decode = json.JSONDecoder(parse_constant=str, parse_float=_number(float), parse_int=_number(int)).raw_decode
     try:
@@ -60,7 +60,7 @@ def read_start(text: str) -> dict[str, Any]:
     return fields
 
 
-def clean(value: Any, text_max: int | None = None, depth: int = 0) -> Any:
+def clean(value: Json, text_max: int | None = None, depth: int = 0) -> Json:
     """The value with everything replaced that cannot be stored: NUL, lone surrogates, nesting beyond 40 levels."""
     if isinstance(value, str):
         return clean_text(value if text_max is None or len(value) <= text_max else value[:text_max] + "…")
@@ -77,10 +77,10 @@ def clean_text(text: str) -> str:
     return text.encode("utf-8", "replace").decode().replace("\x00", "\ufffd")
 
 
-def _number(read: Callable[[str], float]) -> Callable[[str], Any]:
+def _number(read: Callable[[str], float]) -> Callable[[str], Json]:
     """Parses a number; one that is too long or infinite stays text."""
 
-    def parse(text: str) -> Any:
+    def parse(text: str) -> Json:
         value = read(text) if len(text) <= NUMBER_MAX else None
         return text[:TEXT_MAX] if value is None or value in (float("inf"), float("-inf")) else value
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from holdfast.agents.install.environment import Environment, find_missing, is_own
 from holdfast.agents.install.files import Refused
@@ -18,6 +18,7 @@ from holdfast.agents.install.hook_entries import (
     set_in_lists,
 )
 from holdfast.agents.install.json_settings import edit_json, is_strict_json, parse_settings, read_json
+from holdfast.domain.json_value import Json, JsonObject
 
 NOT_FOUND = "not found"
 NOT_INSTALLED = "not installed"
@@ -94,9 +95,9 @@ class JsonHookConfig:
     handler: Callable[[Environment, str], Handler]
     words: Callable[[Handler], list[str]]
     grouped: bool = True
-    initial: Mapping[str, Any] = field(default_factory=dict)
+    initial: Mapping[str, Json] = field(default_factory=dict)
     own_file: bool = False
-    switched_off: Callable[[Mapping[str, Any]], str | None] = lambda _: None
+    switched_off: Callable[[Mapping[str, Json]], str | None] = lambda _: None
     notes: tuple[str, ...] = ()
     strict: bool = False
 
@@ -117,7 +118,7 @@ class JsonHookConfig:
         ]
 
     def add(self, environment: Environment, path: Path, raw: bytes | None, tools: bool | None) -> bytes:
-        def change(settings: Mapping[str, Any]) -> dict[str, Any]:
+        def change(settings: Mapping[str, Json]) -> JsonObject:
             settings = settings or self.initial
             return self.set(settings, self.handlers(environment, settings, tools))
 
@@ -129,19 +130,21 @@ class JsonHookConfig:
             return None
         return rest
 
-    def handlers(self, environment: Environment, settings: Mapping[str, Any], tools: bool | None) -> dict[str, Handler]:
+    def handlers(
+        self, environment: Environment, settings: Mapping[str, Json], tools: bool | None
+    ) -> dict[str, Handler]:
         """The handlers that the file should contain, by event."""
         if tools is None:
             tools = any(entry.event in self.tools for entry in self.find(settings))
         return {event: self.handler(environment, event) for event in self.lifecycle + (self.tools if tools else ())}
 
-    def set(self, settings: Mapping[str, Any], handlers: Mapping[str, Handler]) -> dict[str, Any]:
+    def set(self, settings: Mapping[str, Json], handlers: Mapping[str, Handler]) -> JsonObject:
         return (set_in_groups if self.grouped else set_in_lists)(settings, handlers, self.is_own)
 
-    def find(self, settings: Any) -> list[HookEntry]:
+    def find(self, settings: object) -> list[HookEntry]:
         return (find_in_groups if self.grouped else find_in_lists)(settings, self.is_own)
 
-    def is_own(self, handler: Any) -> bool:
+    def is_own(self, handler: object) -> bool:
         return isinstance(handler, dict) and is_own(self.words(handler))
 
     def status(self, environment: Environment, project: bool) -> HookStatus:
@@ -153,7 +156,7 @@ class JsonHookConfig:
         except Refused as error:
             return HookStatus(UNREADABLE, path, error.message)
 
-    def status_of(self, path: Path, settings: Mapping[str, Any], entries: list[HookEntry]) -> HookStatus:
+    def status_of(self, path: Path, settings: Mapping[str, Json], entries: list[HookEntry]) -> HookStatus:
         """The status that follows from our entries in a file."""
         if not entries:
             return HookStatus(NOT_INSTALLED, path)

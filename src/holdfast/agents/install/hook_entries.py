@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from holdfast.agents.install.files import Refused
+from holdfast.domain.json_value import Json, JsonObject
 
-Handler = dict[str, Any]
-IsOwn = Callable[[Any], bool]
+Handler = JsonObject
+IsOwn = Callable[[object], bool]
 
 
 class HookEntry(NamedTuple):
@@ -29,10 +30,10 @@ class HookEntry(NamedTuple):
     handler: Handler
 
 
-def set_in_groups(settings: Mapping[str, Any], handlers: Mapping[str, Handler], is_own: IsOwn) -> dict[str, Any]:
+def set_in_groups(settings: Mapping[str, Json], handlers: Mapping[str, Handler], is_own: IsOwn) -> JsonObject:
     """The settings with exactly these handlers of ours. A new handler gets its own group."""
 
-    def place(groups: list[Any], handler: Handler | None) -> None:
+    def place(groups: list[Json], handler: Handler | None) -> None:
         placed = False
         for group in list(groups):
             in_group = group.get("hooks") if isinstance(group, dict) else None
@@ -47,17 +48,17 @@ def set_in_groups(settings: Mapping[str, Any], handlers: Mapping[str, Handler], 
     return _for_each_event(settings, handlers, place)
 
 
-def set_in_lists(settings: Mapping[str, Any], handlers: Mapping[str, Handler], is_own: IsOwn) -> dict[str, Any]:
+def set_in_lists(settings: Mapping[str, Json], handlers: Mapping[str, Handler], is_own: IsOwn) -> JsonObject:
     """The settings with exactly these handlers of ours, in plain lists."""
 
-    def place(in_list: list[Any], handler: Handler | None) -> None:
+    def place(in_list: list[Json], handler: Handler | None) -> None:
         if not _replace_own(in_list, handler, is_own) and handler is not None:
             in_list.append(deepcopy(handler))
 
     return _for_each_event(settings, handlers, place)
 
 
-def find_in_groups(settings: Any, is_own: IsOwn) -> list[HookEntry]:
+def find_in_groups(settings: object, is_own: IsOwn) -> list[HookEntry]:
     """Every handler of ours in groups."""
     entries = []
     for event, groups in _lists(settings):
@@ -69,7 +70,7 @@ def find_in_groups(settings: Any, is_own: IsOwn) -> list[HookEntry]:
     return entries
 
 
-def find_in_lists(settings: Any, is_own: IsOwn) -> list[HookEntry]:
+def find_in_lists(settings: object, is_own: IsOwn) -> list[HookEntry]:
     """Every handler of ours in plain lists."""
     return [
         HookEntry(event, 0, index, None, handler)
@@ -80,8 +81,8 @@ def find_in_lists(settings: Any, is_own: IsOwn) -> list[HookEntry]:
 
 
 def _for_each_event(
-    settings: Mapping[str, Any], handlers: Mapping[str, Handler], place: Callable[[list[Any], Handler | None], None]
-) -> dict[str, Any]:
+    settings: Mapping[str, Json], handlers: Mapping[str, Handler], place: Callable[[list[Json], Handler | None], None]
+) -> JsonObject:
     """Place the handlers of each event. A list or object that becomes empty with our entries is removed."""
     changed = deepcopy(dict(settings))
     hooks = changed.get("hooks", {})
@@ -107,9 +108,9 @@ def _for_each_event(
     return changed
 
 
-def _replace_own(in_list: list[Any], handler: Handler | None, is_own: IsOwn) -> bool:
+def _replace_own(in_list: list[Json], handler: Handler | None, is_own: IsOwn) -> bool:
     """Replace our first handler by the given one and remove our others. Returns whether it was placed."""
-    kept: list[Any] = []
+    kept: list[Json] = []
     placed = False
     for each in in_list:
         if not is_own(each):
@@ -121,7 +122,7 @@ def _replace_own(in_list: list[Any], handler: Handler | None, is_own: IsOwn) -> 
     return placed
 
 
-def _lists(settings: Any) -> list[tuple[str, list[Any]]]:
+def _lists(settings: object) -> list[tuple[str, list[Json]]]:
     hooks = settings.get("hooks") if isinstance(settings, dict) else None
     pairs = hooks.items() if isinstance(hooks, dict) else ()
     return [(event, value) for event, value in pairs if isinstance(value, list)]

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from holdfast.agents.install.files import digest, read
+from holdfast.domain.json_value import JsonObject
 from holdfast.home import Home, write_secret
 
 FILES_MAX = 500
@@ -71,5 +72,5 @@ class InstallRecord:
         write_secret(self._path, json.dumps({"v": 1, "files": files}, indent=2))
 
 
-def _installed_file(value: dict[str, Any]) -> InstalledFile:
+def _installed_file(value: JsonObject) -> InstalledFile:
     return InstalledFile(value["before"], value["after"], value["copy"], tuple(value["made"]))

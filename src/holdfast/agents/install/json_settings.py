@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from holdfast.agents.install import jsonc
 from holdfast.agents.install.files import BOM, Refused, decode, read
+from holdfast.domain.json_value import Json, JsonObject
 
 
-def read_json(path: Path) -> Mapping[str, Any]:
+def read_json(path: Path) -> Mapping[str, Json]:
     """The object in a file; empty if there is no file."""
     return parse_settings(path, read(path))
 
 
-def parse_settings(path: Path, raw: bytes | None) -> Mapping[str, Any]:
+def parse_settings(path: Path, raw: bytes | None) -> Mapping[str, Json]:
     return _parse(path, decode(path, raw).removeprefix(BOM))
 
 
@@ -29,7 +29,7 @@ def is_strict_json(path: Path) -> bool:
     return True
 
 
-def edit_json(path: Path, raw: bytes | None, change: Callable[[Mapping[str, Any]], dict[str, Any]]) -> bytes | None:
+def edit_json(path: Path, raw: bytes | None, change: Callable[[Mapping[str, Json]], JsonObject]) -> bytes | None:
     """The bytes of a JSON file after a change to its settings. All unrelated bytes stay the same."""
     text = decode(path, raw)
     body = text.removeprefix(BOM)
@@ -47,7 +47,7 @@ def edit_json(path: Path, raw: bytes | None, change: Callable[[Mapping[str, Any]
     return (bom + json.dumps(changed, ensure_ascii=False, indent=2).replace("\n", newline) + newline).encode()
 
 
-def _parse(path: Path, body: str) -> Mapping[str, Any]:
+def _parse(path: Path, body: str) -> Mapping[str, Json]:
     try:
         settings = jsonc.parse(body).value if body.strip() else {}
     except jsonc.NotJson as error:

@@ -11,9 +11,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from holdfast.domain.errors import BadInput
+from holdfast.domain.json_value import Json, JsonObject
 
 DEPTH_MAX = 100
 
@@ -46,7 +47,7 @@ class Node:
 
     start: int
     end: int
-    value: Any
+    value: Json
     parts: list[Part] = field(default_factory=list)
 
 
@@ -70,7 +71,7 @@ def parse(text: str) -> Node:
     return root
 
 
-def rewrite(text: str, wanted: Any) -> str:
+def rewrite(text: str, wanted: Json) -> str:
     """The text, edited so that its value is `wanted`.
 
     >>> rewrite('{"a": 1 /* one */}', {"a": 1, "b": [2]})
@@ -173,7 +174,7 @@ class _Writer:
         unit = re.search(r"^[ \t]+(?=[\"\[{])", text, re.MULTILINE)
         self._unit = unit[0] if unit else "  "
 
-    def changes(self, node: Node, wanted: Any) -> Iterator[Edit]:
+    def changes(self, node: Node, wanted: Json) -> Iterator[Edit]:
         if node.value == wanted and type(node.value) is type(wanted):
             return
         if isinstance(node.value, dict) and isinstance(wanted, dict):
@@ -183,18 +184,18 @@ class _Writer:
         else:
             yield Edit(node.start, node.end, self._render(wanted, self._indent_at(node.start), self._is_open(node)))
 
-    def _object(self, node: Node, wanted: dict[str, Any]) -> Iterator[Edit]:
+    def _object(self, node: Node, wanted: JsonObject) -> Iterator[Edit]:
         last = {part.key: part for part in node.parts}  # if a name is given twice, the last one counts
         gone = [part for part in node.parts if part.key not in wanted]
         for key, value in wanted.items():
             if key in last:
                 yield from self.changes(last[key].node, value)
-        new: list[tuple[str | None, Any]] = [(key, value) for key, value in wanted.items() if key not in last]
+        new: list[tuple[str | None, Json]] = [(key, value) for key, value in wanted.items() if key not in last]
         yield from self._parts(node, gone, new)
 
-    def _list(self, node: Node, wanted: list[Any]) -> Iterator[Edit]:
+    def _list(self, node: Node, wanted: list[Json]) -> Iterator[Edit]:
         gone: list[Part] = []
-        new: list[tuple[str | None, Any]] = []
+        new: list[tuple[str | None, Json]] = []
         before, after = ([json.dumps(item, sort_keys=True) for item in items] for items in (node.value, wanted))
         for tag, i, j, k, m in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
             if tag == "equal":
@@ -206,7 +207,7 @@ class _Writer:
             new += [(None, value) for value in wanted[k + same : m]]
         yield from self._parts(node, gone, new)
 
-    def _parts(self, node: Node, gone: list[Part], new: list[tuple[str | None, Any]]) -> Iterator[Edit]:
+    def _parts(self, node: Node, gone: list[Part], new: list[tuple[str | None, Json]]) -> Iterator[Edit]:
         """Remove parts and append others, with the right commas."""
         for part in gone:
             yield self._cut(part, whole_line=not new)
@@ -218,7 +219,7 @@ class _Writer:
         elif gone and not kept:
             yield from self._close(node)
 
-    def _append(self, node: Node, kept: list[Part], new: list[tuple[str | None, Any]]) -> Iterator[Edit]:
+    def _append(self, node: Node, kept: list[Part], new: list[tuple[str | None, Json]]) -> Iterator[Edit]:
         open_ = self._is_open(node)
         outer = self._indent_at(node.start)
         indent = self._indent_at(node.parts[0].start) if node.parts and self._leads(node.parts[0]) else None
@@ -278,10 +279,10 @@ class _Writer:
         line = self._text[self._text.rfind("\n", 0, at) + 1 :]
         return line[: len(line) - len(line.lstrip(" \t"))]
 
-    def _member(self, key: str | None, value: Any, indent: str, open_: bool) -> str:
+    def _member(self, key: str | None, value: Json, indent: str, open_: bool) -> str:
         text = self._render(value, indent, open_)
         return text if key is None else f"{json.dumps(key, ensure_ascii=False)}: {text}"
 
-    def _render(self, value: Any, indent: str, open_: bool) -> str:
+    def _render(self, value: Json, indent: str, open_: bool) -> str:
         text = json.dumps(value, ensure_ascii=False, indent=self._unit if open_ else None)
         return text.replace("\n", self._newline + indent)

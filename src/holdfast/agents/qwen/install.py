@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from holdfast.agents.install.environment import Environment, split_line
 from holdfast.agents.install.hook_config import JsonHookConfig
 from holdfast.agents.install.hook_entries import Handler
+from holdfast.domain.json_value import Json
 
 TIMEOUT_MS = 5000
 
@@ -16,7 +16,7 @@ def _handler(environment: Environment, event: str) -> Handler:
     return {"type": "command", "name": "holdfast", "command": environment.command_line("qwen"), "timeout": TIMEOUT_MS}
 
 
-def _switched_off(settings: Mapping[str, Any]) -> str | None:
+def _switched_off(settings: Mapping[str, Json]) -> str | None:
     return "disableAllHooks is true" if settings.get("disableAllHooks") is True else None
 
 

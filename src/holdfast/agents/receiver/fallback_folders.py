@@ -6,9 +6,9 @@ import json
 import os
 import stat
 from pathlib import Path
-from typing import Any
 
 from holdfast.agents.receiver.intake import fallbacks
+from holdfast.domain.json_value import JsonObject
 from holdfast.ingress.importer import spool_depth
 
 LOG_NAME = "receiver.log"
@@ -53,7 +53,7 @@ def _is_private(folder: bytes) -> bool:
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
 
 
-def _tail(path: Path) -> list[dict[str, Any]]:
+def _tail(path: Path) -> list[JsonObject]:
     """The last lines of a log that are valid JSON."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -70,7 +70,7 @@ def _tail(path: Path) -> list[dict[str, Any]]:
     return [line for line in map(_parse, lines) if line is not None]
 
 
-def _parse(raw: bytes) -> dict[str, Any] | None:
+def _parse(raw: bytes) -> JsonObject | None:
     try:
         line = json.loads(raw)
     except ValueError:

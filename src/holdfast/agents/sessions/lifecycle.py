@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 from holdfast.agents.hooks.hook import CLOSED, CONTINUED, Hook, session_end_event
 from holdfast.agents.sessions.session_events import (
@@ -32,6 +31,7 @@ from holdfast.agents.sessions.session_events import (
 )
 from holdfast.agents.transcripts.latest_texts import LatestTexts
 from holdfast.domain.event import NewEvent
+from holdfast.domain.json_value import JsonObject
 from holdfast.domain.session import FINISHED_STATES, Session, SessionChange, SessionState
 from holdfast.domain.text import clip_text
 
@@ -163,9 +163,9 @@ def _texts(session: Session | None, hook: Hook, latest: LatestTexts) -> dict[str
     }
 
 
-def _facts(session: Session | None, hook: Hook, state: SessionState | None) -> dict[str, Any]:
+def _facts(session: Session | None, hook: Hook, state: SessionState | None) -> JsonObject:
     """Facts without a column of their own. None removes a fact."""
-    facts: dict[str, Any] = {}
+    facts: JsonObject = {}
     if hook.reason not in (CLOSED, CONTINUED):
         facts["seen_at"] = hook.at
     if hook.model is not None:
@@ -179,7 +179,7 @@ def _facts(session: Session | None, hook: Hook, state: SessionState | None) -> d
     return facts | _type_facts(session, hook)
 
 
-def _state_facts(state: SessionState, hook: Hook) -> dict[str, Any]:
+def _state_facts(state: SessionState, hook: Hook) -> JsonObject:
     """The facts that explain the new state; those of the previous state are removed."""
     waiting = "background" if hook.event_type == "agent_stop" else clip_text(hook.reason, WORD_MAX) or "notification"
     finished = state in FINISHED_STATES
@@ -192,7 +192,7 @@ def _state_facts(state: SessionState, hook: Hook) -> dict[str, Any]:
     }
 
 
-def _type_facts(session: Session | None, hook: Hook) -> dict[str, Any]:
+def _type_facts(session: Session | None, hook: Hook) -> JsonObject:
     facts = {} if session is None else session.facts
     tool = clip_text(hook.tool_name, WORD_MAX)
     match hook.event_type:
@@ -219,7 +219,7 @@ def _type_facts(session: Session | None, hook: Hook) -> dict[str, Any]:
 
 def _only_missing(session: Session, change: SessionChange) -> SessionChange:
     """The part of a late event's change that fills columns which are still empty."""
-    filled: dict[str, Any] = {name: None for name in _COLUMNS if getattr(session, name) is not None}
+    filled: JsonObject = {name: None for name in _COLUMNS if getattr(session, name) is not None}
     return replace(change, **filled, facts={})
 
 
@@ -231,5 +231,5 @@ def _apply(session: Session | None, change: SessionChange) -> Session:
     return replace(before, **changed)
 
 
-def _count(value: Any) -> int:
+def _count(value: object) -> int:
     return value if isinstance(value, int) else 0

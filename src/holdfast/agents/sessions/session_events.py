@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from holdfast.agents.hooks.hook import Hook
 from holdfast.domain.agent_events import agent_activity, agent_event, error_event, session_event
 from holdfast.domain.event import NewEvent
-from holdfast.domain.json_value import without_none
+from holdfast.domain.json_value import Json, JsonObject, without_none
 from holdfast.domain.session import FINISHED_STATES, Session
 from holdfast.domain.text import clip_text
 
@@ -29,7 +27,7 @@ def events_of_hook(session: Session | None, after: Session, hook: Hook, predeces
     return [event._replace(timestamp=hook.at) for event in events]
 
 
-def _published(session: Session) -> tuple[Any, ...]:
+def _published(session: Session) -> tuple[object, ...]:
     """The columns whose change makes a `session.updated` event. Prompts and answers have their own events."""
     return (session.state, session.title, session.cwd, session.pane or None)
 
@@ -50,7 +48,7 @@ def _lifecycle_events(
     return events
 
 
-def _session_event(happened: str, after: Session, hook: Hook, **more: Any) -> NewEvent:
+def _session_event(happened: str, after: Session, hook: Hook, **more: Json) -> NewEvent:
     payload = {
         **_about(after), "native_id": after.native_id, "state": after.state, "pane": after.pane or None,
         "source": clip_text(hook.source, WORD_MAX), "reason": clip_text(hook.reason, WORD_MAX), **more,
@@ -77,7 +75,7 @@ def _agent_events(after: Session, hook: Hook) -> list[NewEvent]:
     return [agent_event(hook.event_type, after.id, payload, **properties)]
 
 
-def _details(after: Session, hook: Hook) -> dict[str, Any]:
+def _details(after: Session, hook: Hook) -> JsonObject:
     match hook.event_type:
         case "user_prompt_submit":
             return {"prompt": clip_text(hook.prompt, PROMPT_MAX), "injected": hook.injected or None}
@@ -94,9 +92,9 @@ def _details(after: Session, hook: Hook) -> dict[str, Any]:
     return {}
 
 
-def _subagent(hook: Hook) -> dict[str, Any]:
+def _subagent(hook: Hook) -> JsonObject:
     return {"subagent_id": hook.subagent_id, "subagent_type": hook.subagent_type}
 
 
-def _about(after: Session) -> dict[str, Any]:
+def _about(after: Session) -> JsonObject:
     return {"agent": after.agent, "title": after.title, "cwd": after.cwd}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
 
 from holdfast.agents.transcripts.transcript_entry import TranscriptEntry
 from holdfast.domain.agent_events import agent_output
 from holdfast.domain.event import NewEvent
+from holdfast.domain.json_value import JsonObject
 from holdfast.domain.session import Session
 
 
@@ -23,7 +23,7 @@ def output_event(session: Session, entry: TranscriptEntry, file_name: str) -> tu
     The key is a digest of everything in the event, so different events never share a key. An entry with an id and a
     time has the same key in every file; any other entry only at the same offset of the file `file_name`.
     """
-    payload: dict[str, Any] = {"agent": session.agent, "text": entry.text, "at": entry.at, "id": entry.id}
+    payload: JsonObject = {"agent": session.agent, "text": entry.text, "at": entry.at, "id": entry.id}
     properties = {"agent": session.agent, "tool_name": entry.tool, "subagent": entry.subagent or None}
     position = None if entry.id and entry.at else [file_name, entry.offset]
     content = json.dumps([entry.kind, payload, properties, entry.part, position], sort_keys=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from holdfast.domain.errors import BadInput
 from holdfast.domain.event import check_timestamp
-from holdfast.domain.json_value import JsonObject
+from holdfast.domain.json_value import Json, JsonObject
 
 TEXT_MAX = 64_000
 TOOL_LINE_MAX = 200
@@ -108,7 +108,7 @@ def object_of(value: object) -> JsonObject:
     return value if isinstance(value, dict) else {}
 
 
-def list_of(value: object) -> list[Any]:
+def list_of(value: object) -> list[Json]:
     return value if isinstance(value, list) else []
 
 
