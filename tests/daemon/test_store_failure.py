@@ -15,7 +15,7 @@ from holdfast.domain.event import new_event
 from holdfast.operations.answers.encode import encode
 from holdfast.store.open import open_store
 from holdfast.store.sqlite.connection import ApswConnection
-from holdfast.store.sqlite.disk import Room
+from holdfast.store.sqlite.disk import DiskSpace
 from holdfast.store.sqlite.store import SqliteStore
 
 PAGE = 4096
@@ -65,8 +65,8 @@ def test_a_daemon_whose_file_is_damaged_while_it_runs_stops_at_the_first_read_th
 
 
 async def test_below_the_low_water_mark_status_and_readiness_say_so(tmp_path: Path) -> None:
-    room = Room(1 << 20, 0, lambda folder: 1 << 10)
-    store = SqliteStore.open(tmp_path / "x.db", keep=True, room=room)
+    disk_space = DiskSpace(1 << 20, 0, lambda folder: 1 << 10)
+    store = SqliteStore.open(tmp_path / "x.db", keep=True, disk_space=disk_space)
     runtime = Runtime(store, load_config(None), None)
     try:
         await runtime.start()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.proof.power_cuts.recorder import TestDisk
-from holdfast.store.sqlite.disk import Room
+from holdfast.store.sqlite.disk import DiskSpace
 from holdfast.store.sqlite.store import SqliteStore, inline_executor
 from holdfast.testing.clock import ManualClock, SeededChance
 
@@ -21,8 +21,8 @@ class Shelf:
         self.clock = ManualClock()
         self.free = 1 << 30
 
-    def open(self, *, driver: str | None = None, room: Room | None = None, keep: bool = True) -> SqliteStore:
-        small = Room(low_water_bytes=3 << 20, ballast_bytes=1 << 20, free=lambda folder: self.free)
+    def open(self, *, driver: str | None = None, disk_space: DiskSpace | None = None, keep: bool = True) -> SqliteStore:
+        small = DiskSpace(low_water_bytes=3 << 20, ballast_bytes=1 << 20, free=lambda folder: self.free)
         return SqliteStore.open(
             self.path,
             driver=driver or self.driver,
@@ -30,7 +30,7 @@ class Shelf:
             clock=self.clock,
             chance=SeededChance(1),
             executor=inline_executor,
-            room=room or small,
+            disk_space=disk_space or small,
         )
 
 

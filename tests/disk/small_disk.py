@@ -14,13 +14,13 @@ from typing import TypeVar
 
 from holdfast.domain.delivery import Delivered
 from holdfast.domain.errors import StoreFull
-from holdfast.store.sqlite.disk import Room, free_bytes
+from holdfast.store.sqlite.disk import DiskSpace, free_bytes
 from holdfast.store.sqlite.store import SqliteStore, inline_executor
 from holdfast.testing.suite.harness import Harness
 
 T = TypeVar("T")
 MIB = 1 << 20
-ROOM = Room(low_water_bytes=6 * MIB, ballast_bytes=2 * MIB)
+ROOM = DiskSpace(low_water_bytes=6 * MIB, ballast_bytes=2 * MIB)
 
 
 def fill(path: Path, leave: int) -> None:
@@ -59,7 +59,7 @@ async def deliver(harness: Harness, count: int) -> int:
 async def story(folder: Path) -> None:
     async def open_store(name, clock, chance, keep):
         return SqliteStore.open(
-            folder / "h.db", keep=keep, clock=clock, chance=chance, executor=inline_executor, room=ROOM
+            folder / "h.db", keep=keep, clock=clock, chance=chance, executor=inline_executor, disk_space=ROOM
         )
 
     harness, filler, ballast = await Harness.start(open_store), folder / "filler", folder / "h.db.ballast"

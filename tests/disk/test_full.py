@@ -27,7 +27,7 @@ from holdfast.proof.power_cuts import recorder
 from holdfast.proof.power_cuts.recorder import EIO_WRITE, NO_SPACE, Fault
 from holdfast.store.open import open_store
 from holdfast.store.sqlite.connection import StdlibConnection, translate
-from holdfast.store.sqlite.disk import Disk, Room, free_bytes
+from holdfast.store.sqlite.disk import Disk, DiskSpace, free_bytes
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.surfaces.rest.app import build_app
 from holdfast.surfaces.rest.gate import Tokens
@@ -87,7 +87,7 @@ async def test_intake_opens_by_itself_when_there_is_room_again(shelf) -> None:
 
 
 async def test_the_ballast_is_real_and_the_keepers_alone(shelf, tmp_path: Path) -> None:
-    visitor = Disk(tmp_path / "visited.db", ManualClock(), False, Room(3 * MIB, MIB))
+    visitor = Disk(tmp_path / "visited.db", ManualClock(), False, DiskSpace(3 * MIB, MIB))
     assert not visitor.ballast.exists()
     store = shelf.open()
     store.maintenance.changed_elsewhere()
@@ -171,7 +171,7 @@ async def test_a_read_only_file_system_is_named_before_anything_is_tried(shelf) 
             raise OSError(errno.EROFS, "Read-only file system")
         return free_bytes(folder)
 
-    store = shelf.open(room=Room(0, 0, free))
+    store = shelf.open(disk_space=DiskSpace(0, 0, free))
     await store.events.append([new_event("t", stream="s")])
     shelf.free = 0
     shelf.clock.advance(1)
@@ -194,20 +194,20 @@ def test_what_cannot_be_measured_is_unknown_and_closes_nothing(tmp_path: Path) -
     def free(folder: Path) -> int:
         raise OSError(errno.ENOSYS, "no such call")
 
-    disk = Disk(tmp_path / "h.db", ManualClock(), True, Room(3 * MIB, MIB, free))
+    disk = Disk(tmp_path / "h.db", ManualClock(), True, DiskSpace(3 * MIB, MIB, free))
     disk.admit()
     assert disk.gauges()["disk_free_bytes"] is None
 
 
 def test_a_mark_that_the_ballast_would_lift_intake_over_is_refused() -> None:
     with pytest.raises(ValueError, match="one and a half times"):
-        Room(low_water_bytes=MIB, ballast_bytes=MIB)
+        DiskSpace(low_water_bytes=MIB, ballast_bytes=MIB)
 
 
 async def test_over_http_a_full_disk_is_503_with_retry_after_and_opens_again_by_itself(tmp_path: Path) -> None:
     room = {"free": 0}
     store = open_store(
-        f"sqlite:///{tmp_path}/h.db", keep=True, room=Room(3 * MIB, MIB, free=lambda folder: room["free"])
+        f"sqlite:///{tmp_path}/h.db", keep=True, disk_space=DiskSpace(3 * MIB, MIB, free=lambda folder: room["free"])
     )
     runtime = Runtime(store, load_config(None), None)
     await runtime.start()

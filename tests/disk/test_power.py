@@ -60,7 +60,7 @@ async def test_a_commit_that_changes_nothing_writes_nothing_and_takes_no_loose_c
     with TestDisk("telling", recording=True) as disk:
         clock = ManualClock()
         store = SqliteStore.open(
-            tmp_path / "h.db", driver=disk.name, keep=True, executor=inline_executor, room=NO_BALLAST, clock=clock
+            tmp_path / "h.db", driver=disk.name, keep=True, executor=inline_executor, disk_space=NO_BALLAST, clock=clock
         )
         await store.contracts.put(Contract("plain", parse_address("handler:a")), None)
         disk.ops.clear()

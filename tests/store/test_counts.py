@@ -69,7 +69,7 @@ def test_counting_on_sqlite_scans_no_table_of_events(tmp_path: Path, driver: str
 
 
 async def test_counting_on_postgres_reads_only_the_counts_and_what_waits(server: Server, schema: str) -> None:
-    async with opened(server, schema) as store, store._pool.session() as session:
+    async with opened(server, schema) as store, store._pool.connection() as session:
         text = session._named(postgres_sql.figures_events)
         plan = "\n".join(row[0] for row in await session.raw.fetch(f"EXPLAIN {text}"))
         assert set(re.findall(r" on (?:\w+\.)?(\w+)", plan)) <= {"counts", "unrouted", "unrouted_pkey"}

@@ -12,17 +12,17 @@ from random import Random
 import pytest
 
 from holdfast.domain.event import new_event
-from holdfast.store.sqlite.disk import Room
+from holdfast.store.sqlite.disk import DiskSpace
 from holdfast.store.sqlite.log import STEP_BYTES, Log
 from holdfast.store.sqlite.store import DRIVERS, SqliteStore, inline_executor
 
-PLENTY = Room(free=lambda folder: 1 << 40)
+PLENTY = DiskSpace(free=lambda folder: 1 << 40)
 FRAME_BYTES = 4096 + 24
 HEAD_BYTES = 32
 
 
-def opened(path: Path, driver: str = "apsw", *, keep: bool = True, room: Room = PLENTY) -> SqliteStore:
-    return SqliteStore.open(path, driver=driver, keep=keep, executor=inline_executor, room=room)
+def opened(path: Path, driver: str = "apsw", *, keep: bool = True, disk_space: DiskSpace = PLENTY) -> SqliteStore:
+    return SqliteStore.open(path, driver=driver, keep=keep, executor=inline_executor, disk_space=disk_space)
 
 
 def log_of(path: Path) -> Path:
@@ -143,7 +143,7 @@ async def test_a_log_that_was_cut_is_laid_out_anew(tmp_path: Path) -> None:
 async def test_only_the_keeper_lays_it_out_and_only_where_there_is_room(tmp_path: Path, keep: bool, free: int) -> None:
     path = tmp_path / "h.db"
     left = [free]
-    store = opened(path, keep=keep, room=Room(free=lambda folder: left[0]))
+    store = opened(path, keep=keep, disk_space=DiskSpace(free=lambda folder: left[0]))
     await append(store, 1)
     left[0] = free - (20 << 20)  # below the mark, if it was near
     store._disk.look()

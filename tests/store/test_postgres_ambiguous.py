@@ -17,7 +17,7 @@ from holdfast.domain.errors import StoreBusy
 from holdfast.domain.event import Event, new_event
 from holdfast.store.postgres import deliveries
 from holdfast.store.postgres.pool import TRIES
-from holdfast.store.postgres.pooled_connection import Session
+from holdfast.store.postgres.pooled_connection import PooledConnection
 from holdfast.store.postgres.store import PostgresStore
 from pg_work import claim, end, send
 from postgres import Server, opened
@@ -131,5 +131,9 @@ async def test_what_a_claim_took_that_never_answered_is_given_back_with_the_next
 
 
 def test_a_session_speaks_through_the_calls_that_are_cut_here() -> None:
-    names = {name for call in (Session.rows, Session.value, Session.run) for name in call.__code__.co_names}
+    names = {
+        name
+        for call in (PooledConnection.rows, PooledConnection.value, PooledConnection.run)
+        for name in call.__code__.co_names
+    }
     assert {"execute", "fetch", "fetchval"} <= names

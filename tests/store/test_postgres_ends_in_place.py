@@ -34,7 +34,7 @@ async def test_no_index_of_deliveries_names_a_column_that_an_end_changes(server:
 async def test_an_end_stays_on_its_page_and_outside_the_indexes(server: Server, schema: str) -> None:
     places = f"SELECT id, (ctid::text::point)[0] AS page FROM {schema}.deliveries ORDER BY id"
     sizes = f"SELECT pg_relation_size('{schema}.deliveries_pkey'), pg_relation_size('{schema}.deliveries')"
-    async with opened(server, schema) as store, store._pool.session() as session:
+    async with opened(server, schema) as store, store._pool.connection() as session:
         transaction = session.raw.transaction()
         await transaction.start()
         await session.raw.execute(
@@ -59,7 +59,7 @@ async def test_dead_letters_and_heads_of_lanes_are_found_by_their_index(server: 
         "deliveries_dead": [sql.figures_dead, f"{sql.delivery_columns} WHERE true {dead} ORDER BY d.id DESC LIMIT 5"],
         "deliveries_by_lane": [sql.lane_next, sql.burst_behind, sql.burst_oldest, sql.lane_unready, sql.paused_unready],
     }
-    async with opened(server, schema) as store, store._pool.session() as session:
+    async with opened(server, schema) as store, store._pool.connection() as session:
         await session.raw.execute("SET enable_seqscan = off")
         for index, several in texts.items():
             for text in map(session._named, several):

@@ -170,7 +170,7 @@ async def test_the_next_in_a_lane_comes_after_each_short_settle(server: Server, 
 @pytest.mark.parametrize("name", ["lease_renew", "lease_release", "ready_end", "ready_again"])
 async def test_no_lease_is_compared_with_every_other(server: Server, schema: str, name: str) -> None:
     """A whole batch has one token: found by that, five hundred leases would be 250,000 comparisons."""
-    async with opened(server, schema) as store, store._pool.session() as session:
+    async with opened(server, schema) as store, store._pool.connection() as session:
         text = session._named(getattr(sql, name))
         prepared = await session.raw.prepare(text)
         values = [[1, 2] if "[]" in kind.name else 1 for kind in prepared.get_parameters()]
@@ -199,7 +199,7 @@ async def test_a_settle_is_flushed_and_a_lease_is_not_whatever_the_role_prefers(
 ) -> None:
     async with opened(server, schema) as store:
         await send(store)
-        async with store._pool.session() as session:
+        async with store._pool.connection() as session:
             chain = await session.value("INSERT INTO {schema}.nodes (chain) VALUES ('x') RETURNING chain")
             await session.raw.execute(f"SET synchronous_commit = {default}")
             transaction = session.raw.transaction()
@@ -215,7 +215,7 @@ async def test_a_settle_is_flushed_and_a_lease_is_not_whatever_the_role_prefers(
 
 
 async def test_no_look_reads_a_whole_table_because_it_was_empty_once(server: Server, schema: str) -> None:
-    async with opened(server, schema) as store, store._pool.session() as session:
+    async with opened(server, schema) as store, store._pool.connection() as session:
         for name in ("ready_queues", "unrouted_first"):
             text = session._named(getattr(sql, name))
             values = [1] * len((await session.raw.prepare(text)).get_parameters())

@@ -35,7 +35,7 @@ async def test_a_busy_loop_keeps_its_leases(server: Server, schema: str) -> None
         claims = await claim(busy, owner, lease_s=1)
         time.sleep(3)  # noqa: ASYNC251
         assert await other.deliveries.reclaim() == 0
-        assert busy._liveness.heart.kept > 0
+        assert busy._liveness.lease_keeper.kept > 0
         assert await end(busy, owner, claims) == set()
 
 
@@ -47,7 +47,7 @@ async def test_a_loop_that_is_not_busy_renews_nothing_by_its_thread(server: Serv
         await claim(store, owner, lease_s=4)
         await asyncio.sleep(5)
         assert await store.deliveries.reclaim() == 1
-        assert store._liveness.heart.kept == 0
+        assert store._liveness.lease_keeper.kept == 0
 
 
 async def test_who_stands_still_in_a_transaction_loses_it(

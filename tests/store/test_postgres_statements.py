@@ -74,6 +74,6 @@ def test_every_statement_is_used_and_every_use_has_its_statement() -> None:
 
 
 async def test_every_statement_fits_the_schema(server: Server, schema: str) -> None:
-    async with opened(server, schema) as store, store._pool.session() as session:
+    async with opened(server, schema) as store, store._pool.connection() as session:
         for name in sql.names():
             await session.raw.prepare(session._named(getattr(sql, name)))

@@ -53,19 +53,19 @@ def open_store(
         from holdfast.store.postgres.store import PostgresStore
 
         return PostgresStore.open(url, **options)
-    from holdfast.store.sqlite.disk import Room
+    from holdfast.store.sqlite.disk import DiskSpace
     from holdfast.store.sqlite.store import SqliteStore
 
     if low_water_bytes is not None and ballast_bytes is not None:
-        options["room"] = Room(low_water_bytes, ballast_bytes)
+        options["disk_space"] = DiskSpace(low_water_bytes, ballast_bytes)
     return SqliteStore.open(sqlite_path(url), **options)
 
 
 class Library(NamedTuple):
-    """A SQLite library. `mended`: without the fault by which a commit could be lost while another checkpoints."""
+    """A SQLite library. Without the WAL-reset fix, a commit can be lost while another connection checkpoints."""
 
     version: str
-    mended: bool
+    has_wal_reset_fix: bool
 
 
 def sqlite_libraries() -> tuple[Library, Library]:
@@ -74,10 +74,10 @@ def sqlite_libraries() -> tuple[Library, Library]:
 
     import apsw
 
-    from holdfast.store.sqlite.maintenance import is_mended
+    from holdfast.store.sqlite.maintenance import has_wal_reset_fix
 
     versions = (apsw.sqlite_lib_version(), sqlite3.sqlite_version)
-    return Library(versions[0], is_mended(versions[0])), Library(versions[1], is_mended(versions[1]))
+    return Library(versions[0], has_wal_reset_fix(versions[0])), Library(versions[1], has_wal_reset_fix(versions[1]))
 
 
 def migrate_store(url: str, *, own: bool, driver: str = "apsw") -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""A mark on a process, by which others on the same machine can tell whether that very one still runs."""
+"""An identity for a process that is never reused, so that others on the machine can check whether it still runs."""
 
 from __future__ import annotations
 
@@ -12,46 +12,49 @@ from holdfast.ports import SystemClock
 _UNKNOWN = "-"
 
 
-class Mark(NamedTuple):
-    """Which process this is. `machine`: the boot and the namespace in which its number is its own; `began`: when it
-    began, which tells it from a later one with the same number, where the system says so."""
+class ProcessId(NamedTuple):
+    """What a pid alone does not say: on which machine it is valid, and when the process started.
+
+    `machine` is the boot id and the pid namespace. `started` is the start time, which distinguishes the process from a
+    later one with the same pid; it is "-" where the system does not provide it.
+    """
 
     machine: str
-    began: str
+    started: str
 
     def __str__(self) -> str:
-        return f"{self.machine}/{self.began}"
+        return f"{self.machine}/{self.started}"
 
 
-def own_mark() -> Mark:
-    """This process, as others find it in its owner's row."""
-    return Mark(_machine(), _began(os.getpid()) or _UNKNOWN)
+def own_process_id() -> ProcessId:
+    """This process, as stored in its owner row."""
+    return ProcessId(_machine(), _started(os.getpid()) or _UNKNOWN)
 
 
-def read_mark(text: str | None) -> Mark:
-    machine, _, began = (text or "").rpartition("/")
-    return Mark(machine, began)
+def parse_process_id(text: str | None) -> ProcessId:
+    machine, _, started = (text or "").rpartition("/")
+    return ProcessId(machine, started)
 
 
-def runs(pid: int, mark: Mark) -> bool | None:
-    """Whether that very process runs; None: nobody here can know."""
-    if mark.began == _UNKNOWN or mark.machine != _machine():
+def is_running(pid: int, process_id: ProcessId) -> bool | None:
+    """Whether exactly this process is running; None if that cannot be determined from here."""
+    if process_id.started == _UNKNOWN or process_id.machine != _machine():
         return None
-    began = _began(pid)
-    return None if began is None and _is_hidden(pid) else began == mark.began
+    started = _started(pid)
+    return None if started is None and _is_hidden(pid) else started == process_id.started
 
 
 @lru_cache(1)
 def _machine() -> str:
     try:
         namespace = os.readlink("/proc/self/ns/pid")
-    except OSError:  # not Linux: there is one for all, and nobody's beginning is known
+    except OSError:  # not Linux: one pid namespace, and start times are not available
         namespace = _UNKNOWN
     return f"{SystemClock().boot_id}/{namespace}"
 
 
 def _is_hidden(pid: int) -> bool:
-    """Whether it is there, and only somebody else's: some systems hide those."""
+    """Whether the process exists but belongs to another user: some systems hide those in /proc."""
     try:
         os.kill(pid, 0)
     except PermissionError:
@@ -61,8 +64,8 @@ def _is_hidden(pid: int) -> bool:
     return False
 
 
-def _began(pid: int) -> str | None:
-    """When a process began, in ticks since boot; None if it does not run. One that waits to be buried does not."""
+def _started(pid: int) -> str | None:
+    """Start time of a process in ticks since boot; None if it is not running. A zombie counts as not running."""
     try:
         words = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
         return None if words[0] in ("Z", "X") else words[19]

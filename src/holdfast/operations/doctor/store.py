@@ -24,11 +24,11 @@ def check_library(url: str) -> list[Finding]:
     if is_postgres(url):
         return []
     own, python = sqlite_libraries()
-    if not own.mended:
+    if not own.has_wal_reset_fix:
         todo = "install a newer apsw: pip install --upgrade apsw"
         return [fail("store.library", f"{_name_of(own)} may lose commits; 3.51.3 or later is required", todo)]
     text = f"the daemon uses {_name_of(own)}, applications in this Python use {_name_of(python)}"
-    if not python.mended:
+    if not python.has_wal_reset_fix:
         text += "; they must leave checkpoints to the daemon, which outbox.prepare() does"
     return [ok("store.library", text)]
 

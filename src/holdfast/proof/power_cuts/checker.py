@@ -28,7 +28,7 @@ async def check_image(image: Image, recording: Recording, database: Path) -> lis
 async def _check(image: Image, recording: Recording, database: Path) -> list[str]:
     store = SqliteStore.open(
         database, keep=True, clock=ManualClock(), chance=SeededChance(image.point), executor=inline_executor,
-        room=NO_BALLAST,
+        disk_space=NO_BALLAST,
     )  # fmt: skip
     look = ApswConnection(database)
     try:

@@ -21,11 +21,11 @@ from holdfast.routing.router import Router
 from holdfast.store.roles.deliveries import ClaimRequest, Served
 from holdfast.store.roles.maintenance import Retention
 from holdfast.store.sqlite.connection import ApswConnection
-from holdfast.store.sqlite.disk import Room
+from holdfast.store.sqlite.disk import DiskSpace
 from holdfast.store.sqlite.store import SqliteStore, inline_executor
 from holdfast.testing.clock import ManualClock, SeededChance
 
-NO_BALLAST = Room(0, 0)
+NO_BALLAST = DiskSpace(0, 0)
 POLICY = POLICIES["webhook"]
 KNOWN_MAX = 20
 
@@ -69,7 +69,7 @@ class Workload:
     async def run(self, steps: int) -> Recording:
         store = self._store = SqliteStore.open(
             self._path, driver=self._disk.name, keep=True, clock=self._clock, chance=SeededChance(1),
-            executor=inline_executor, probe=self._probe, room=NO_BALLAST,
+            executor=inline_executor, probe=self._probe, disk_space=NO_BALLAST,
         )  # fmt: skip
         store._writer._before_sync = self._laying(store._writer._before_sync)
         self._witness = ApswConnection(self._path)

@@ -33,7 +33,7 @@ from holdfast.routing.router import Router
 from holdfast.store.roles.deliveries import Deliveries
 from holdfast.store.roles.owners import Owner
 from holdfast.store.roles.routing import Routing
-from holdfast.store.sqlite.disk import Room
+from holdfast.store.sqlite.disk import DiskSpace
 from holdfast.store.sqlite.store import SqliteStore, inline_executor
 from holdfast.testing.clock import SeededChance
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-ROOM = Room(0, 0, lambda folder: 1 << 40)
+ROOM = DiskSpace(0, 0, lambda folder: 1 << 40)
 """A disk that is never full: full disks are tested elsewhere."""
 
 NEVER_S = 1e9
@@ -85,7 +85,7 @@ class Process:
             self.store = SqliteStore.open(
                 world.workspace.path, driver=world.workspace.driver, keep=self.keep,
                 clock=world.mutant.clock(self.clock), chance=self._chance, executor=inline_executor, probe=self._probe,
-                room=ROOM,
+                disk_space=ROOM,
             )  # fmt: skip
         except Crash as crash:
             for connection in countdown.connections:

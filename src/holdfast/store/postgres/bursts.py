@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from holdfast.domain.lane import COALESCE_LOOKBACK, LANE_MAX
 from holdfast.domain.states import Reason, State
-from holdfast.store.postgres.pooled_connection import Session
+from holdfast.store.postgres.pooled_connection import PooledConnection
 from holdfast.store.postgres.settling import end_unheld
 from holdfast.store.postgres.statements import sql
 from holdfast.store.roles.deliveries import BATCH_MAX
@@ -17,7 +17,7 @@ from holdfast.store.roles.owners import Owner
 
 
 async def thin_out(
-    session: Session, owner: Owner, events: Sequence[int], waiting: Mapping[int, int], now_ms: int
+    session: PooledConnection, owner: Owner, events: Sequence[int], waiting: Mapping[int, int], now_ms: int
 ) -> None:
     """Drop what these events' deliveries replace and, where a lane is full, the oldest that may go.
 
@@ -32,7 +32,9 @@ async def thin_out(
             await end_unheld(session, owner.chain, free, State.PENDING, State.DROPPED, Reason.EVICTED, now_ms, "router")
 
 
-async def _coalesce(session: Session, owner: Owner, id: int, lane: int, pos: int, burst: str, now_ms: int) -> None:
+async def _coalesce(
+    session: PooledConnection, owner: Owner, id: int, lane: int, pos: int, burst: str, now_ms: int
+) -> None:
     for older, key, event_id in await session.rows(sql.burst_behind, lane, pos, COALESCE_LOOKBACK):
         if key is None:
             return
@@ -45,7 +47,7 @@ async def _coalesce(session: Session, owner: Owner, id: int, lane: int, pos: int
             return
 
 
-async def _unheld(session: Session, events: Mapping[int, str]) -> dict[int, str]:
+async def _unheld(session: PooledConnection, events: Mapping[int, str]) -> dict[int, str]:
     """Those that wait behind a head, or are a head that nobody carries."""
     ready = {row[0] for row in await session.rows(sql.burst_ready, list(events))}
     free = {row[0] for row in await session.rows(sql.burst_free, list(ready))} if ready else set()

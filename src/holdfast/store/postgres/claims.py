@@ -13,7 +13,7 @@ from functools import partial
 from typing import NamedTuple
 
 from holdfast.store.postgres.pool import Pool
-from holdfast.store.postgres.pooled_connection import Row, Session
+from holdfast.store.postgres.pooled_connection import PooledConnection, Row
 from holdfast.store.postgres.statements import sql
 from holdfast.store.roles.deliveries import Claimed, ClaimRequest
 from holdfast.store.rows import to_claim
@@ -54,7 +54,7 @@ async def claim(pool: Pool, order: Order) -> Claimed:
     return taking.claimed(due.next_ms)
 
 
-async def _claim_carefully(session: Session, order: Order) -> Claimed:
+async def _claim_carefully(session: PooledConnection, order: Order) -> Claimed:
     await session.run(sql.paused_unready)
     queues, next_ms, _ = await _look(session, order)
     if not queues:
@@ -80,7 +80,7 @@ class Taking:
         self._held: Sequence[Row] = []
         self._held_back = False
 
-    async def share(self, session: Session) -> None:
+    async def share(self, session: PooledConnection) -> None:
         """Leave of a contract's concurrency what others have under way. What is leased counts, begun or not."""
         most = {row[0]: row[6] for row in self._queues if row[6] is not None}
         if not most:
@@ -93,7 +93,7 @@ class Taking:
             self._capacity[queue] = min(self._capacity[queue], left)
         await self._take([], [])  # an earlier try may have leased all there was capacity for
 
-    async def suspect(self, session: Session) -> None:
+    async def suspect(self, session: PooledConnection) -> None:
         """One delivery, of any queue, that was begun twice without an end: it may be what kills processes."""
         suspicious = {row[0] for row in await session.rows(sql.suspect_queues, self._order.now_ms)}
         for queue, capacity in self._capacity.items():
@@ -143,7 +143,7 @@ class Taking:
         return Claimed(claims, next_ms, self._last if len(self._queues) > 1 else 0, self._held_back)
 
 
-async def _look(session: Session, order: Order) -> Due:
+async def _look(session: PooledConnection, order: Order) -> Due:
     request, due, careful = order.request, list[Row](), False
     next_ms: int | None = None
     async for row in _walk(session, request.after_queue):
@@ -162,7 +162,7 @@ async def _look(session: Session, order: Order) -> Due:
     return Due(due, next_ms, careful)
 
 
-async def _walk(session: Session, after: int) -> AsyncIterator[Row]:
+async def _walk(session: PooledConnection, after: int) -> AsyncIterator[Row]:
     """Every queue with unleased work once, page by page: those after the one served last, then the others."""
     for first, last in ((after, _NO_END), (0, after)):
         at, more = first, first < last

@@ -8,7 +8,7 @@ from holdfast.domain.contract import Contract
 from holdfast.ports import Clock
 from holdfast.store.contract_cache import ContractCache
 from holdfast.store.postgres.pool import Pool
-from holdfast.store.postgres.pooled_connection import Session
+from holdfast.store.postgres.pooled_connection import PooledConnection
 from holdfast.store.postgres.statements import sql
 from holdfast.store.roles.contracts import ContractChange, ContractInput, ContractSecrets, QueueRow
 from holdfast.store.rows import (
@@ -32,7 +32,7 @@ class PostgresContracts:
         await self._pool.opened()
         now_ms = self._clock.now_ms()
 
-        async def work(session: Session) -> None:
+        async def work(session: PooledConnection) -> None:
             await _put(session, ContractInput(contract, secret, headers), keep, now_ms)
             await session.run(sql.contract_bump)
 
@@ -43,7 +43,7 @@ class PostgresContracts:
         await self._pool.opened()
         now_ms = self._clock.now_ms()
 
-        async def work(session: Session) -> list[str]:
+        async def work(session: PooledConnection) -> list[str]:
             known = {row[0]: to_contract(row) for row in await session.rows(sql.contract_all)}
             served_at = {row[1]: row[6] for row in await session.rows(sql.queue_all)}
             for contract in contracts:
@@ -67,7 +67,7 @@ class PostgresContracts:
         await self._pool.opened()
         now_ms = self._clock.now_ms()
 
-        async def work(session: Session) -> bool:
+        async def work(session: PooledConnection) -> bool:
             if not await session.run(sql.config_digest_set, digest):
                 return False
             wanted = {one.contract.id: one for one in registered}
@@ -101,7 +101,7 @@ class PostgresContracts:
     async def remove(self, id: str) -> bool:
         now_ms = self._clock.now_ms()
 
-        async def work(session: Session) -> bool:
+        async def work(session: PooledConnection) -> bool:
             if not await _remove(session, id, now_ms):
                 return False
             await session.run(sql.contract_bump)
@@ -114,7 +114,7 @@ class PostgresContracts:
     async def set_active(self, id: str, active: bool) -> bool:
         now_ms = self._clock.now_ms()
 
-        async def work(session: Session) -> bool:
+        async def work(session: PooledConnection) -> bool:
             if not await session.run(sql.contract_activate, active, now_ms, id):
                 return False
             await session.run(sql.queue_park, not active, id)
@@ -129,7 +129,7 @@ class PostgresContracts:
     async def retire(self, id: str) -> bool:
         now_ms = self._clock.now_ms()
 
-        async def work(session: Session) -> bool:
+        async def work(session: PooledConnection) -> bool:
             if not await session.run(sql.contract_activate, False, now_ms, id):
                 return False
             await session.run(sql.contract_bump)
@@ -143,7 +143,7 @@ class PostgresContracts:
         await self._pool.opened()
         now_ms = self._clock.now_ms()
 
-        async def work(session: Session) -> bool:
+        async def work(session: PooledConnection) -> bool:
             if not await session.run(sql.contract_touch, now_ms, id):
                 return False
             await session.run(sql.secret_outdate, now_ms + overlap_ms, id)
@@ -173,7 +173,7 @@ class PostgresContracts:
         return [to_queue_row(row) for row in await self._pool.rows(sql.queue_all)]
 
 
-async def _put(session: Session, registered: ContractInput, keep: bool, now_ms: int) -> None:
+async def _put(session: PooledConnection, registered: ContractInput, keep: bool, now_ms: int) -> None:
     contract, secret, headers = registered
     known = await session.rows(sql.contract_get, contract.id) if keep else []
     active = bool(known[0][2]) if known else contract.active
@@ -191,7 +191,7 @@ async def _put(session: Session, registered: ContractInput, keep: bool, now_ms: 
     await session.run(sql.queue_put, contract.id, address.text, address.kind, not active, now_ms)
 
 
-async def _remove(session: Session, id: str, now_ms: int) -> bool:
+async def _remove(session: PooledConnection, id: str, now_ms: int) -> bool:
     if not await session.run(sql.contract_remove, now_ms, id):
         return False
     await session.run(sql.secret_clear, id)
@@ -200,7 +200,7 @@ async def _remove(session: Session, id: str, now_ms: int) -> bool:
     return True
 
 
-async def _is_same(session: Session, registered: ContractInput, text: str) -> bool:
+async def _is_same(session: PooledConnection, registered: ContractInput, text: str) -> bool:
     """Whether what is stored under this id is just what is handed in."""
     private = await _private(session, registered.contract.id, 0)
     return (
@@ -210,6 +210,6 @@ async def _is_same(session: Session, registered: ContractInput, text: str) -> bo
     )
 
 
-async def _private(session: Session, id: str, now_ms: int) -> ContractSecrets:
+async def _private(session: PooledConnection, id: str, now_ms: int) -> ContractSecrets:
     secrets = await session.rows(sql.secret_all, id, now_ms)
     return to_private(secrets, await session.rows(sql.header_all, id))

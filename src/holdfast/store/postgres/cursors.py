@@ -6,7 +6,7 @@ from holdfast.domain.cursor import Cursor
 from holdfast.domain.errors import NotFound
 from holdfast.ports import Clock
 from holdfast.store.postgres.pool import Pool
-from holdfast.store.postgres.pooled_connection import Session
+from holdfast.store.postgres.pooled_connection import PooledConnection
 from holdfast.store.postgres.statements import sql
 
 
@@ -17,7 +17,7 @@ class PostgresCursors:
     async def ensure(self, reader: str, stream: str) -> Cursor:
         now_ms = self._clock.now_ms()
 
-        async def work(session: Session) -> Cursor:
+        async def work(session: PooledConnection) -> Cursor:
             await session.run(sql.cursor_ensure, reader, stream, now_ms)
             return Cursor(*(await session.rows(sql.cursor_get, reader, stream))[0])
 
@@ -30,7 +30,7 @@ class PostgresCursors:
     async def advance(self, reader: str, stream: str, position: int) -> Cursor:
         now_ms = self._clock.now_ms()
 
-        async def work(session: Session) -> Cursor:
+        async def work(session: PooledConnection) -> Cursor:
             await session.run(sql.cursor_advance, reader, stream, position, now_ms)
             rows = await session.rows(sql.cursor_get, reader, stream)
             if not rows:

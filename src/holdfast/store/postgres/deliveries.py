@@ -16,7 +16,7 @@ from holdfast.store.postgres.clock import ServerClock
 from holdfast.store.postgres.liveness import Liveness
 from holdfast.store.postgres.owner_check import BACK_S, OwnerCheck
 from holdfast.store.postgres.pool import Pool
-from holdfast.store.postgres.pooled_connection import Session
+from holdfast.store.postgres.pooled_connection import PooledConnection
 from holdfast.store.postgres.settling import Settled, end_unheld, is_simple, settle, settle_simply
 from holdfast.store.postgres.statements import sql
 from holdfast.store.roles.deliveries import BATCH_MAX, Claimed, ClaimRequest
@@ -44,7 +44,7 @@ class PostgresDeliveries:
 
     async def claim(self, request: ClaimRequest) -> Claimed:
         """Repeatable: the token is the same at every try, so that a claim whose answer was lost is found again."""
-        self._liveness.heart.lease_ms = min(request.lease_ms.values())
+        self._liveness.lease_keeper.lease_ms = min(request.lease_ms.values())
         await self._disown()
         order = Order(request, self._clock.now_ms(), self._lease_now(), self._chance.token())
         try:
@@ -153,7 +153,7 @@ class PostgresDeliveries:
         """End what waits for contracts that were removed, a bounded number at a time."""
         now_ms = self._clock.now_ms()
 
-        async def work(session: Session) -> int:
+        async def work(session: PooledConnection) -> int:
             for (queue,) in await session.rows(sql.removed_queues):
                 events = dict(await session.rows(sql.removed_pending, queue, BATCH_MAX))
                 end = (State.PENDING, State.DROPPED, Reason.CONTRACT_REMOVED, now_ms, "contract removed")
@@ -170,7 +170,7 @@ class PostgresDeliveries:
         if max(since_ms + self._clock.shift_ms(), self._served_since_ms) > cutoff:
             return 0
 
-        async def work(session: Session) -> int:
+        async def work(session: PooledConnection) -> int:
             events = dict(await session.rows(sql.unserved_pending, cutoff, BATCH_MAX))
             end = (State.PENDING, State.DEAD, Reason.NO_HANDLER, now_ms, "nobody serves this handler")
             return len(await end_unheld(session, owner.chain, events, *end))

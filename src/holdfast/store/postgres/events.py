@@ -13,7 +13,7 @@ from holdfast.ports import Chance, Clock
 from holdfast.store.postgres.group_append import GroupAppend, Prepared
 from holdfast.store.postgres.liveness import Liveness
 from holdfast.store.postgres.pool import Pool
-from holdfast.store.postgres.pooled_connection import Row, Session
+from holdfast.store.postgres.pooled_connection import PooledConnection, Row
 from holdfast.store.postgres.statements import sql
 from holdfast.store.roles.events import EventFilter, StreamRow
 from holdfast.store.roles.page import PAGE_BYTES_MAX, Page
@@ -108,7 +108,7 @@ def _place(wanted: EventFilter, row: Row) -> int:
     return int(row[3] if pages_by_seq(wanted) else row[0])
 
 
-async def _append_new(session: Session, prepared: Prepared, now_ms: int, ring: bool) -> list[Appended] | None:
+async def _append_new(session: PooledConnection, prepared: Prepared, now_ms: int, ring: bool) -> list[Appended] | None:
     """None: they are there already, from an earlier try whose answer was lost. The door will say so."""
     try:
         return await append(session, prepared, now_ms, ring)
@@ -117,7 +117,7 @@ async def _append_new(session: Session, prepared: Prepared, now_ms: int, ring: b
 
 
 async def append(
-    session: Session, prepared: Prepared, now_ms: int, ring: bool, *, door: bool = False
+    session: PooledConnection, prepared: Prepared, now_ms: int, ring: bool, *, door: bool = False
 ) -> list[Appended]:
     """Append inside a transaction that is already open, or by itself: the one way events come into the table.
 

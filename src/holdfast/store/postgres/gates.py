@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from holdfast.store.postgres.pool import Pool
-from holdfast.store.postgres.pooled_connection import Session
+from holdfast.store.postgres.pooled_connection import PooledConnection
 from holdfast.store.postgres.statements import sql
 from holdfast.store.roles.gates import Gate, Reservation
 from holdfast.store.roles.owners import Owner
@@ -21,7 +21,7 @@ class PostgresGates:
     async def reserve(self, address: str, interval_us: int, ahead_us: int) -> Reservation:
         now_ms = self._now_ms()
 
-        async def work(session: Session) -> Reservation:
+        async def work(session: PooledConnection) -> Reservation:
             if reserved := await session.rows(sql.gate_reserve, now_ms, address, interval_us, ahead_us):
                 return Reservation(int(reserved[0][0]), reserved=True)
             return Reservation(int(await session.value(sql.gate_wait, now_ms, address)), reserved=False)

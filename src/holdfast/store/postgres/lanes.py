@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from holdfast.store.postgres.pooled_connection import Session
+from holdfast.store.postgres.pooled_connection import PooledConnection
 from holdfast.store.postgres.statements import sql
 
 
@@ -19,7 +19,7 @@ class Seat(NamedTuple):
     waiting: int
 
 
-async def join_lanes(session: Session, keys: Sequence[str]) -> list[Seat]:
+async def join_lanes(session: PooledConnection, keys: Sequence[str]) -> list[Seat]:
     """A seat for each key, in order; a key may come several times."""
     counts = Counter(keys)
     if not counts:
@@ -35,7 +35,7 @@ async def join_lanes(session: Session, keys: Sequence[str]) -> list[Seat]:
     return given
 
 
-async def leave_lanes(session: Session, lanes: Iterable[int | None], now_ms: int) -> bool:
+async def leave_lanes(session: PooledConnection, lanes: Iterable[int | None], now_ms: int) -> bool:
     """After ends: the next of each lane becomes its head, if the lane may go on. Whether there is one."""
     counts = Counter(lane for lane in lanes if lane is not None)
     if not counts:

@@ -18,7 +18,7 @@ from functools import partial
 from holdfast.logs import LogThrottle
 from holdfast.ports import in_thread
 from holdfast.store.postgres.errors import FAULTS, translate
-from holdfast.store.postgres.pooled_connection import Session
+from holdfast.store.postgres.pooled_connection import PooledConnection
 from holdfast.store.postgres.statements import sql
 
 LEASE_MS = 30_000
@@ -29,7 +29,7 @@ STEP_MAX_S = 0.5
 log = logging.getLogger("holdfast.store")
 
 
-class Heart:
+class LeaseKeeper:
     """`owners` are those whose leases it keeps; `lease_ms` is the shortest lease they have."""
 
     def __init__(self, dsn: str, schema: str, owners: Callable[[], Iterable[int]]) -> None:
@@ -46,7 +46,7 @@ class Heart:
     def start(self) -> None:
         if self._thread is None:
             self._beat(asyncio.get_running_loop())
-            self._thread = threading.Thread(target=self._watch, name="holdfast:heart", daemon=True)
+            self._thread = threading.Thread(target=self._watch, name="holdfast:lease-keeper", daemon=True)
             self._thread.start()
 
     async def stop(self) -> None:
@@ -83,7 +83,7 @@ class Heart:
             self.kept += 1
 
     async def _prolong(self) -> int:
-        session = await Session.connect(self._dsn, self._schema, cached=False)
+        session = await PooledConnection.connect(self._dsn, self._schema, cached=False)
         try:
             async with session.raw.transaction():
                 return sum([await session.run(sql.lease_prolong, owner, self.lease_ms) for owner in self._owners()])

@@ -18,10 +18,10 @@ from typing import Any
 from holdfast.domain.errors import BadConfig, HoldfastError, StoreError
 from holdfast.ports import Chance
 from holdfast.store.postgres.errors import FAULTS, translate
-from holdfast.store.postgres.lease_keeper import Heart
+from holdfast.store.postgres.lease_keeper import LeaseKeeper
 from holdfast.store.postgres.owner_check import TROUBLED_S
 from holdfast.store.postgres.pool import Pool, translated
-from holdfast.store.postgres.pooled_connection import Session
+from holdfast.store.postgres.pooled_connection import PooledConnection
 from holdfast.store.postgres.statements import sql
 
 CHANNEL = "holdfast_events"
@@ -49,10 +49,10 @@ class Liveness:
         self._pool, self._chance, self._changed = pool, chance, changed
         place = pool.place
         self._dsn = place.direct or place.dsn
-        self.heart = Heart(self._dsn, place.schema, lambda: sorted(self._owners))
+        self.lease_keeper = LeaseKeeper(self._dsn, place.schema, lambda: sorted(self._owners))
         self.silent = False
         """Whether there is no session of our own: a pooler is in the way."""
-        self._session: Session | None = None
+        self._session: PooledConnection | None = None
         self._owners: set[int] = set()
         self._busy = asyncio.Lock()
         self._broken = asyncio.Event()
@@ -114,7 +114,7 @@ class Liveness:
                 await session.value(sql.owner_lock, owner)
             self._owners.add(owner)
             _HERE.add(self._key(owner))
-        self.heart.start()
+        self.lease_keeper.start()
         if self._task is None:
             watch = self._tell() if self.silent else self._watch()
             self._task = asyncio.get_running_loop().create_task(watch, name="holdfast:liveness")
@@ -128,7 +128,7 @@ class Liveness:
 
     async def close(self) -> None:
         """Give the locks back before the connection, so that whoever looks next sees them free."""
-        await self.heart.stop()
+        await self.lease_keeper.stop()
         await self._stop()
         _HERE.difference_update(map(self._key, self._owners))
         session, self._session = self._session, None
@@ -152,8 +152,8 @@ class Liveness:
             else:
                 self._task.cancel()
 
-    async def _connect(self) -> Session:
-        session = await Session.connect(self._dsn, self._pool.place.schema)
+    async def _connect(self) -> PooledConnection:
+        session = await PooledConnection.connect(self._dsn, self._pool.place.schema)
         if self._pool.place.direct is not None and (await session.look()).pooled:
             session.drop()
             raise BadConfig(_POOLED_TOO)

@@ -9,7 +9,7 @@ from holdfast.domain.errors import BadInput
 from holdfast.ports import Clock
 from holdfast.store.postgres.liveness import Liveness
 from holdfast.store.postgres.pool import Pool
-from holdfast.store.postgres.pooled_connection import Session
+from holdfast.store.postgres.pooled_connection import PooledConnection
 from holdfast.store.postgres.statements import sql
 from holdfast.store.roles.maintenance import PRUNED, Retention
 
@@ -87,7 +87,9 @@ class PostgresMaintenance:
         return self._liveness.take_hint()
 
 
-async def _prune_deliveries(start: int, retention: Retention, now_ms: int, limit: int, session: Session) -> int:
+async def _prune_deliveries(
+    start: int, retention: Retention, now_ms: int, limit: int, session: PooledConnection
+) -> int:
     cutoffs = (now_ms - retention.delivered_ms, now_ms - retention.inbound_ms, now_ms - retention.dead_ms)
     ids = [row[0] for row in await session.rows(sql.prune_deliveries, start, SPAN, *cutoffs, limit)]
     if ids:
@@ -96,7 +98,7 @@ async def _prune_deliveries(start: int, retention: Retention, now_ms: int, limit
     return len(ids)
 
 
-async def _prune_events(start: int, retention: Retention, now_ms: int, limit: int, session: Session) -> int:
+async def _prune_events(start: int, retention: Retention, now_ms: int, limit: int, session: PooledConnection) -> int:
     rows = await session.rows(sql.prune_events, start, SPAN, now_ms - retention.delivered_ms, now_ms, limit)
     if not rows:
         return 0
@@ -108,7 +110,7 @@ async def _prune_events(start: int, retention: Retention, now_ms: int, limit: in
     return len(gone)
 
 
-async def _prune_sessions(before_ms: int, limit: int, session: Session) -> int:
+async def _prune_sessions(before_ms: int, limit: int, session: PooledConnection) -> int:
     ids = [row[0] for row in await session.rows(sql.sessions_old, before_ms, limit)]
     if not ids:
         return 0
@@ -117,7 +119,7 @@ async def _prune_sessions(before_ms: int, limit: int, session: Session) -> int:
     return len(gone)
 
 
-async def _prune_streams(retention: Retention, now_ms: int, limit: int, session: Session) -> int:
+async def _prune_streams(retention: Retention, now_ms: int, limit: int, session: PooledConnection) -> int:
     """Streams that stayed empty for long. A name that comes back begins at 1 again, so nothing may remember the old."""
     before_ms = now_ms - retention.streams_kept_ms
     ids = [row[0] for row in await session.rows(sql.streams_emptied, before_ms, limit)]
@@ -130,5 +132,5 @@ async def _prune_streams(retention: Retention, now_ms: int, limit: int, session:
     return gone
 
 
-async def _prune_dedup(before_ms: int, limit: int, session: Session) -> int:
+async def _prune_dedup(before_ms: int, limit: int, session: PooledConnection) -> int:
     return await session.run(sql.prune_dedup, before_ms, limit)

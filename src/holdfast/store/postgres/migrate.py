@@ -6,7 +6,7 @@ from importlib.resources import files
 
 from holdfast.domain.errors import StoreMissing, StoreTooNew
 from holdfast.store.postgres.place import in_schema, quoted
-from holdfast.store.postgres.pooled_connection import Session
+from holdfast.store.postgres.pooled_connection import PooledConnection
 
 _VIEWS = "views.sql"
 _SET = """
@@ -28,14 +28,14 @@ def version_known() -> int:
     return scripts()[-1][0]
 
 
-async def version_of(session: Session) -> int:
+async def version_of(session: PooledConnection) -> int:
     """0 where there are no Holdfast tables yet."""
     if await session.value("SELECT to_regclass('{schema}.meta')") is None:
         return 0
     return int(await session.value("SELECT value FROM {schema}.meta WHERE key = 'schema_version'") or 0)
 
 
-async def check_version(session: Session) -> int:
+async def check_version(session: PooledConnection) -> int:
     """The version of this store, if this program can work with it."""
     found = await version_of(session)
     if found > version_known():
@@ -47,7 +47,7 @@ async def check_version(session: Session) -> int:
     return found
 
 
-async def require(session: Session) -> None:
+async def require(session: PooledConnection) -> None:
     """For those who only use a store: it must be there and be of this version."""
     async with session.raw.transaction(isolation="read_committed"):
         found = await check_version(session)
@@ -55,7 +55,7 @@ async def require(session: Session) -> None:
         raise StoreMissing("this database is not set up for this version; run: holdfast db migrate")
 
 
-async def migrate(session: Session, schema: str, made_by: str) -> int:
+async def migrate(session: PooledConnection, schema: str, made_by: str) -> int:
     """Bring the schema to the newest version. The version found before."""
     async with session.raw.transaction(isolation="read_committed"):
         if (found := await check_version(session)) == version_known():

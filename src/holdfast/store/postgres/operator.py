@@ -11,7 +11,7 @@ from holdfast.domain.states import REASONS_OF, Reason, State
 from holdfast.store.postgres.clock import ServerClock
 from holdfast.store.postgres.lanes import join_lanes
 from holdfast.store.postgres.pool import Pool
-from holdfast.store.postgres.pooled_connection import Row, Session
+from holdfast.store.postgres.pooled_connection import PooledConnection, Row
 from holdfast.store.postgres.receipts import write_link
 from holdfast.store.postgres.settling import end_unheld
 from holdfast.store.postgres.statements import sql
@@ -72,7 +72,7 @@ class PostgresOperator:
         """Begin a new life of ended deliveries, at the tail of their lanes. The ids that were in one of `states`."""
         now_ms = self._clock.now_ms()
 
-        async def work(session: Session) -> list[int]:
+        async def work(session: PooledConnection) -> list[int]:
             facts = {row[0]: row for row in await session.rows(sql.delivery_facts, list(ids))}
             chosen = [facts[id] for id in dict.fromkeys(ids) if id in facts and facts[id][1] in states]
             await _revive(session, chosen, now_ms)
@@ -93,7 +93,7 @@ class PostgresOperator:
     async def _end(self, owner: Owner, ids: Sequence[int], before: State, reason: Reason, actor: str) -> list[int]:
         now_ms = self._clock.now_ms()
 
-        async def work(session: Session) -> list[int]:
+        async def work(session: PooledConnection) -> list[int]:
             known = dict(await session.rows(sql.delivery_events, list(ids)))
             events = {id: known[id] for id in ids if id in known}
             return await end_unheld(session, owner.chain, events, before, State.DROPPED, reason, now_ms, actor)
@@ -113,7 +113,7 @@ class PostgresOperator:
     async def pause(self, scope: str, name: str) -> bool:
         now_ms = self._clock.now_ms()
 
-        async def work(session: Session) -> bool:
+        async def work(session: PooledConnection) -> bool:
             fresh = await session.run(sql.pause_add, scope, name, now_ms) > 0
             if scope == "lane":
                 for (lane,) in await session.rows(sql.lane_pause, name, True):
@@ -127,7 +127,7 @@ class PostgresOperator:
     async def resume(self, scope: str, name: str) -> bool:
         now_ms = self._clock.now_ms()
 
-        async def work(session: Session) -> bool:
+        async def work(session: PooledConnection) -> bool:
             known = await session.run(sql.pause_remove, scope, name) > 0
             if scope == "lane":
                 for (lane,) in await session.rows(sql.lane_pause, name, False):
@@ -146,7 +146,7 @@ class PostgresOperator:
     async def figures(self) -> dict[str, Any]:
         shift_ms = self._clock.shift_ms()
 
-        async def look(session: Session) -> dict[str, Any]:
+        async def look(session: PooledConnection) -> dict[str, Any]:
             ((ready, leased, next_due),) = await session.rows(sql.figures_ready)
             ((lanes, _),) = await session.rows(sql.figures_lanes)
             ((routed, unmatched, streams, unrouted),) = await session.rows(sql.figures_events)
@@ -172,7 +172,7 @@ def _ours(at_ms: int | None, shift_ms: int) -> int | None:
     return None if at_ms is None else at_ms - shift_ms
 
 
-async def _revive(session: Session, rows: Sequence[Row], now_ms: int) -> None:
+async def _revive(session: PooledConnection, rows: Sequence[Row], now_ms: int) -> None:
     keys = [_lane_key(row) for row in rows]
     seats = iter(await join_lanes(session, [key for key in keys if key is not None]))
     given = [None if key is None else next(seats) for key in keys]

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from holdfast.store.process_id import Mark, own_mark, read_mark, runs
+from holdfast.store.process_id import ProcessId, is_running, own_process_id, parse_process_id
 
 BACK_S = 0.5
 """How long one on another machine may need to come back after a moment's loss of its session."""
@@ -39,7 +39,7 @@ class OwnerCheck:
         missed, self._missed = self._missed, {}
         found = []
         for owner, pid, text in missing:
-            alive = self._lives(owner, pid, read_mark(text))
+            alive = self._lives(owner, pid, parse_process_id(text))
             since_s = missed.get(owner, now_s)
             if alive is False or (alive is None and now_s - since_s >= patience_s):
                 found.append(owner)
@@ -47,9 +47,9 @@ class OwnerCheck:
                 self._missed[owner] = since_s
         return found
 
-    def _lives(self, owner: int, pid: int | None, mark: Mark) -> bool | None:
+    def _lives(self, owner: int, pid: int | None, mark: ProcessId) -> bool | None:
         if pid is None:
             return False  # its row was removed: that happens a day after its end
-        if pid == os.getpid() and mark == own_mark():
+        if pid == os.getpid() and mark == own_process_id():
             return self._here(owner)
-        return runs(pid, mark)
+        return is_running(pid, mark)

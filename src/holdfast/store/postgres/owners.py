@@ -8,9 +8,9 @@ import socket
 from holdfast.ports import Clock
 from holdfast.store.postgres.liveness import Liveness
 from holdfast.store.postgres.pool import Pool
-from holdfast.store.postgres.pooled_connection import Session
+from holdfast.store.postgres.pooled_connection import PooledConnection
 from holdfast.store.postgres.statements import sql
-from holdfast.store.process_id import own_mark
+from holdfast.store.process_id import own_process_id
 from holdfast.store.roles.owners import Owner
 
 _FORGET_OWNERS_MS = 24 * 3600 * 1000
@@ -24,9 +24,9 @@ class PostgresOwners:
 
     async def enlist(self) -> Owner:
         await self._wire.lay()
-        now_ms, who = self._clock.now_ms(), (os.getpid(), socket.gethostname(), str(own_mark()))
+        now_ms, who = self._clock.now_ms(), (os.getpid(), socket.gethostname(), str(own_process_id()))
 
-        async def work(session: Session) -> Owner:
+        async def work(session: PooledConnection) -> Owner:
             id = int(await session.value(sql.owner_add, *who, now_ms, self._wire.silent))
             await self._wire.hold(id)  # before anybody can see the row and find its lock free
             unclean = await session.run(sql.owner_end_others, now_ms, id) > 0

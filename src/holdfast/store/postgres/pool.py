@@ -13,10 +13,10 @@ from holdfast.ports import Probe
 from holdfast.store.postgres.clock import ServerClock
 from holdfast.store.postgres.errors import FAULTS, is_again, is_lost, translate
 from holdfast.store.postgres.place import Place
-from holdfast.store.postgres.pooled_connection import Row, Session
+from holdfast.store.postgres.pooled_connection import PooledConnection, Row
 
 T = TypeVar("T")
-Work = Callable[[Session], Awaitable[T]]
+Work = Callable[[PooledConnection], Awaitable[T]]
 
 SIZE_MAX = 10
 TRIES = 6
@@ -44,8 +44,8 @@ class Pool:
     def __init__(self, place: Place, prepare: Work[None], probe: Probe, clock: ServerClock) -> None:
         self.place, self._prepare, self._probe, self.clock = place, prepare, probe, clock
         self.pooled = False
-        self._idle: list[Session] = []
-        self._room = asyncio.Semaphore(SIZE_MAX)
+        self._idle: list[PooledConnection] = []
+        self._slots = asyncio.Semaphore(SIZE_MAX)
         self._first = asyncio.Lock()
         self._prepared = False
         self._closed = False
@@ -60,7 +60,7 @@ class Pool:
         also done again when the connection was lost and nobody knows whether it was committed.
         """
 
-        async def whole(session: Session) -> T:
+        async def whole(session: PooledConnection) -> T:
             async with transaction(session, durable, self._probe):
                 return await work(session)
 
@@ -74,7 +74,7 @@ class Pool:
         """As `alone`, for a work that must not be repeated when nobody knows whether it was committed."""
         return await self._try(partial(self._single, work), repeatable=False)
 
-    async def _single(self, work: Work[T], session: Session) -> T:
+    async def _single(self, work: Work[T], session: PooledConnection) -> T:
         if not self.pooled:
             return await work(session)
         async with transaction(session, True, self._probe):
@@ -93,11 +93,11 @@ class Pool:
         return await self.alone(lambda session: session.value(text, *values))
 
     @asynccontextmanager
-    async def session(self) -> AsyncIterator[Session]:
+    async def connection(self) -> AsyncIterator[PooledConnection]:
         """A connection for a while. One that broke meanwhile is thrown away, not given to the next."""
         if self._closed:
             raise StoreError("this store is closed")
-        async with self._room:
+        async with self._slots:
             session = await self._take()
             try:
                 yield session
@@ -123,7 +123,7 @@ class Pool:
     async def _try(self, work: Work[T], repeatable: bool) -> T:
         for attempt in range(1, TRIES + 1):
             try:
-                async with self.session() as session:
+                async with self.connection() as session:
                     return await work(session)
             except FAULTS as error:
                 again = is_again(error) or (repeatable and is_lost(error))
@@ -135,7 +135,7 @@ class Pool:
                 await asyncio.sleep(PAUSE_S * attempt * attempt)
         raise AssertionError("the last try returns or raises")
 
-    async def _take(self) -> Session:
+    async def _take(self) -> PooledConnection:
         while self._idle:
             session = self._idle.pop()
             if not session.closed:
@@ -143,7 +143,7 @@ class Pool:
             self.pids.discard(session.pid)
         if not self._prepared:
             await self._prepare_once()
-        session = await Session.connect(self.place.dsn, self.place.schema, cached=not self.pooled)
+        session = await PooledConnection.connect(self.place.dsn, self.place.schema, cached=not self.pooled)
         self.pids.add(session.pid)
         try:
             if not self.pooled:
@@ -161,7 +161,7 @@ class Pool:
         async with self._first:
             if self._prepared:
                 return
-            session = await Session.connect(self.place.dsn, self.place.schema, cached=False)
+            session = await PooledConnection.connect(self.place.dsn, self.place.schema, cached=False)
             try:
                 asked_ms = self.clock.boot_ms()
                 facts = await session.look()
@@ -171,23 +171,23 @@ class Pool:
             finally:
                 session.drop()
 
-    def _give(self, session: Session) -> None:
+    def _give(self, session: PooledConnection) -> None:
         if session.closed or self._closed:
             self._discard(session)
         else:
             self._idle.append(session)
 
-    def _discard(self, session: Session) -> None:
+    def _discard(self, session: PooledConnection) -> None:
         self.pids.discard(session.pid)
         session.drop()
 
 
-async def _nothing(session: Session) -> None:
+async def _nothing(session: PooledConnection) -> None:
     pass
 
 
 @asynccontextmanager
-async def transaction(session: Session, durable: bool, probe: Probe) -> AsyncIterator[None]:
+async def transaction(session: PooledConnection, durable: bool, probe: Probe) -> AsyncIterator[None]:
     await begin(session, durable)
     try:
         probe("begun")
@@ -200,11 +200,11 @@ async def transaction(session: Session, durable: bool, probe: Probe) -> AsyncIte
     probe("after_commit")
 
 
-async def begin(session: Session, durable: bool) -> None:
+async def begin(session: PooledConnection, durable: bool) -> None:
     await session.raw.execute(_BEGIN[durable])
 
 
-async def undo(session: Session) -> None:
+async def undo(session: PooledConnection) -> None:
     """Roll back, if there is still somebody to tell."""
     if session.closed:
         return

@@ -26,7 +26,7 @@ class Facts(NamedTuple):
     now_ms: int
 
 
-class Session:
+class PooledConnection:
     """A connection in the hands of one work at a time."""
 
     def __init__(self, raw: Any, schema: str) -> None:
@@ -35,7 +35,7 @@ class Session:
         self._texts: dict[str, str] = {}
 
     @classmethod
-    async def connect(cls, dsn: str, schema: str, *, cached: bool = True) -> Session:
+    async def connect(cls, dsn: str, schema: str, *, cached: bool = True) -> PooledConnection:
         """`cached`: statements are prepared once and kept, which needs a session that is really ours."""
         raw = await asyncpg.connect(
             dsn,

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from holdfast.domain.receipt import Head, Leaf, Link, leaf_lines, link
 from holdfast.store.postgres.pool import Pool
-from holdfast.store.postgres.pooled_connection import Session
+from holdfast.store.postgres.pooled_connection import PooledConnection
 from holdfast.store.postgres.statements import sql
 
 _PAGE = 500
@@ -37,7 +37,9 @@ class PostgresReceipts:
             after = (page[-1].chain, page[-1].seq)
 
 
-async def write_link(session: Session, chain: str, at_ms: int, actor: str, transitions: Sequence[Leaf]) -> Head | None:
+async def write_link(
+    session: PooledConnection, chain: str, at_ms: int, actor: str, transitions: Sequence[Leaf]
+) -> Head | None:
     """One link for one transaction, and the head it makes. Nothing happened: no link."""
     if not transitions:
         return None

@@ -12,7 +12,7 @@ from holdfast.ports import Clock
 from holdfast.store.postgres.bursts import thin_out
 from holdfast.store.postgres.lanes import join_lanes
 from holdfast.store.postgres.pool import Pool, begin, translated, undo
-from holdfast.store.postgres.pooled_connection import Session
+from holdfast.store.postgres.pooled_connection import PooledConnection
 from holdfast.store.postgres.statements import sql
 from holdfast.store.roles.owners import Owner
 from holdfast.store.roles.routing import Plan, RouteTarget
@@ -27,7 +27,7 @@ class PostgresRouting:
     async def batch(self, limit: int) -> AsyncIterator[PostgresRoutingBatch]:
         """Empty where another process routes: it will come to everything that is here now."""
         with translated():
-            async with self._pool.session() as session:
+            async with self._pool.connection() as session:
                 batch = PostgresRoutingBatch(session, self._clock, self._changed)
                 try:
                     # After a batch that was not full there is seldom more: one look is cheaper than a transaction.
@@ -45,7 +45,7 @@ class PostgresRouting:
 class PostgresRoutingBatch:
     """Events with the router's lock around them, which the server frees with the transaction."""
 
-    def __init__(self, session: Session, clock: Clock, changed: Callable[[str], None]) -> None:
+    def __init__(self, session: PooledConnection, clock: Clock, changed: Callable[[str], None]) -> None:
         self._session, self._clock, self._changed = session, clock, changed
         self._begun = False
         self.version = 0
@@ -91,7 +91,7 @@ def _is_plain(plans: Sequence[Plan]) -> bool:
 
 
 async def _route_plain(
-    session: Session, version: int, owner: Owner | None, plans: Sequence[Plan], firsts: set[int], now_ms: int
+    session: PooledConnection, version: int, owner: Owner | None, plans: Sequence[Plan], firsts: set[int], now_ms: int
 ) -> int | None:
     """The number of deliveries that came of it; None where the contracts changed. `firsts` began their streams."""
     duties = {(plan.n, target.queue): max(now_ms, plan.due_at_ms) for plan in plans for target in plan.targets}
@@ -103,7 +103,7 @@ async def _route_plain(
 
 
 async def _route(
-    session: Session, version: int, owner: Owner | None, plans: Sequence[Plan], firsts: set[int], now_ms: int
+    session: PooledConnection, version: int, owner: Owner | None, plans: Sequence[Plan], firsts: set[int], now_ms: int
 ) -> int | None:
     if int(await session.value(sql.contract_version_held)) != version:
         return None
@@ -121,7 +121,9 @@ class Duty(NamedTuple):
     thins: bool
 
 
-async def route(session: Session, owner: Owner | None, plans: Sequence[Plan], firsts: set[int], now_ms: int) -> int:
+async def route(
+    session: PooledConnection, owner: Owner | None, plans: Sequence[Plan], firsts: set[int], now_ms: int
+) -> int:
     """The number of deliveries that came of it. The counts come last: retention waits for whoever holds their row."""
     waiting = {row[0] for row in await session.rows(sql.unrouted_done, [plan.n for plan in plans])}
     plans = [plan for plan in plans if plan.n in waiting]
@@ -132,7 +134,7 @@ async def route(session: Session, owner: Owner | None, plans: Sequence[Plan], fi
     return made
 
 
-async def _deliver(session: Session, owner: Owner | None, matched: Sequence[Plan], now_ms: int) -> int:
+async def _deliver(session: PooledConnection, owner: Owner | None, matched: Sequence[Plan], now_ms: int) -> int:
     if not matched:
         return 0
     direct = await _direct_queues(session, matched, now_ms)
@@ -152,7 +154,7 @@ async def _deliver(session: Session, owner: Owner | None, matched: Sequence[Plan
     return len(duties)
 
 
-async def _insert(session: Session, duties: Sequence[Duty], now_ms: int) -> dict[int, int]:
+async def _insert(session: PooledConnection, duties: Sequence[Duty], now_ms: int) -> dict[int, int]:
     """How many now stand in each lane that was joined, of those that are thinned out."""
     seats = iter(await join_lanes(session, [duty.lane for duty in duties if duty.lane is not None]))
     lanes: list[int | None] = []
@@ -172,7 +174,7 @@ async def _insert(session: Session, duties: Sequence[Duty], now_ms: int) -> dict
     return waiting
 
 
-async def _direct_queues(session: Session, plans: Sequence[Plan], now_ms: int) -> dict[str, int]:
+async def _direct_queues(session: PooledConnection, plans: Sequence[Plan], now_ms: int) -> dict[str, int]:
     wanted: dict[str, RouteTarget] = {
         target.address: target for plan in plans for target in plan.targets if target.queue is None
     }

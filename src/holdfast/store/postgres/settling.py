@@ -20,7 +20,7 @@ from holdfast.store.postgres.errors import FAULTS, UNFORESEEN, translate
 from holdfast.store.postgres.events import append
 from holdfast.store.postgres.group_append import Prepared
 from holdfast.store.postgres.lanes import leave_lanes
-from holdfast.store.postgres.pooled_connection import Session
+from holdfast.store.postgres.pooled_connection import PooledConnection
 from holdfast.store.postgres.receipts import next_link, write_link
 from holdfast.store.postgres.statements import sql
 from holdfast.store.roles.lease import Lease
@@ -47,7 +47,7 @@ def is_simple(settlements: Sequence[Settlement]) -> bool:
 
 
 async def settle_simply(
-    session: Session, chain: str, head: Head, settlements: Sequence[Settlement], now_ms: int
+    session: PooledConnection, chain: str, head: Head, settlements: Sequence[Settlement], now_ms: int
 ) -> Settled | None:
     """End them all in one statement, which is a transaction by itself. None: nothing was done, take the long way."""
     new = next_link(chain, head, now_ms, "engine", [_leaf(one) for one in settlements])
@@ -64,7 +64,7 @@ async def settle_simply(
 
 
 async def settle(
-    session: Session,
+    session: PooledConnection,
     chain: str,
     settlements: Sequence[Settlement],
     effects: Sequence[Prepared],
@@ -86,7 +86,7 @@ async def settle(
     return Settled(lost, moved, head)
 
 
-async def _take_out(session: Session, settlements: Sequence[Settlement]) -> set[Lease]:
+async def _take_out(session: PooledConnection, settlements: Sequence[Settlement]) -> set[Lease]:
     """The fence: only rows that carry our token leave `ready`, or go back into it for another try."""
     again = [one for one in settlements if one.transition.due_at_ms is not None]
     over = [one for one in settlements if one.transition.due_at_ms is None]
@@ -112,7 +112,7 @@ def _array(numbers: Iterable[int]) -> str:
 
 
 async def _with_effects(
-    session: Session, settlement: Settlement, events: Prepared, now_ms: int, ring: bool
+    session: PooledConnection, settlement: Settlement, events: Prepared, now_ms: int, ring: bool
 ) -> Settlement:
     """Effects that can never be appended end their own delivery, and disturb no other."""
     await session.raw.execute("SAVEPOINT effects")
@@ -133,7 +133,7 @@ async def _with_effects(
     return settlement
 
 
-async def _wait(session: Session, settlements: Sequence[Settlement]) -> None:
+async def _wait(session: PooledConnection, settlements: Sequence[Settlement]) -> None:
     if settlements:
         after = [one.transition for one in settlements]
         await session.run(
@@ -145,7 +145,7 @@ async def _wait(session: Session, settlements: Sequence[Settlement]) -> None:
         )
 
 
-async def _end(session: Session, settlements: Sequence[Settlement], now_ms: int) -> bool:
+async def _end(session: PooledConnection, settlements: Sequence[Settlement], now_ms: int) -> bool:
     if settlements:
         after = [one.transition for one in settlements]
         ended = await session.rows(
@@ -163,7 +163,7 @@ async def _end(session: Session, settlements: Sequence[Settlement], now_ms: int)
     return False
 
 
-async def _record(session: Session, settlements: Sequence[Settlement], now_ms: int) -> None:
+async def _record(session: PooledConnection, settlements: Sequence[Settlement], now_ms: int) -> None:
     """The history of attempts: those that failed, and whatever has something to tell."""
     told = [one for one in settlements if one.transition.state is not State.DELIVERED or one.detail is not None]
     if not told:
@@ -190,8 +190,8 @@ def _leaf(settlement: Settlement) -> Leaf:
 
 
 async def end_unheld(
-    session: Session, chain: str, events: Mapping[int, str], before: State, after: State, reason: Reason, now_ms: int,
-    actor: str, survivor: int | None = None,
+    session: PooledConnection, chain: str, events: Mapping[int, str], before: State, after: State, reason: Reason,
+    now_ms: int, actor: str, survivor: int | None = None,
 ) -> list[int]:  # fmt: skip
     """End deliveries that no settlement carries, given with their event ids: those still in the state `before`.
 

@@ -22,7 +22,7 @@ from holdfast.store.postgres.operator import PostgresOperator
 from holdfast.store.postgres.owners import PostgresOwners
 from holdfast.store.postgres.place import Place, parse_place
 from holdfast.store.postgres.pool import Pool
-from holdfast.store.postgres.pooled_connection import Session
+from holdfast.store.postgres.pooled_connection import PooledConnection
 from holdfast.store.postgres.receipts import PostgresReceipts
 from holdfast.store.postgres.routing import PostgresRouting
 from holdfast.store.postgres.sessions import PostgresSessions
@@ -45,7 +45,7 @@ class PostgresStore:
         self.url = place.shown
         self._listeners: list[Callable[[str], None]] = []
 
-        async def prepare(session: Session) -> None:
+        async def prepare(session: PooledConnection) -> None:
             if create:
                 await migrate(session, place.schema, __version__)
             else:
@@ -110,7 +110,7 @@ async def prepare_database(url: str) -> int:
     place = parse_place(url)
     found = 0
 
-    async def prepare(session: Session) -> None:
+    async def prepare(session: PooledConnection) -> None:
         nonlocal found
         found = await migrate(session, place.schema, __version__)
 

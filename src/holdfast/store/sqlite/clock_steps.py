@@ -38,7 +38,7 @@ WHERE handed_until > ?1 AND ({_ENDED}) > ?1"""  # noqa: S608 - two constants
 _MEND = "UPDATE holdfast_ready SET due_at = ? WHERE delivery = ?"
 
 
-class WallWatch:
+class ClockStepWatch:
     """Notices that the wall clock fell behind the boot clock; at first, that it lies behind what the store holds."""
 
     def __init__(self, writer: Writer, clock: Clock) -> None:

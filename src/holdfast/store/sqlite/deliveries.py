@@ -10,7 +10,7 @@ from holdfast.domain.ids import ENTROPY_BYTES, make_id
 from holdfast.domain.receipt import Leaf
 from holdfast.domain.states import Reason, State
 from holdfast.ports import Chance, Clock
-from holdfast.store.process_id import read_mark, runs
+from holdfast.store.process_id import is_running, parse_process_id
 from holdfast.store.roles.deliveries import BATCH_MAX, Claimed, ClaimRequest
 from holdfast.store.roles.owners import Owner
 from holdfast.store.rows import to_claim
@@ -77,7 +77,7 @@ class SqliteDeliveries:
         def work(connection: Connection) -> int:
             count = connection.run(sql.lease_reclaim, (boot_ms, boot_id, held))
             for owner, pid, mark in connection.rows(sql.lease_holders):
-                if runs(pid, read_mark(mark)) is False:
+                if is_running(pid, parse_process_id(mark)) is False:
                     count += connection.run(sql.lease_reclaim_of, (owner,))
             return count
 

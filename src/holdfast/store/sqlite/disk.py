@@ -38,7 +38,7 @@ def free_bytes(folder: Path) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class DiskSpace:
     """How much is kept free. The mark lies above the ballast: letting go of it must not open intake again."""
 
     low_water_bytes: int = 32 * MIB
@@ -53,9 +53,9 @@ class Room:
 class Disk:
     """Watches the room beside one database. Only the keeper has a ballast; everybody heeds the mark."""
 
-    def __init__(self, database: Path, clock: Clock, keeper: bool, room: Room) -> None:
+    def __init__(self, database: Path, clock: Clock, keeper: bool, space: DiskSpace) -> None:
         self._database, self._folder = database, database.parent
-        self._clock, self._keeper, self._room = clock, keeper, room
+        self._clock, self._keeper, self._space = clock, keeper, space
         self.ballast = database.with_name(database.name + ".ballast")
         self._free: int | None = None
         self._read_only = False
@@ -79,14 +79,14 @@ class Disk:
         if self.is_low:
             return (
                 f"only {(self._free or 0) / MIB:.1f} MiB are free in {self._folder}, and below "
-                f"{self._room.low_water_bytes / MIB:g} MiB nothing new is accepted, so that what was accepted can be "
+                f"{self._space.low_water_bytes / MIB:g} MiB nothing new is accepted, so that what was accepted can be "
                 "finished; make room, and intake opens by itself"
             )
         return None
 
     @property
     def is_low(self) -> bool:
-        return self._free is not None and self._free < self._room.low_water_bytes
+        return self._free is not None and self._free < self._space.low_water_bytes
 
     def look(self, make: bool = True) -> None:
         """Measure, and keep the ballast in step: let go in need, make it (on the watch only) when there is plenty."""
@@ -97,10 +97,10 @@ class Disk:
             log.warning("intake is %s: %s", "closed" if self.is_low else "open again", self.gauges())
         if not self._keeper or self._free is None:
             return
-        if self._free < self._room.ballast_bytes // 4:
+        if self._free < self._space.ballast_bytes // 4:
             self._let_go()
             return
-        plenty = self._free >= self._room.low_water_bytes + self._room.ballast_bytes
+        plenty = self._free >= self._space.low_water_bytes + self._space.ballast_bytes
         if make and plenty and not self._holds() and self._looked_ms - self._ran_out_ms >= REMAKE_AFTER_MS:
             self._make()
 
@@ -126,14 +126,14 @@ class Disk:
     def _measure(self) -> int | None:
         self._read_only = False
         try:
-            return self._room.free(self._folder)
+            return self._space.free(self._folder)
         except OSError as error:  # what cannot be measured is unknown, not nothing
             self._read_only = error.errno == errno.EROFS
             log.warning("the free space of %s cannot be measured: %s", self._folder, error)
             return None
 
     def _holds(self) -> bool:
-        return _size(self.ballast) == self._room.ballast_bytes
+        return _size(self.ballast) == self._space.ballast_bytes
 
     def _let_go(self) -> None:
         with contextlib.suppress(OSError):
@@ -145,7 +145,7 @@ class Disk:
             self.ballast.unlink(missing_ok=True)
             descriptor = os.open(self.ballast, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
             try:
-                _fill(descriptor, self._room.ballast_bytes)
+                _fill(descriptor, self._space.ballast_bytes)
             finally:
                 os.close(descriptor)
         except OSError as error:

@@ -10,7 +10,7 @@ from typing import Any
 from holdfast.domain.errors import Conflict, StoreFailed, StoreFull
 from holdfast.ports import Clock, Executor
 from holdfast.store.roles.maintenance import PRUNED, Retention
-from holdfast.store.sqlite.clock_steps import WallWatch
+from holdfast.store.sqlite.clock_steps import ClockStepWatch
 from holdfast.store.sqlite.connection import BUSY_TIMEOUT_MS, Connection, Row
 from holdfast.store.sqlite.disk import MIB, Disk
 from holdfast.store.sqlite.reader import Reader
@@ -71,13 +71,13 @@ class SqliteMaintenance:
         self._inspector = inspector
         self._writer, self._reader, self._clock, self._path, self._disk = writer, reader, clock, path, disk
         self._wal = path.with_name(path.name + "-wal")
-        self._wall = WallWatch(writer, clock)
+        self._wall = ClockStepWatch(writer, clock)
         self.wal_max_bytes = WAL_MAX_BYTES
         self._checkpointer, self._executor = checkpointer, executor
         self._seen: int | None = None
         self._looked_ms = 0
         self._inodes: dict[Path, int] = {path: path.stat().st_ino}
-        self._mended = is_mended(checkpointer.rows("SELECT sqlite_version()")[0][0])
+        self._mended = has_wal_reset_fix(checkpointer.rows("SELECT sqlite_version()")[0][0])
 
     async def prune(self, retention: Retention, limit: int) -> dict[str, int]:
         """Remove what is past its time, in batches short enough to hold nobody up; at most `limit` of each kind."""
@@ -259,7 +259,7 @@ def _copy(connection: Connection, path: Path) -> None:
     unfinished.rename(path)
 
 
-def is_mended(version: str) -> bool:
+def has_wal_reset_fix(version: str) -> bool:
     """Whether this SQLite has the WAL-reset fault mended: it could lose commits made while another checkpoints."""
     numbers = tuple(int(part) for part in version.split("."))
     return numbers >= (3, 51, 3) or (3, 50, 7) <= numbers < (3, 51) or (3, 44, 6) <= numbers < (3, 45)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from holdfast.ports import Clock
-from holdfast.store.process_id import own_mark
+from holdfast.store.process_id import own_process_id
 from holdfast.store.roles.owners import Owner
 from holdfast.store.sqlite.connection import Connection
 from holdfast.store.sqlite.statements import sql
@@ -24,7 +24,7 @@ class SqliteOwners:
         now_ms, boot_id, boot_ms = self._clock.now_ms(), self._clock.boot_id, self._clock.boot_ms()
 
         def work(connection: Connection) -> Owner:
-            params = (os.getpid(), str(own_mark()), boot_id, now_ms)
+            params = (os.getpid(), str(own_process_id()), boot_id, now_ms)
             id = int(connection.rows(sql.owner_add, params)[0][0])
             unclean = False
             if self._keeper:

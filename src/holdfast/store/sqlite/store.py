@@ -26,7 +26,7 @@ from holdfast.store.sqlite.bookmarks import SqliteBookmarks
 from holdfast.store.sqlite.connection import ApswConnection, Connection, StdlibConnection, tune
 from holdfast.store.sqlite.cursors import SqliteCursors
 from holdfast.store.sqlite.deliveries import SqliteDeliveries
-from holdfast.store.sqlite.disk import Disk, IntakeContracts, IntakeEvents, Room
+from holdfast.store.sqlite.disk import Disk, DiskSpace, IntakeContracts, IntakeEvents
 from holdfast.store.sqlite.filesystem import refuse_network
 from holdfast.store.sqlite.gates import SqliteGates
 from holdfast.store.sqlite.keeper import Keeper
@@ -113,14 +113,14 @@ class SqliteStore:
         chance: Chance | None = None,
         executor: Callable[[str], Executor] | None = None,
         probe: Probe = no_probe,
-        room: Room | None = None,
+        disk_space: DiskSpace | None = None,
     ) -> SqliteStore:
         """Open a file, making and migrating it where needed. Takes the keeper's lock first where it is to keep."""
         clock = clock or SystemClock()
         _check_place(path, create)
         keeper = _keeper(path, {"what": what, "since": iso_time(clock.now_ms())}) if keep else None
         try:
-            disk = Disk(path, clock, keep, room or Room())  # first: on a full disk it gives up the room to open in
+            disk = Disk(path, clock, keep, disk_space or DiskSpace())  # first: on a full disk this frees the ballast
             prepare_file(path, driver, own=own, create=create)
             return cls(path, driver, keeper, clock, chance or SystemChance(), executor or Threads, probe, disk)
         except BaseException:

@@ -14,13 +14,13 @@ import pytest
 from holdfast.store import process_id as marks
 from holdfast.store.postgres.owner_check import BACK_S, OwnerCheck
 from holdfast.store.postgres.store import PostgresStore
-from holdfast.store.process_id import Mark, own_mark, read_mark, runs
+from holdfast.store.process_id import ProcessId, is_running, own_process_id, parse_process_id
 from pg_work import claim, end, send
 from postgres import Server, opened
 
 pytest_plugins = ("postgres",)
 
-OTHER = str(Mark("elsewhere/pid:[1]", "7"))
+OTHER = str(ProcessId("elsewhere/pid:[1]", "7"))
 
 
 @pytest.fixture
@@ -31,26 +31,26 @@ def child() -> Iterator[subprocess.Popen[bytes]]:
     process.communicate()
 
 
-def mark_of(pid: int) -> Mark:
-    return Mark(own_mark().machine, marks._began(pid) or "")
+def mark_of(pid: int) -> ProcessId:
+    return ProcessId(own_process_id().machine, marks._started(pid) or "")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only there does the system say when a process began")
 def test_a_process_is_known_by_its_number_and_its_beginning(child: subprocess.Popen[bytes]) -> None:
     mark = mark_of(child.pid)
-    assert runs(child.pid, mark) is True
-    assert runs(child.pid, mark._replace(began="1")) is False, "a later one with the same number"
-    assert runs(child.pid, mark._replace(machine="elsewhere")) is None
+    assert is_running(child.pid, mark) is True
+    assert is_running(child.pid, mark._replace(started="1")) is False, "a later one with the same number"
+    assert is_running(child.pid, mark._replace(machine="elsewhere")) is None
     child.kill()
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-    assert runs(child.pid, mark) is False, "it is dead, though nobody has buried it"
+    assert is_running(child.pid, mark) is False, "it is dead, though nobody has buried it"
 
 
 def test_a_mark_reads_as_it_was_written_and_an_old_one_says_nothing() -> None:
-    assert read_mark(str(own_mark())) == own_mark()
-    assert runs(os.getpid(), own_mark()._replace(began="-")) is None
-    assert runs(1, read_mark("0f3a5bd2")) is None
-    assert runs(1, read_mark(None)) is None
+    assert parse_process_id(str(own_process_id())) == own_process_id()
+    assert is_running(os.getpid(), own_process_id()._replace(started="-")) is None
+    assert is_running(1, parse_process_id("0f3a5bd2")) is None
+    assert is_running(1, parse_process_id(None)) is None
 
 
 def test_of_another_machine_only_time_can_tell(monkeypatch: pytest.MonkeyPatch) -> None:
