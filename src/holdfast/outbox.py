@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from holdfast.ingress.inbox import Once
     from holdfast.ingress.publish import Published
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 
 class EventFields(TypedDict, total=False):

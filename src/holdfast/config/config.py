@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -18,6 +17,7 @@ from holdfast.config.inbound_config import parse_inbound
 from holdfast.config.subscriptions import read_subscriptions
 from holdfast.domain.contract import parse_rate
 from holdfast.domain.errors import BadConfig, BadInput
+from holdfast.domain.json_value import Json, JsonObject
 from holdfast.domain.retry import POLICIES, Policy
 from holdfast.domain.text import short_repr
 from holdfast.ingress.webhook import InboundSource
@@ -52,7 +52,7 @@ class Config:
     low_water_bytes: int
     ballast_bytes: int
     inbound: tuple[InboundSource, ...] = ()
-    subscriptions: tuple[Any, ...] = ()
+    subscriptions: tuple[object, ...] = ()
     disable_after_ms: int = 0
     interval_us: int = 0
     concurrency_per_host: int = 64
@@ -93,7 +93,7 @@ def load_store(path: Path) -> str:
     """Only the setting `store`, for commands that need no other. Variables used elsewhere in the file may be unset."""
     given = _read(_text(path), str(path)) if path.exists() else {}
     only_store = {name: value for name, value in given.items() if name == "store"}
-    settings: dict[str, Any] = {"store": ""}
+    settings: JsonObject = {"store": ""}
     _override(settings, _expanded(only_store, str(path)), str(path), "")
     return str(settings["store"])
 
@@ -110,11 +110,11 @@ def _text(path: Path) -> str:
     return text
 
 
-def _expanded(value: dict[str, Any], where: str) -> dict[str, Any]:
+def _expanded(value: dict[str, object], where: str) -> dict[str, object]:
     return {key: _expand(item, where, str(key)) for key, item in value.items()}
 
 
-def _read(text: str, where: str) -> dict[str, Any]:
+def _read(text: str, where: str) -> dict[str, object]:
     try:
         value = yaml.load(text, _Strict)  # noqa: S506 - a safe loader that refuses more
     except yaml.YAMLError as error:
@@ -132,20 +132,20 @@ def _read(text: str, where: str) -> dict[str, Any]:
 class _Strict(yaml.SafeLoader):
     """YAML without aliases, which can expand without limit, and without duplicate keys."""
 
-    def compose_node(self, parent: Any, index: Any) -> Any:
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
             mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
             raise yaml.composer.ComposerError(None, None, "aliases (*name) are not supported", mark)
         return super().compose_node(parent, index)
 
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+    def construct_mapping(self, node: yaml.Node, deep: bool = False) -> dict[Hashable, object]:
         seen: set[str] = set()
         for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
             if isinstance(key, yaml.ScalarNode) and key.value in seen:
                 problem = f"duplicate key {short_repr(key.value)}"
                 raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
             seen.add(str(key.value))
-        return super().construct_mapping(node, deep)
+        return super().construct_mapping(node, deep)  # type: ignore[arg-type]  # another kind of node is refused there
 
 
 def _place(error: yaml.YAMLError) -> str:
@@ -153,7 +153,7 @@ def _place(error: yaml.YAMLError) -> str:
     return f" (line {mark.line + 1}, column {mark.column + 1})" if mark is not None else ""
 
 
-def _expand(value: Any, where: str, key: str) -> Any:
+def _expand(value: object, where: str, key: str) -> object:
     """Replace environment variables in texts. An unset one without a default is an error."""
     if isinstance(value, dict):
         return {name: _expand(item, where, f"{key}.{name}") for name, item in value.items()}
@@ -175,7 +175,7 @@ def _expand(value: Any, where: str, key: str) -> Any:
     return value if expanded == value else _Expanded(expanded, value)
 
 
-def _override(settings: dict[str, Any], given: Mapping[str, Any], where: str, prefix: str) -> None:
+def _override(settings: JsonObject, given: Mapping[str, object], where: str, prefix: str) -> None:
     for key, value in given.items():
         name = f"{prefix}{key}"
         if key not in settings:
@@ -191,7 +191,7 @@ def _override(settings: dict[str, Any], given: Mapping[str, Any], where: str, pr
             settings[key] = _check_kind(value, default, where, name)
 
 
-def _check_kind(value: Any, default: Any, where: str, name: str) -> Any:
+def _check_kind(value: Json, default: Json, where: str, name: str) -> Json:
     number = isinstance(default, int | float) and not isinstance(default, bool)
     if number and isinstance(value, str) and value.strip().isdigit():
         value = int(value)  # an environment variable is always text
@@ -208,14 +208,14 @@ def _check_kind(value: Any, default: Any, where: str, name: str) -> Any:
     return str(value) if isinstance(value, str) else value
 
 
-def _show(value: Any) -> str:
+def _show(value: object) -> str:
     """A value for a message: shortened, and never the value of an environment variable."""
     if isinstance(value, dict | list):
         return "a mapping" if isinstance(value, dict) else "a list"
     return short_repr(value.written if isinstance(value, _Expanded) else value)
 
 
-def _check(settings: Mapping[str, Any]) -> None:
+def _check(settings: JsonObject) -> None:
     """Check settings whose type is right but whose value may not be."""
     server = settings["server"]
     if not 1 <= server["port"] <= 65535:
@@ -237,7 +237,7 @@ def _check(settings: Mapping[str, Any]) -> None:
             raise BadConfig(f"sessions.events has an unknown type {_show(item)}; known are {', '.join(EVENT_TYPES)}")
 
 
-def _build(settings: Mapping[str, Any]) -> Config:
+def _build(settings: JsonObject) -> Config:
     _check(settings)
     server, daemon, disk = settings["server"], settings["daemon"], settings["disk"]
     policies = {**POLICIES, **{name: _policy(name, value) for name, value in settings["policies"].items()}}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from holdfast.domain.address import KINDS, one_of
 from holdfast.domain.contract import (
@@ -100,7 +99,7 @@ def read_subscription(value: object, policies: Mapping[str, Policy], now_ms: int
     return read_contract(body, policies, now_ms, source="config")
 
 
-def _refuse_misspellings(criteria: Mapping[Any, Any]) -> None:
+def _refuse_misspellings(criteria: Mapping[object, object]) -> None:
     """A misspelled `type` would become a criterion on a property of that name, and silently match nothing."""
     for name in criteria:
         near = next((word for word in CRITERIA if name != word and is_near(str(name).lower(), word)), None)
@@ -124,14 +123,13 @@ def is_near(name: str, word: str) -> bool:
     return max(len(name), len(word)) <= 1 or (len(name) == 2 and name == word[::-1])
 
 
-def _with_request_options(contract: Contract, body: Mapping[str, Any]) -> Contract:
+def _with_request_options(contract: Contract, body: Mapping[str, object]) -> Contract:
     """Add the options about requests, which only URL targets have."""
-    rate, format, template, retry_on = (body.get(name) for name in ("rate", "format", "template", "retry_on"))
+    format, template, retry_on = (body.get(name) for name in ("format", "template", "retry_on"))
     given = [name for name in ("rate", "headers", "format", "template", "retry_on") if body.get(name) is not None]
     if given and contract.address.kind != "https":
         raise BadInput(f"{given[0]} is for targets of kind url: this contract delivers to {contract.address.text}")
-    if rate is not None:
-        parse_rate(rate)
+    rate = _rate(body.get("rate"))
     if format is not None and format not in FORMATS:
         raise BadInput(f"format {short_repr(format)} is unknown; use one of {', '.join(FORMATS)}")
     if (format == "template") != (template is not None):
@@ -143,6 +141,13 @@ def _with_request_options(contract: Contract, body: Mapping[str, Any]) -> Contra
     if template is not None and (not isinstance(template, str) or not 0 < len(template) <= TEMPLATE_MAX):
         raise BadInput(f"template must be text of 1 to {TEMPLATE_MAX} characters")
     return replace(contract, rate=rate, format=format, template=template, retry_on=_statuses(retry_on))
+
+
+def _rate(value: object) -> str | None:
+    if value is None:
+        return None
+    parse_rate(value)
+    return str(value)
 
 
 def _statuses(value: object) -> tuple[int, ...]:
@@ -159,7 +164,7 @@ def _is_retryable(status: object) -> bool:
     return type(status) is int and 400 <= status <= 499 and status != 410
 
 
-def _end(body: Mapping[str, Any], now_ms: int) -> int | None:
+def _end(body: Mapping[str, object], now_ms: int) -> int | None:
     ttl = _number(body, "ttl_seconds", most=TTL_MAX_S)
     moment = body.get("expires_at")
     if ttl is not None and moment is not None:
@@ -180,18 +185,18 @@ def _policy(name: object, policies: Mapping[str, Policy]) -> str | None:
     return None if name is None else str(name)
 
 
-def _criterion(body: Mapping[str, Any], name: str) -> Criterion | None:
+def _criterion(body: Mapping[str, object], name: str) -> Criterion | None:
     return None if body.get(name) is None else parse_criterion(body[name], name)
 
 
-def _flag(body: Mapping[str, Any], name: str) -> bool | None:
+def _flag(body: Mapping[str, object], name: str) -> bool | None:
     value = body.get(name)
     if value is not None and not isinstance(value, bool):
         raise BadInput(f"{name} must be true or false, not {short_repr(value)}")
     return value
 
 
-def _number(body: Mapping[str, Any], name: str, most: float) -> float | None:
+def _number(body: Mapping[str, object], name: str, most: float) -> float | None:
     value = body.get(name)
     if value is None:
         return None
@@ -202,7 +207,7 @@ def _number(body: Mapping[str, Any], name: str, most: float) -> float | None:
     return float(value)
 
 
-def _whole(body: Mapping[str, Any], name: str, most: int) -> int | None:
+def _whole(body: Mapping[str, object], name: str, most: int) -> int | None:
     value = _integer(body.get(name))
     if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most):
         raise BadInput(f"{name} must be a whole number from 1 to {most}, not {short_repr(value)}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 from urllib.parse import urlsplit
 
 from holdfast.config.inbound_values import (
@@ -29,14 +28,14 @@ URL_MAX = 1000
 FLAT_KEYS = ("header", "algorithm", "encoding", "prefix", "tolerance_seconds")
 """Keys that are accepted beside `verifier` as well as under `verify`."""
 
-Read = Callable[[Mapping[str, Any], str, str], str | int | None]
+Read = Callable[[Mapping[str, object], str, str], str | int | None]
 
 
 def _choice_of(choices: tuple[str, ...]) -> Read:
     return lambda value, key, where: read_choice(value, key, where, choices, choices[0])
 
 
-def _algorithm(value: Mapping[str, Any], key: str, where: str) -> str:
+def _algorithm(value: Mapping[str, object], key: str, where: str) -> str:
     found = value.get(key)
     plain = found.removeprefix("hmac-") if isinstance(found, str) else found
     return read_choice({key: plain}, key, where, ALGORITHMS, ALGORITHMS[0])
@@ -59,7 +58,7 @@ VERIFY_KEYS: Mapping[str, Read] = {
 }
 
 
-def read_check(value: Mapping[str, Any], where: str, platform: Platform, path: str) -> Check | None:
+def read_check(value: Mapping[str, object], where: str, platform: Platform, path: str) -> Check | None:
     """How requests are verified. A source without a secret must be declared `insecure: true`."""
     secrets, insecure = _secrets(value, where), value.get("insecure", False)
     if not isinstance(insecure, bool):
@@ -83,7 +82,7 @@ def read_check(value: Mapping[str, Any], where: str, platform: Platform, path: s
         raise BadConfig(f"{where}: {error.message}") from None
 
 
-def _verifier(value: Mapping[str, Any], where: str, platform: Platform) -> Verifier:
+def _verifier(value: Mapping[str, object], where: str, platform: Platform) -> Verifier:
     """The named verifier, else the platform's; `hmac` if `verify` changes what the platform's does not support."""
     if "verifier" in value:
         return NAMED_VERIFIERS[read_choice(value, "verifier", where, NAMED_VERIFIERS, "hook")]
@@ -92,7 +91,7 @@ def _verifier(value: Mapping[str, Any], where: str, platform: Platform) -> Verif
     return platform.verifier
 
 
-def _changes(value: Mapping[str, Any], where: str, verifier: Verifier) -> dict[str, str | int]:
+def _changes(value: Mapping[str, object], where: str, verifier: Verifier) -> dict[str, str | int]:
     """The settings that the source changes in its verifier's scheme."""
     inner = value.get("verify", {})
     if not isinstance(inner, Mapping):
@@ -115,7 +114,7 @@ def _not_for(where: str, key: str, verifier: Verifier) -> str:
     return f"{where}.{key} is for the verifiers {takers}; this source's is {verifier.name}, whose {key} is fixed"
 
 
-def _secrets(value: Mapping[str, Any], where: str) -> tuple[str, ...]:
+def _secrets(value: Mapping[str, object], where: str) -> tuple[str, ...]:
     """`secret`, `secrets`, or both. Messages never show a secret."""
     one, many = value.get("secret"), value.get("secrets", [])
     if not isinstance(many, list):
@@ -129,7 +128,7 @@ def _secrets(value: Mapping[str, Any], where: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _public_url(value: Mapping[str, Any], where: str, path: str) -> str:
+def _public_url(value: Mapping[str, object], where: str, path: str) -> str:
     """The URL that the sender uses. If it has no path, the path of the source is appended."""
     found = value.get("public_url")
     if found is None:
@@ -139,7 +138,7 @@ def _public_url(value: Mapping[str, Any], where: str, path: str) -> str:
         ok = parts is not None and parts.scheme in ("https", "http") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         parts, ok = None, False
-    if parts is None or not ok or "@" in parts.netloc or " " in found:
+    if not isinstance(found, str) or parts is None or not ok or "@" in parts.netloc or " " in found:
         raise BadConfig(
             f"{where}.public_url must be the URL the sender sends to, such as https://hooks.example.com{path}, "
             f"not {short_repr(found)}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from holdfast.config.inbound_check import read_check
 from holdfast.config.inbound_values import (
@@ -37,7 +36,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _PATH = re.compile(r"(/[A-Za-z0-9_~][A-Za-z0-9._~-]*)+")
 
 
-def parse_inbound(sources: Mapping[str, Any], body_max_bytes: int) -> tuple[InboundSource, ...]:
+def parse_inbound(sources: Mapping[str, object], body_max_bytes: int) -> tuple[InboundSource, ...]:
     """All sources, or an error that names the first mistake."""
     if len(sources) > SOURCES_MAX:
         raise BadConfig(f"hooks.inbound has {len(sources)} sources; the limit is {SOURCES_MAX}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from holdfast.config.contract_form import read_subscription
 from holdfast.domain.errors import BadConfig, BadInput
@@ -15,7 +14,7 @@ from holdfast.store.roles.contracts import ContractInput, Contracts
 
 
 def read_subscriptions(
-    values: Sequence[Any], policies: Mapping[str, Policy], now_ms: int, guard: Guard | None = None
+    values: Sequence[object], policies: Mapping[str, Policy], now_ms: int, guard: Guard | None = None
 ) -> list[ContractInput]:
     """All entries, or an error with the position of the first mistake.
 
@@ -37,7 +36,9 @@ def read_subscriptions(
     return list(found.values())
 
 
-async def adopt(contracts: Contracts, values: Sequence[Any], policies: Mapping[str, Policy], now_ms: int) -> str | None:
+async def adopt(
+    contracts: Contracts, values: Sequence[object], policies: Mapping[str, Policy], now_ms: int
+) -> str | None:
     """Replace the contracts of source `config` by these. Returns their digest, or None if there never were any."""
     if not values and await contracts.digest() is None:
         return None

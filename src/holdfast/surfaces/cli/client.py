@@ -6,10 +6,10 @@ import http.client
 import json
 import os
 from collections.abc import Mapping
-from typing import Any
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 from holdfast.domain.errors import BadConfig, BadInput, Conflict, Denied, HoldfastError, NotFound, TargetRefused
+from holdfast.domain.json_value import Json
 from holdfast.home import DEFAULT_HOST, DEFAULT_PORT, Home, find_home, read_address
 
 CONNECT_S = 5.0
@@ -51,22 +51,22 @@ class Client:
         self._parts, self._base = parts, parts.path.rstrip("/")
         self.next: str | None = None  # the cursor of the next page, from the last answer's Link header
 
-    def get(self, path: str, query: Mapping[str, Any] | None = None) -> Any:
+    def get(self, path: str, query: Mapping[str, Json] | None = None) -> Json:
         """Query parameters that are None or False are left out."""
         given = {name: value for name, value in (query or {}).items() if value not in (None, False)}
         return self._call("GET", path + _query(given), None)
 
-    def post(self, path: str, body: Any = None) -> Any:
+    def post(self, path: str, body: Json = None) -> Json:
         try:
             raw = json.dumps({} if body is None else body, ensure_ascii=False).encode()
         except UnicodeEncodeError:
             raise BadInput("the value of an option is not valid UTF-8") from None
         return self._call("POST", path, raw)
 
-    def delete(self, path: str) -> Any:
+    def delete(self, path: str) -> Json:
         return self._call("DELETE", path, None)
 
-    def _call(self, method: str, path: str, body: bytes | None) -> Any:
+    def _call(self, method: str, path: str, body: bytes | None) -> Json:
         headers = {"Accept": "application/json", "Connection": "close"}
         if body is not None:
             headers["Content-Type"] = "application/json"
@@ -103,7 +103,7 @@ class Client:
         connection.sock.settimeout(self._answer_s)
         return connection
 
-    def _read(self, status: int, raw: bytes) -> Any:
+    def _read(self, status: int, raw: bytes) -> Json:
         try:
             answer = json.loads(raw)
         except (ValueError, RecursionError):
@@ -174,7 +174,7 @@ def _next(link: str) -> str | None:
     return after[0] if after else None
 
 
-def _query(given: Mapping[str, Any]) -> str:
+def _query(given: Mapping[str, object]) -> str:
     values = {name: "true" if value is True else str(value) for name, value in given.items()}
     try:
         return f"?{urlencode(values)}" if values else ""

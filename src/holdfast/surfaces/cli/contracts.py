@@ -7,16 +7,17 @@ import json
 import os
 import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import click
 
 from holdfast.domain.contract import FORMATS
+from holdfast.domain.json_value import Json, JsonObject
 from holdfast.surfaces.cli.client import Client, find_client, part
 from holdfast.surfaces.cli.options import Group, criterion, json_option, long_page_options, split_pairs
 from holdfast.surfaces.cli.output import echo, plural, show, show_fields, show_table, visible, warn
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 
 @click.group(cls=Group)
@@ -66,7 +67,7 @@ def contract_options(command: F) -> F:
 @click.option("--inactive", is_flag=True, help="Also list disabled and expired contracts.")
 @long_page_options
 @json_option
-def list_contracts(as_json: bool, inactive: bool, **query: Any) -> None:
+def list_contracts(as_json: bool, inactive: bool, **query: object) -> None:
     """List active contracts, ordered by id."""
     columns = ("id", "matches", "address", "policy", "ordered", "state")
     client = find_client()
@@ -99,7 +100,7 @@ def show_contract(id: str, as_json: bool) -> None:
 @contract_options
 @json_option
 def add_contract(
-    id: str | None, secret_env: str | None, headers: tuple[str, ...], as_json: bool, **options: Any
+    id: str | None, secret_env: str | None, headers: tuple[str, ...], as_json: bool, **options: Json
 ) -> None:
     """Create a contract, or replace the one with the same id."""
     body = _body(id or "", options)
@@ -141,7 +142,7 @@ def disable_contract(id: str, as_json: bool) -> None:
 @json_option
 def rotate_secret(id: str, secret_env: str, overlap: float | None, as_json: bool) -> None:
     """Replace a contract's signing secret. Requests are signed with both secrets for a while."""
-    body: dict[str, Any] = {"secret": _secret("--secret-env", secret_env)}
+    body: JsonObject = {"secret": _secret("--secret-env", secret_env)}
     if overlap is not None:
         body["overlap_seconds"] = overlap
     answer = find_client().post(f"/hooks/contracts/{part(id)}/rotate", body)
@@ -164,7 +165,7 @@ def remove_contract(id: str, as_json: bool) -> None:
 )
 @contract_options
 @json_option
-def try_contract(id: str, limit: int, as_json: bool, **options: Any) -> None:
+def try_contract(id: str, limit: int, as_json: bool, **options: Json) -> None:
     """Show which past events a contract would have matched. Nothing is created."""
     if not any(options[kind] for kind in ("url", "handler")):
         options["handler"] = "test"  # the target has no influence on which events match
@@ -175,7 +176,7 @@ def try_contract(id: str, limit: int, as_json: bool, **options: Any) -> None:
 @contracts.command("properties")
 @long_page_options
 @json_option
-def contract_properties(as_json: bool, **query: Any) -> None:
+def contract_properties(as_json: bool, **query: object) -> None:
     """List the properties and values that active contracts match on."""
     client = find_client()
     show(
@@ -195,7 +196,7 @@ def _mention_next_page(client: Client) -> None:
         warn(f"there are more; continue with: --after {visible(client.next)}")
 
 
-def _body(id: str, options: dict[str, Any]) -> dict[str, Any]:
+def _body(id: str, options: JsonObject) -> JsonObject:
     """The contract as the REST API takes it."""
     target = {kind: options[kind] for kind in ("url", "handler") if options[kind] is not None}
     if len(target) != 1:
@@ -220,7 +221,7 @@ def _body(id: str, options: dict[str, Any]) -> dict[str, Any]:
     return body
 
 
-def _generate_id(body: dict[str, Any]) -> str:
+def _generate_id(body: JsonObject) -> str:
     """Generate an id. The same options give the same id."""
     type = body.get("type_criterion") or {}
     match = type.get("match")
@@ -237,7 +238,7 @@ def _secret(option: str, name: str) -> str:
     return secret
 
 
-def _row(contract: dict[str, Any]) -> dict[str, Any]:
+def _row(contract: JsonObject) -> JsonObject:
     target = contract["target"]
     criteria = {
         "type": contract["type_criterion"],
@@ -252,13 +253,13 @@ def _row(contract: dict[str, Any]) -> dict[str, Any]:
     return {**contract, "matches": " ".join(words) or "everything", "address": address, "state": state}
 
 
-def _criterion_text(value: dict[str, Any]) -> str:
+def _criterion_text(value: JsonObject) -> str:
     match = value.get("match")
     texts = [match] if isinstance(match, str) else list(match or ())
     return "|".join(texts) or value.get("pattern") or "(any)"
 
 
-def _print_test(answer: dict[str, Any]) -> None:
+def _print_test(answer: JsonObject) -> None:
     echo(f"Would have matched {answer['matched']} of the last {answer['tested']} events.")
     if answer["items"]:
         echo()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
+from holdfast.domain.json_value import JsonObject
 from holdfast.surfaces.cli.options import Group, app_option, json_option, store_option
 from holdfast.surfaces.cli.output import echo, show, show_fields, visible
 
@@ -69,7 +69,7 @@ def restore(path: Path, store: str | None, as_json: bool) -> None:
     show(local.restore(store, path.expanduser().absolute()), as_json, show_fields)
 
 
-def _print_migrated(answer: dict[str, Any]) -> None:
+def _print_migrated(answer: JsonObject) -> None:
     if answer["before"] == answer["after"]:
         echo(visible(f"{answer['store']}: schema {answer['after']}, already up to date"))
     else:

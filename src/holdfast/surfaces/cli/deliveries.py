@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from holdfast.surfaces.cli.client import find_client
@@ -24,7 +22,7 @@ def deliveries() -> None:
 @filter_options(state=True)
 @page_options
 @json_option
-def list_deliveries(as_json: bool, **query: Any) -> None:
+def list_deliveries(as_json: bool, **query: object) -> None:
     """List deliveries, newest first."""
     show(find_client().get("/api/deliveries", query), as_json, lambda page: show_page(page, COLUMNS))
 

@@ -6,10 +6,11 @@ Bulk commands count first, ask for confirmation, and change only what was counte
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import click
 
+from holdfast.domain.json_value import JsonObject
 from holdfast.surfaces.cli.client import Client, find_client
 from holdfast.surfaces.cli.options import Group, filter_options, json_option, page_options
 from holdfast.surfaces.cli.output import echo, plural, show, show_page, show_table, warn
@@ -18,7 +19,7 @@ COLUMNS = ("id", "event_type", "address", "reason", "attempts", "settled_at", "l
 BATCH_MAX = 1000
 NOT_FOUND = 3
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 
 @click.group(cls=Group)
@@ -29,7 +30,7 @@ def dlq() -> None:
 @dlq.command("count")
 @filter_options(state=False)
 @json_option
-def count_dead(as_json: bool, **query: Any) -> None:
+def count_dead(as_json: bool, **query: object) -> None:
     """Count dead letters, in total and by queue."""
     show(find_client().get("/api/dlq/count", query), as_json, _print_count)
 
@@ -38,7 +39,7 @@ def count_dead(as_json: bool, **query: Any) -> None:
 @filter_options(state=False)
 @page_options
 @json_option
-def inspect_dead(as_json: bool, **query: Any) -> None:
+def inspect_dead(as_json: bool, **query: object) -> None:
     """List dead letters with their payloads, newest first."""
     show(find_client().get("/api/dlq", query), as_json, lambda page: show_page(page, COLUMNS))
 
@@ -59,16 +60,20 @@ def bulk_options(command: F) -> F:
 
 @dlq.command("reprocess")
 @bulk_options
-def reprocess_dead(**options: Any) -> int:
+def reprocess_dead(
+    ids: tuple[int, ...], everything: bool, yes: bool, dry_run: bool, as_json: bool, **filters: str | None
+) -> int:
     """Requeue dead letters: by id, by filter, or all."""
-    return _bulk("reprocess", "reprocessed", **options)
+    return _bulk("reprocess", "reprocessed", ids, everything, yes, dry_run, as_json, **filters)
 
 
 @dlq.command("discard")
 @bulk_options
-def discard_dead(**options: Any) -> int:
+def discard_dead(
+    ids: tuple[int, ...], everything: bool, yes: bool, dry_run: bool, as_json: bool, **filters: str | None
+) -> int:
     """Discard dead letters permanently: by id, by filter, or all."""
-    return _bulk("discard", "discarded", **options)
+    return _bulk("discard", "discarded", ids, everything, yes, dry_run, as_json, **filters)
 
 
 def _bulk(
@@ -82,7 +87,7 @@ def _bulk(
     selected = sorted(set(ids)) if ids else _find(client, given)
     if not ids and not dry_run and selected and not yes:
         _ask(f"{verb.capitalize()} {plural(len(selected), 'dead letter')}?")
-    answer: dict[str, Any] = {done: 0, "ids": [], "remaining": 0, **({"dry_run": True} if dry_run else {})}
+    answer: JsonObject = {done: 0, "ids": [], "remaining": 0, **({"dry_run": True} if dry_run else {})}
     for start in range(0, len(selected), BATCH_MAX):
         body = {"ids": selected[start : start + BATCH_MAX], "dry_run": dry_run}
         batch = client.post(f"/api/dlq/{verb}", body)
@@ -100,7 +105,7 @@ def _bulk(
 def _find(client: Client, filters: dict[str, str]) -> list[int]:
     """The ids that match now. Changing them by id ensures that a delivery that dies again is not requeued twice."""
     ids: list[int] = []
-    query: dict[str, Any] = {**filters, "state": "dead", "limit": BATCH_MAX}
+    query: JsonObject = {**filters, "state": "dead", "limit": BATCH_MAX}
     while True:
         page = client.get("/api/deliveries", query)
         ids += [item["id"] for item in page["items"]]
@@ -118,7 +123,7 @@ def _ask(question: str) -> None:
         raise click.ClickException("not confirmed, nothing was changed; --yes skips the confirmation")
 
 
-def _print_count(answer: dict[str, Any]) -> None:
+def _print_count(answer: JsonObject) -> None:
     echo(plural(answer["count"], "dead letter"))
     if answer["by_queue"]:
         echo()

@@ -7,11 +7,11 @@ import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import click
 
 from holdfast.domain.errors import BadConfig, HoldfastError
+from holdfast.domain.json_value import JsonObject
 from holdfast.domain.retry import Policy
 from holdfast.home import MASKED, Home, find_home, shown_url, store_url
 from holdfast.surfaces.cli.client import find_address, find_client
@@ -58,7 +58,7 @@ def _read_settings(home: Home) -> Settings:
     return Settings(url, config.low_water_bytes, config.ballast_bytes, policies=config.policies)
 
 
-def _examine(home: Home, settings: Settings) -> dict[str, Any]:
+def _examine(home: Home, settings: Settings) -> JsonObject:
     from holdfast.agents.install.environment import this_environment
     from holdfast.operations.doctor.examine import Case, examine
 
@@ -81,7 +81,7 @@ def _examine(home: Home, settings: Settings) -> dict[str, Any]:
     return asyncio.run(examine(case))
 
 
-def _store_of(status: dict[str, Any] | None, configured: str | None) -> tuple[str | None, str | None]:
+def _store_of(status: JsonObject | None, configured: str | None) -> tuple[str | None, str | None]:
     """The URL of the store to check: that of the running daemon, which may be an application's own (`up --app`).
 
     The second value is its masked URL if only the daemon knows the password.
@@ -92,7 +92,7 @@ def _store_of(status: dict[str, Any] | None, configured: str | None) -> tuple[st
     return (None, kept) if MASKED in kept else (kept, None)
 
 
-def _ask(home: Home) -> tuple[dict[str, Any] | None, str | None]:
+def _ask(home: Home) -> tuple[JsonObject | None, str | None]:
     """The daemon's status, or why a running daemon does not answer."""
     try:
         if find_address(home) is None:
@@ -104,7 +104,7 @@ def _ask(home: Home) -> tuple[dict[str, Any] | None, str | None]:
         return None, f"{error.filename or 'the system'}: {error.strerror or error}"
 
 
-def _print(answer: dict[str, Any]) -> None:
+def _print(answer: JsonObject) -> None:
     findings = answer["findings"]
     width = max(len(finding["id"]) for finding in findings)
     for finding in findings:

@@ -7,7 +7,6 @@ import os
 import re
 import sys
 import time
-from typing import Any
 
 import click
 
@@ -15,6 +14,7 @@ from holdfast.domain.canonical import BYTES_MAX, parse_json
 from holdfast.domain.errors import BadConfig, HoldfastError
 from holdfast.domain.event import SOURCE_DEFAULT, NewEvent, new_event
 from holdfast.domain.ids import ENTROPY_BYTES, make_id
+from holdfast.domain.json_value import Json, JsonObject
 from holdfast.home import Home, find_home
 from holdfast.ingress.accept import check_direct_address
 from holdfast.surfaces.cli.client import Client, Unreachable, find_address, find_token
@@ -50,7 +50,7 @@ def emit(
     one starts.
     """
     id = make_id("evt", time.time_ns() // 1_000_000, os.urandom(ENTROPY_BYTES))
-    body: dict[str, Any] = {
+    body: JsonObject = {
         "type": type,
         "source": source,
         "stream": stream,
@@ -70,7 +70,7 @@ def emit(
         echo(visible(_describe(answer)))
 
 
-def _append(body: dict[str, Any], event: NewEvent, id: str) -> dict[str, Any]:
+def _append(body: JsonObject, event: NewEvent, id: str) -> JsonObject:
     """Append through the daemon or the spool. The warning is printed only after the event is stored."""
     home = find_home()
     address = find_address(home)
@@ -78,7 +78,7 @@ def _append(body: dict[str, Any], event: NewEvent, id: str) -> dict[str, Any]:
         why = f"no daemon runs in {home.root}"
     else:
         try:
-            answer: dict[str, Any] = Client(address, find_token(home), ANSWER_S).post("/api/events", body)
+            answer: JsonObject = Client(address, find_token(home), ANSWER_S).post("/api/events", body)
         except Unreachable as error:
             why = error.message
         else:
@@ -88,7 +88,7 @@ def _append(body: dict[str, Any], event: NewEvent, id: str) -> dict[str, Any]:
     return {"id": id, "spooled": True}
 
 
-def _describe(answer: dict[str, Any]) -> str:
+def _describe(answer: JsonObject) -> str:
     """The success line.
 
     >>> _describe({"id": "evt_1", "stream": "order:42", "seq": 3, "duplicate": False})
@@ -101,13 +101,13 @@ def _describe(answer: dict[str, Any]) -> str:
     return text if own else f"{text} as number {answer['seq']} of {answer['stream']}"
 
 
-def typed_properties(pairs: tuple[str, ...]) -> dict[str, Any]:
+def typed_properties(pairs: tuple[str, ...]) -> JsonObject:
     """Convert values that are JSON numbers or booleans.
 
     >>> typed_properties(("n=5", "ok=true", "zip=00501", 'text="5"'))
     {'n': 5, 'ok': True, 'zip': '00501', 'text': '5'}
     """
-    typed: dict[str, Any] = {}
+    typed: JsonObject = {}
     for name, value in split_pairs(pairs, "--property"):
         if name in typed:
             raise click.UsageError(f"--property {name} can be given only once")
@@ -115,7 +115,7 @@ def typed_properties(pairs: tuple[str, ...]) -> dict[str, Any]:
     return typed
 
 
-def _typed(text: str) -> Any:
+def _typed(text: str) -> Json:
     if text in ("true", "false"):
         return text == "true"
     if len(text) >= 2 and text[0] == text[-1] == '"':
@@ -126,7 +126,7 @@ def _typed(text: str) -> Any:
     return number if math.isfinite(number) and abs(number) <= INTEGER_MAX else text
 
 
-def _read_payload(text: str) -> Any:
+def _read_payload(text: str) -> Json:
     raw = sys.stdin.buffer.read(BYTES_MAX + 1) if text == "-" else os.fsencode(text)
     return parse_json(raw, "--payload")
 

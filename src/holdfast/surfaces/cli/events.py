@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from holdfast.surfaces.cli.client import find_client, part
@@ -26,7 +24,7 @@ def events() -> None:
 @click.option("--unmatched", is_flag=True, help="Only events that no contract matched.")
 @page_options
 @json_option
-def list_events(as_json: bool, **query: Any) -> None:
+def list_events(as_json: bool, **query: object) -> None:
     """List events, newest first."""
     show(find_client().get("/api/events", query), as_json, lambda page: show_page(page, COLUMNS))
 

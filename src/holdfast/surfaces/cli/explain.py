@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
+from holdfast.domain.json_value import JsonObject
 from holdfast.surfaces.cli.client import find_client, part
 from holdfast.surfaces.cli.options import Command, json_option
 from holdfast.surfaces.cli.output import echo, show, show_table, visible
@@ -28,7 +27,7 @@ def explain(event: str, limit: int, as_json: bool) -> None:
     show(find_client().get(f"/api/events/{part(event)}/explain", {"limit": limit}), as_json, _print)
 
 
-def _print(answer: dict[str, Any]) -> None:
+def _print(answer: JsonObject) -> None:
     event = answer["event"]
     echo(visible(f"{event['id']}  {event['type']} from {event['source']}, number {event['seq']} in {event['stream']}"))
     echo(visible(answer["verdict"]))
@@ -58,7 +57,7 @@ def _print(answer: dict[str, Any]) -> None:
         _print_left_off(answer["missed_left_off"], "contracts")
 
 
-def _print_receipts(delivery: dict[str, Any]) -> None:
+def _print_receipts(delivery: JsonObject) -> None:
     """Hashes are printed in full, for comparison with exported receipts."""
     if not delivery["receipts"]:
         echo(f"  delivery {delivery['id']}: no receipt yet")

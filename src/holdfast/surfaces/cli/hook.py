@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from typing import Any
 
 import click
 
@@ -26,7 +25,7 @@ class RawCommand(click.Command):
 @click.argument("event", required=False)
 @click.argument("payload", required=False)
 @click.pass_context
-def hook(ctx: click.Context, /, **_: Any) -> int:
+def hook(ctx: click.Context, /, **_: object) -> int:
     """Receive a hook event of an agent CLI and spool it.
 
     The payload is read from standard input or taken from PAYLOAD.

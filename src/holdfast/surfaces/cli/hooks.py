@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from holdfast.agents.registry import agent_names
 from holdfast.domain.errors import HoldfastError
+from holdfast.domain.json_value import JsonObject
 from holdfast.home import find_home
 from holdfast.operations.elapsed import ago
 from holdfast.surfaces.cli.client import find_client
@@ -108,17 +109,17 @@ def _installer(project: bool, choose: bool = False) -> Installer:
     return Installer(replace(environment, program=fastest_receiver()) if choose else environment, find_home(), project)
 
 
-def _install_service() -> dict[str, Any]:
+def _install_service() -> JsonObject:
     from holdfast.surfaces.cli.service import install_service
 
     return install_service()
 
 
-def _code(answer: dict[str, Any]) -> int:
+def _code(answer: JsonObject) -> int:
     return 1 if any(item["error"] for item in answer["agents"]) else 0
 
 
-def _print_installed(answer: dict[str, Any]) -> None:
+def _print_installed(answer: JsonObject) -> None:
     items = answer["agents"]
     if all(item["result"] == "not found" for item in items):
         echo(f"No agent CLI found; looked for {', '.join(item['agent'] for item in items)}.")
@@ -140,13 +141,13 @@ def _print_installed(answer: dict[str, Any]) -> None:
     echo("Then: holdfast hooks status")
 
 
-def _print_uninstalled(answer: dict[str, Any]) -> None:
+def _print_uninstalled(answer: JsonObject) -> None:
     _print_changes(answer, "removed")
     if all(item["result"] == "unchanged" for item in answer["agents"]):
         echo("No hooks of Holdfast were installed.")
 
 
-def _print_changes(answer: dict[str, Any], done: str) -> None:
+def _print_changes(answer: JsonObject, done: str) -> None:
     for item in answer["agents"]:
         name = item["agent"]
         for file in item["files"]:
@@ -162,7 +163,7 @@ def _print_changes(answer: dict[str, Any], done: str) -> None:
         echo("Nothing was changed (--dry-run).")
 
 
-def _print_status(answer: dict[str, Any]) -> None:
+def _print_status(answer: JsonObject) -> None:
     for item in answer["agents"]:
         at = item["last_event_at"]
         item["last_event"] = ago(at, time.time()) if at else ("none recently" if answer["daemon"] else "unknown")

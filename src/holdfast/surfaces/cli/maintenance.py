@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import click
 
+from holdfast.domain.json_value import JsonObject
 from holdfast.surfaces.cli.client import LONG_S, find_client
 from holdfast.surfaces.cli.options import Command, json_option
 from holdfast.surfaces.cli.output import echo, show, show_fields, visible
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 
 @click.command(cls=Command)
@@ -59,7 +60,7 @@ def _target(options: dict[str, str | None]) -> dict[str, str]:
     return {"scope": given[0][0], "name": given[0][1]}
 
 
-def _print_pause(answer: dict[str, Any]) -> None:
+def _print_pause(answer: JsonObject) -> None:
     target = f"{answer['scope'].capitalize()} {visible(answer['name'])}"
     if answer["changed"]:
         echo(f"{target} {'paused' if answer['paused'] else 'resumed'}.")
@@ -67,7 +68,7 @@ def _print_pause(answer: dict[str, Any]) -> None:
         echo(f"{target} {'is already paused' if answer['paused'] else 'was not paused'}.")
 
 
-def _print_status(answer: dict[str, Any]) -> None:
+def _print_status(answer: JsonObject) -> None:
     failing = {name: state for name, state in answer["duties"].items() if state != "ok"}
     shown = {name: value for name, value in answer.items() if name not in ("duties", "paused", "notes")}
     show_fields({**shown, "paused": [f"{p['scope']} {p['name']}" for p in answer["paused"]]})

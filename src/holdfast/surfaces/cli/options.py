@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import click
 
-F = TypeVar("F", bound=Callable[..., Any])
+from holdfast.domain.json_value import JsonObject
+
+F = TypeVar("F", bound=Callable[..., object])
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON and nothing else.")
 store_option = click.option("--store", metavar="URL", help="Store, such as sqlite:///app.db. Default: as configured.")
@@ -107,7 +109,7 @@ def split_pairs(pairs: Iterable[str], option: str) -> list[tuple[str, str]]:
     return result
 
 
-def criterion(values: Sequence[str], option: str) -> dict[str, Any]:
+def criterion(values: Sequence[str], option: str) -> JsonObject:
     """A contract's criterion: a pattern if the one value has wildcards, otherwise one or more exact values."""
     if len(values) == 1:
         return {"pattern" if _WILDCARD.search(values[0]) else "match": values[0]}

@@ -10,16 +10,20 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TypeVar
 
 import click
+
+from holdfast.domain.json_value import Json
+
+T = TypeVar("T")
 
 CELL_MAX = 60
 
 _CONTROL = re.compile(r"(?<!\\)((?:\\\\)*)\\u00([01][0-9a-f])")
 
 
-def show(answer: Any, as_json: bool, render: Callable[[Any], None]) -> None:
+def show(answer: T, as_json: bool, render: Callable[[T], None]) -> None:
     """Print the answer as JSON, or call `render` to print it for people."""
     if as_json:
         echo_json(answer)
@@ -51,7 +55,7 @@ def silence(descriptor: int) -> None:
     os.close(null)
 
 
-def echo_json(answer: Any) -> None:
+def echo_json(answer: object) -> None:
     text_is_safe = (sys.stdout.encoding or "").lower().startswith("utf")
     text = json.dumps(answer, indent=2, ensure_ascii=not text_is_safe)
     echo("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text))
@@ -66,7 +70,7 @@ def visible(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def cell(value: Any) -> str:
+def cell(value: object) -> str:
     r"""A value on one line. Control characters are written the same way in JSON and in plain text.
 
     >>> cell({"text": "\x1b[31m"})
@@ -81,7 +85,7 @@ def cell(value: Any) -> str:
     return visible(str(value))
 
 
-def show_table(items: Sequence[Mapping[str, Any]], columns: Sequence[str], empty: str = "none") -> None:
+def show_table(items: Sequence[Mapping[str, Json]], columns: Sequence[str], empty: str = "none") -> None:
     """One line per item under the column names, or the text `empty`."""
     if not items:
         echo(empty)
@@ -93,13 +97,13 @@ def show_table(items: Sequence[Mapping[str, Any]], columns: Sequence[str], empty
         echo("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
 
 
-def show_page(page: Mapping[str, Any], columns: Sequence[str]) -> None:
+def show_page(page: Mapping[str, Json], columns: Sequence[str]) -> None:
     show_table(page["items"], columns)
     if page["next"] is not None:
         echo(f"(more: --after {visible(str(page['next']))})")
 
 
-def show_fields(answer: Mapping[str, Any], columns: Sequence[str] | None = None) -> None:
+def show_fields(answer: Mapping[str, Json], columns: Sequence[str] | None = None) -> None:
     """One line per field. Lists of objects follow as tables with `columns`, by default every column with a value."""
     tables = {name: value for name, value in answer.items() if _is_rows(value)}
     fields = {name: value for name, value in answer.items() if name not in tables}
@@ -119,7 +123,7 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def _is_rows(value: Any) -> bool:
+def _is_rows(value: object) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
+from holdfast.domain.json_value import JsonObject
 from holdfast.surfaces.cli.client import LONG_S, find_client
 from holdfast.surfaces.cli.options import Group, json_option, page_options
 from holdfast.surfaces.cli.output import echo, plural, show, show_page, visible
@@ -20,7 +19,7 @@ def receipts() -> None:
 @click.option("--chain", help="Only receipts of this chain.")
 @page_options
 @json_option
-def list_receipts(as_json: bool, **query: Any) -> None:
+def list_receipts(as_json: bool, **query: object) -> None:
     """List receipts by chain, in order."""
     show(
         find_client().get("/api/receipts", query),
@@ -38,7 +37,7 @@ def verify_receipts(as_json: bool) -> int:
     return 0 if answer["ok"] else 1
 
 
-def _print_verdict(answer: dict[str, Any]) -> None:
+def _print_verdict(answer: JsonObject) -> None:
     for fault in answer["faults"]:
         echo(visible(f"{fault['chain']} {fault['seq']}: {fault['kind']}: {fault['message']}"))
     verdict = "intact" if answer["ok"] else f"NOT intact ({plural(len(answer['faults']), 'fault')})"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from holdfast.domain.errors import HoldfastError
+from holdfast.domain.json_value import JsonObject
 from holdfast.home import find_home
 from holdfast.surfaces.cli.client import find_client
 from holdfast.surfaces.cli.options import Group, json_option
@@ -55,7 +56,7 @@ def make_service() -> Service:
     return Service(this_environment(), find_home())
 
 
-def install_service() -> dict[str, Any]:
+def install_service() -> JsonObject:
     service = make_service()
     by_hand = service.status()["running"] is not True and _is_answering()
     answer = service.install()
@@ -71,7 +72,7 @@ def _is_answering() -> bool:
         return False
 
 
-def print_service(answer: dict[str, Any]) -> None:
+def print_service(answer: JsonObject) -> None:
     for line in answer["diff"].splitlines():
         echo(visible(line))
     echo(visible(f"service: {'written' if answer['changed'] else 'up to date'}: {answer['path']}"))
@@ -81,19 +82,19 @@ def print_service(answer: dict[str, Any]) -> None:
         echo("service: HOLDFAST_STORE is not passed on, since it may hold a password; set `store` in holdfast.yml")
 
 
-def _print_removed(answer: dict[str, Any]) -> None:
+def _print_removed(answer: JsonObject) -> None:
     if answer["changed"]:
         echo(visible(f"service: removed: {answer['path']}"))
     _print_notes(answer)
 
 
-def _print_status(answer: dict[str, Any]) -> None:
+def _print_status(answer: JsonObject) -> None:
     echo(visible(f"service: {answer['state']}: {answer['path']}"))
     echo(f"service: {_running(answer['running'])}")
     _print_notes(answer)
 
 
-def _print_notes(answer: dict[str, Any]) -> None:
+def _print_notes(answer: JsonObject) -> None:
     for note in answer["notes"]:
         echo(visible(f"service: {note}"))
 

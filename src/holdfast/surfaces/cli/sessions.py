@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from holdfast.surfaces.cli.client import find_client, part
@@ -28,7 +26,7 @@ def sessions(context: click.Context) -> None:
 @click.option("--cwd", help="Only sessions in this folder.")
 @page_options
 @json_option
-def list_sessions(as_json: bool, **query: Any) -> None:
+def list_sessions(as_json: bool, **query: object) -> None:
     """List sessions, most recently updated first."""
     show(find_client().get("/api/sessions", query), as_json, lambda page: show_page(page, COLUMNS))
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from holdfast.surfaces.cli.client import find_client, part
@@ -19,7 +17,7 @@ def streams() -> None:
 @streams.command("list")
 @page_options
 @json_option
-def list_streams(as_json: bool, **query: Any) -> None:
+def list_streams(as_json: bool, **query: object) -> None:
     """List streams, ordered by id."""
     show(
         find_client().get("/api/streams", query),
