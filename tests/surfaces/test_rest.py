@@ -85,6 +85,16 @@ async def test_an_idempotency_key_is_a_dedup_key(api: Api) -> None:
     assert first[1]["id"] == again[1]["id"]
 
 
+@pytest.mark.parametrize("key", ["a\tb", "x" * 256, "caf\xe9\xad"])
+@pytest.mark.parametrize("body", [{"type": "a"}, {"type": "a", "dedup_key": "k"}])
+async def test_an_invalid_idempotency_key_is_refused_whatever_the_body_says(
+    api: Api, key: str, body: dict[str, str]
+) -> None:
+    status, problem = await api.call("POST", "/api/events", body, **{"Idempotency-Key": key})
+    assert status == 422
+    assert "the header Idempotency-Key" in problem["detail"]
+
+
 @pytest.mark.parametrize(
     ("body", "status", "told"),
     [

@@ -9,6 +9,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp
 
 from holdfast.domain.errors import HoldfastError
+from holdfast.domain.event import check_name
 from holdfast.ingress.accept import parse_event
 from holdfast.operations.answers.encode import encode
 from holdfast.surfaces.rest.answers import JsonAnswer
@@ -52,10 +53,10 @@ async def readyz(request: Request) -> ASGIApp:
 
 
 def _idempotency_key(request: Request) -> str | None:
+    """The header's value. It is checked even if the body has a dedup_key, which then takes precedence."""
     for name, value in request.scope["headers"]:
         if name == b"idempotency-key":
-            key: str = value.decode("latin-1")
-            return key
+            return check_name(value.decode("latin-1"), "the header Idempotency-Key")
     return None
 
 
