@@ -407,7 +407,7 @@ def test_a_direct_address_into_a_session_is_refused_while_nothing_delivers_there
             refused()
 
 
-async def test_a_direct_address_into_a_session_by_plain_sql_is_unmatched_and_stops_nothing(world: World) -> None:
+async def test_a_stored_event_for_a_session_is_unmatched_and_stops_nothing(world: World) -> None:
     seen = Seen()
     async with world.working("", seen=seen.take) as runtime:
         await add(runtime, "c", "b")

@@ -16,7 +16,6 @@ from holdfast.domain.errors import BadInput
     [
         ("https://example.com/hook?x=1", "https", "//example.com/hook?x=1"),
         ("http://127.0.0.1:8080/", "https", "//127.0.0.1:8080/"),
-        ("HTTPS://example.com", "https", "//example.com"),
         ("https://[::1]:8443/x", "https", "//[::1]:8443/x"),
         ("handler:ship", "handler", "ship"),
         ("handler:app.orders:ship.<locals>.inner", "handler", "app.orders:ship.<locals>.inner"),
@@ -43,6 +42,8 @@ def test_an_address_keeps_its_text_and_knows_its_kind(text, kind, name):
         ("handler:two words", "is not an address"),
         ("handler:ship\n", "is not an address"),
         ("handler:1st", "is not an address"),
+        ("HTTPS://example.com", "lower case: write https:, not HTTPS:"),
+        ("Http://example.com", "lower case: write http:, not Http:"),
         ("session:", "is not an address"),
         ("session:-x", "is not an address"),
         ("session:a;b", "is not an address"),
@@ -73,7 +74,7 @@ def test_an_invalid_address_is_refused_with_the_reason(text, named):
 @pytest.mark.parametrize("text", ["Session:abc", "SESSION:abc", "Handler:ship"])
 def test_one_session_or_handler_has_one_spelling(text):
     """Two spellings of one session would be two lanes into one terminal."""
-    with pytest.raises(BadInput, match="is not an address"):
+    with pytest.raises(BadInput, match="lower case"):
         parse_address(text)
 
 

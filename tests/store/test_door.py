@@ -59,6 +59,12 @@ def test_streams_count_through_the_door(file: Path, shell: Shell) -> None:
         (publish(type="t", stream="s", properties="[1]"), "holdfast: properties is not a JSON object"),
         (publish(type="t", stream="s", properties="nope"), "holdfast: properties is not a JSON object"),
         (publish(type="t", stream="s", not_before=5), "holdfast: not_before cannot be combined with stream"),
+        (publish(type="t", to="mailto:x"), "holdfast: to is not an address: use https://… or handler:NAME"),
+        (publish(type="t", to="HTTPS://example.com"), "the scheme in lower case"),
+        (
+            publish(type="t", to="session:x"),
+            "holdfast: to: session:… is not delivered by this version; use https://… or handler:NAME",
+        ),
         (publish(type="t", stream="closed"), "holdfast: stream is closed"),
         (publish(type="t", stream="s", dedup_key="k", payload="2"), "holdfast: dedup_key was used with another body"),
         (publish(type="u", dedup_key="k", payload="1"), "holdfast: dedup_key was used with another body"),

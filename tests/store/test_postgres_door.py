@@ -48,11 +48,11 @@ def test_only_the_type_must_be_given(server: Server, schema: str, door: str) -> 
 
 def test_arguments_have_names_and_streams_count(server: Server, schema: str, door: str) -> None:
     for stream in ("a", "a", "b", "a"):
-        done = server.psql(f"SELECT {door}('t', '{{\"x\": 1}}', stream => '{stream}', \"to\" => 'session:x');")
+        done = server.psql(f"SELECT {door}('t', '{{\"x\": 1}}', stream => '{stream}', \"to\" => 'handler:x');")
         assert done.returncode == 0, done.stderr
     found = rows(server, f"SELECT stream, seq, payload, address FROM {schema}.events ORDER BY n")
     assert [(row["stream"], row["seq"]) for row in found] == [("a", 1), ("a", 2), ("b", 1), ("a", 3)]
-    assert {(row["payload"], row["address"]) for row in found} == {('{"x": 1}', "session:x")}
+    assert {(row["payload"], row["address"]) for row in found} == {('{"x": 1}', "handler:x")}
 
 
 @pytest.mark.parametrize(
@@ -66,6 +66,12 @@ def test_arguments_have_names_and_streams_count(server: Server, schema: str, doo
         ("'t', properties => '[1]'", "HF001", "holdfast: properties is not a JSON object"),
         ("'t', properties => 'nope'", "HF001", "holdfast: properties is not a JSON object"),
         ("'t', \"to\" => 'mailto:x'", "HF001", "holdfast: to is not an address"),
+        ("'t', \"to\" => 'HTTPS://example.com'", "HF001", "the scheme in lower case"),
+        (
+            "'t', \"to\" => 'session:x'",
+            "HF001",
+            "holdfast: to: session:… is not delivered by this version; use https://… or handler:NAME",
+        ),
         ("'t', stream => 's', not_before => 5", "HF001", "holdfast: not_before cannot be combined with stream"),
         ("'t', stream => 'closed'", "HF003", "holdfast: stream is closed"),
         ("'t', '2', stream => 's', dedup_key => 'k'", "HF002", "holdfast: dedup_key was used with another body"),

@@ -78,12 +78,16 @@ def kind_of(address: str) -> AddressKind:
 
 
 def parse_address(text: object) -> Address:
-    """
+    """Schemes are lower case, here and in the SQL door of each store.
+
     >>> parse_address("handler:ship")
     Address(kind='handler', text='handler:ship')
     """
     if not isinstance(text, str) or not text or len(text) > ADDRESS_MAX:
         raise BadInput(f"an address is text of 1 to {ADDRESS_MAX} characters, such as https://example.com/hook")
+    scheme = text.partition(":")[0]
+    if scheme != scheme.lower() and _kind_name(scheme.lower()) in KINDS:
+        raise BadInput(f"the scheme of an address is lower case: write {scheme.lower()}:, not {scheme}:")
     kind = KINDS.get(_kind_name(text))
     if kind is None or not kind.check(text):
         examples = one_of(kind.example for kind in KINDS.values() if kind.deliverer is not None)
@@ -106,7 +110,7 @@ def address_of_target(key: str, value: str) -> Address:
 
 def _kind_name(text: str) -> str:
     scheme = text.partition(":")[0]
-    return "https" if scheme.lower() in ("http", "https") else scheme
+    return "https" if scheme in ("http", "https") else scheme
 
 
 def one_of(words: Iterable[str]) -> str:

@@ -479,7 +479,7 @@ BEGIN
   ELSIF p_properties <> '{}' AND (NOT {schema}.is_json(p_properties) OR json_typeof(p_properties::json) <> 'object') THEN
     PERFORM {schema}.refuse('HF001', 'properties is not a JSON object');
   ELSIF p_to !~ '^(https?://|handler:|session:).' THEN
-    PERFORM {schema}.refuse('HF001', 'to is not an address: use https://…, handler:NAME or session:ID');
+    PERFORM {schema}.refuse('HF001', 'to is not an address: use https://… or handler:NAME, the scheme in lower case');
   ELSIF p_not_before IS NOT NULL AND p_stream IS NOT NULL THEN
     PERFORM {schema}.refuse('HF001', 'not_before cannot be combined with stream');
   END IF;
@@ -618,12 +618,16 @@ BEGIN
   LEFT JOIN {schema}.events e ON e.id = f.id;
 END $$;
 
--- `accept` with a fixed search_path, for callers that run it with the rights of the function's owner.
+-- `accept` with a fixed search_path, for callers that run it with the rights of the function's owner. Nothing delivers to
+-- session: addresses in this version; Python refuses them before it calls `accept`.
 CREATE FUNCTION {schema}.accept_for_all(
   p_id text, p_type text, p_payload text, p_source text, p_stream text, p_timestamp text, p_properties text,
   p_key text, p_to text, p_not_before bigint, p_accepted_at bigint, p_digest text
 ) RETURNS {schema}.published LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+  IF p_to LIKE 'session:%' THEN
+    PERFORM {schema}.refuse('HF001', 'to: session:… is not delivered by this version; use https://… or handler:NAME');
+  END IF;
   RETURN {schema}.accept(p_id, p_type, p_payload, p_source, p_stream, p_timestamp, p_properties,
                          p_key, p_to, p_not_before, p_accepted_at, p_digest, true);
 END $$;
@@ -661,7 +665,7 @@ BEGIN
     END IF;
     RETURN (v_id, v_id, 1::bigint, false);
   END IF;
-  RETURN {schema}.accept($10, $1, $2, $3, $4, $5, $6, $7, $8, $9, $11, $12, true);
+  RETURN {schema}.accept_for_all($10, $1, $2, $3, $4, $5, $6, $7, $8, $9, $11, $12);
 END $$;
 REVOKE ALL ON FUNCTION {schema}.publish FROM PUBLIC;
 

@@ -103,9 +103,11 @@ BEGIN
   SELECT RAISE(ABORT, 'holdfast: properties is not a JSON object')
     WHERE new.properties IS NOT NULL
       AND (NOT json_valid(new.properties) OR json_type(new.properties) <> 'object');
-  SELECT RAISE(ABORT, 'holdfast: to is not an address: use https://…, handler:NAME or session:ID')
+  SELECT RAISE(ABORT, 'holdfast: to: session:… is not delivered by this version; use https://… or handler:NAME')
+    WHERE new."to" GLOB 'session:*';
+  SELECT RAISE(ABORT, 'holdfast: to is not an address: use https://… or handler:NAME, the scheme in lower case')
     WHERE new."to" IS NOT NULL AND new."to" NOT GLOB 'https://?*' AND new."to" NOT GLOB 'http://?*'
-      AND new."to" NOT GLOB 'handler:?*' AND new."to" NOT GLOB 'session:?*';
+      AND new."to" NOT GLOB 'handler:?*';
   SELECT RAISE(ABORT, 'holdfast: not_before cannot be combined with stream')
     WHERE new.not_before IS NOT NULL AND new.stream IS NOT NULL;
   SELECT RAISE(ABORT, 'holdfast: stream is closed')
