@@ -9,12 +9,15 @@ import jsonschema_rs
 import pytest
 
 from holdfast.config.contract_form import read_contract
-from holdfast.domain.errors import BadInput
+from holdfast.domain.address import parse_address
+from holdfast.domain.errors import BadInput, TargetRefused
 from holdfast.domain.retry import POLICIES
 from holdfast.domain.text import short_repr
 from holdfast.ingress.accept import parse_event
+from holdfast.net.guard import read_target
 from holdfast.operations.answers.encode import encode
 from holdfast.operations.answers.schema import Schemas
+from holdfast.surfaces.rest import value_schemas
 from holdfast.surfaces.rest.openapi import describe, error_statuses
 from holdfast.surfaces.rest.request_bodies import (
     CONTRACT,
@@ -118,6 +121,7 @@ ADDRESSES = [
     "handler:ship", "handler:", "handler:1", "https://example.com", "https://example.com:443/x?y#", "https://", "ftp://x",
     "https://u@example.com/", "https://example.com/#x", "https://example.com:0/", "https://example.com:65535/",
     "https://example.com:65536/", "https://[::1]/", "https://a b/", "https://a\\b/", "session:s", "",
+    "HTTPS://example.com", "Http://example.com", "Handler:ship",
 ]  # fmt: skip
 EVENTS: list[object] = [
     {}, [], None, {"type": "a"}, {"type": ""}, {"type": "a b"}, {"type": "x" * 256}, {"type": 5}, {"type": "a", "z": 1},
@@ -172,6 +176,29 @@ CONTRACTS: list[object] = [
 @pytest.mark.parametrize("body", CONTRACTS, ids=short_repr)
 def test_the_schema_of_a_contract_accepts_what_the_code_accepts(body: object) -> None:
     assert validator(CONTRACT).is_valid(body) == accepts(lambda value: read_contract(value, POLICIES, NOW_MS), body)
+
+
+HOSTS = [
+    "example.com", "EXAMPLE.com", "a", "_a._b", "a-b.c", "xn--bcher-kva.example", "example.com.", "1b", "a.1b",
+    "0xg", "1.a", "1.2.3.4", "255.255.255.255", "1.2.3.4.", "[::1]", "[2001:db8::1]", "x" * 63, "x" * 64,
+    ".".join(["x" * 49] * 5), ".".join(["x" * 63] * 4), ".".join(["x" * 60] * 4) + ".xyzxyzxyzx",
+    "a..b", ".a", "-a", "a-", "a-.b", "a.-b", "a..",
+    "1.2.3.256", "1.2.3.4.5", "a.1", "a.0x1f", "a.0X", "a.08", "a!b", "a*b", "a;b", "a,b", "a~b", "(a)", "'a'",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("host", HOSTS, ids=short_repr)
+@pytest.mark.parametrize("rest", ["", "/", ":8443/x", "?a=b"])
+def test_the_schema_of_a_url_accepts_the_hosts_that_the_guard_can_read(host: str, rest: str) -> None:
+    def read(url: object) -> None:
+        parse_address(url)
+        try:
+            read_target(str(url))
+        except TargetRefused as error:
+            raise BadInput(error.message) from None
+
+    url = f"https://{host}{rest}"
+    assert validator(value_schemas.URL).is_valid(url) == accepts(read, url)
 
 
 SELECTIONS: list[tuple[object, bool]] = [

@@ -17,7 +17,6 @@ from holdfast.surfaces.rest.contract_bodies import CONTRACT, SECRET, TRIAL
 from holdfast.surfaces.rest.parameters import PAGE_MAX
 from holdfast.surfaces.rest.value_schemas import (
     ADDRESS,
-    DIRECT_ADDRESS,
     FLAG_OR_NULL,
     JSON,
     NAME,
@@ -125,7 +124,7 @@ EVENT = _closed(
         },
         "payload": JSON,
         "dedup_key": or_null(NAME),
-        "to": or_null(DIRECT_ADDRESS),
+        "to": or_null(ADDRESS),
     },
     "type",
 )

@@ -1,4 +1,4 @@
-"""JSON Schemas of values that requests share. Each allows exactly what the code accepts."""
+"""JSON Schemas of values that requests share. Each allows what the code accepts; exceptions are noted."""
 
 from __future__ import annotations
 
@@ -19,9 +19,19 @@ _IPV6 = (
     r"\[(?:(?:[0-9A-Fa-f]{1,4}:){7}[0-9A-Fa-f]{1,4}|(?:[0-9A-Fa-f]{1,4}:){1,6}:[0-9A-Fa-f]{1,4}"
     r"|(?:[0-9A-Fa-f]{1,4}:){1,7}:|::(?:[0-9A-Fa-f]{1,4}:){0,6}[0-9A-Fa-f]{1,4}|::)\]"
 )
-_SITE = rf"[Hh][Tt][Tt][Pp][Ss]?://(?:{_HOST}|{_IPV6}){_PORT}"
 _QUERY = r"[!-\"$-\[\]-~]"
-_URL = rf"{_SITE}(?:[/?]{_QUERY}*)?#?"
+_URL = rf"https?://(?:{_HOST}|{_IPV6}){_PORT}(?:[/?]{_QUERY}*)?#?"
+
+# The hosts that the outbound guard accepts in a contract. It also reads other spellings of an IP address, such as
+# 0x7f.1 or %31, which no client should send; a pattern cannot express their ranges.
+_OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+_LABEL = "[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+_NOT_A_NUMBER = r"(?!(?:[0-9]+|0[Xx][0-9A-Fa-f]*)\.?(?:[:/?#]|$))"
+_GUARDED_HOST = (
+    rf"(?:(?:{_OCTET}\.){{3}}{_OCTET}\.?"
+    rf"|(?=[^:/?#]{{1,254}}(?:[:/?#]|$))(?:{_LABEL}\.)*{_NOT_A_NUMBER}{_LABEL}\.?|{_IPV6})"
+)
+_GUARDED_SITE = f"https?://{_GUARDED_HOST}{_PORT}"
 
 _FORMS = {"https": _URL, "handler": f"handler:{_HANDLER}"}
 DELIVERED = tuple(kind.name for kind in KINDS.values() if kind.deliverer is not None)
@@ -35,13 +45,13 @@ NAME: JsonSchema = {"$ref": f"#/components/schemas/{NAME_COMPONENT}"}
 URL: JsonSchema = {
     "type": "string",
     "maxLength": ADDRESS_MAX,
-    "pattern": f"^{_URL}$",
+    "pattern": f"^{_GUARDED_SITE}(?:[/?]{_QUERY}*)?#?$",
     "description": "The egress rules in force must allow it; if they do not, the answer is 422.",
 }
 URL_WITH_CHAT: JsonSchema = {
     "type": "string",
     "maxLength": ADDRESS_MAX,
-    "pattern": rf"^{_SITE}(?:/[!-\"$->@-\[\]-~]*)?\?(?:{_QUERY}*&)?chat_id=[!-\"$%'-\[\]-~]+(?:&{_QUERY}*)?#?$",
+    "pattern": rf"^{_GUARDED_SITE}(?:/[!-\"$->@-\[\]-~]*)?\?(?:{_QUERY}*&)?chat_id=[!-\"$%'-\[\]-~]+(?:&{_QUERY}*)?#?$",
 }
 HANDLER: JsonSchema = {"type": "string", "pattern": f"^{_HANDLER}$"}
 ADDRESS: JsonSchema = {
@@ -51,8 +61,6 @@ ADDRESS: JsonSchema = {
     "description": one_of(KINDS[kind].example for kind in DELIVERED),
     "examples": ["handler:ship"],
 }
-DIRECT_ADDRESS: JsonSchema = {**ADDRESS, "allOf": [{"pattern": "^[a-z]+:"}]}
-"""The scheme of an event's `to` is lower case: the stores check it too."""
 TIME: JsonSchema = {
     "type": "string",
     "format": "date-time",
