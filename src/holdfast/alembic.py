@@ -14,15 +14,28 @@ Write another such revision after installing a Holdfast with a newer schema; exi
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Protocol, cast
 
 from holdfast.store.door import PUBLISH, run_on, schema_of
 from holdfast.store.drivers import dialect_named
 from holdfast.store.schema import downgrade_texts, upgrade_texts, version_found
 from holdfast.store.table import OURS
 
+if TYPE_CHECKING:
+    from alembic.runtime.migration import MigrationContext
+    from sqlalchemy import Table, TextClause
+    from sqlalchemy.schema import SchemaItem
 
-def upgrade(op: Any, *, url: str = "", since: int = 0) -> None:
+
+class Operations(Protocol):
+    """The part of `alembic.op` that is used here."""
+
+    def get_context(self) -> MigrationContext: ...
+    def get_bind(self) -> object: ...
+    def execute(self, sqltext: TextClause, /) -> object: ...
+
+
+def upgrade(op: Operations, *, url: str = "", since: int = 0) -> None:
     """Create or update the tables through `op.execute`, in Alembic's own transaction.
 
     `url` is the outbox's, needed if it names a PostgreSQL schema. `since` is for offline mode (`--sql`), which cannot
@@ -34,7 +47,7 @@ def upgrade(op: Any, *, url: str = "", since: int = 0) -> None:
         op.execute(_text(text))
 
 
-def downgrade(op: Any, *, url: str = "") -> None:
+def downgrade(op: Operations, *, url: str = "") -> None:
     """Remove the tables, and with them every event, delivery and receipt."""
     for text in downgrade_texts(dialect_named(op.get_context().dialect.name), schema_of(url)):
         op.execute(_text(text))
@@ -50,8 +63,8 @@ def include_object(url: str = "") -> Callable[..., bool]:
     """
     schema = schema_of(url)
 
-    def include(item: Any, name: str | None, kind: str, reflected: bool, compare_to: Any) -> bool:
-        table = item if kind == "table" else getattr(item, "table", None)
+    def include(item: SchemaItem, name: str | None, kind: str, reflected: bool, compare_to: SchemaItem | None) -> bool:
+        table: Table | None = cast("Table", item) if kind == "table" else getattr(item, "table", None)
         if table is None:
             return True
         if table.info == OURS:
@@ -63,7 +76,7 @@ def include_object(url: str = "") -> Callable[..., bool]:
     return include
 
 
-def _text(sql: str) -> Any:
+def _text(sql: str) -> TextClause:
     """Literal SQL: SQLAlchemy would read a colon as the start of a parameter."""
     import sqlalchemy
 

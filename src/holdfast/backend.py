@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, TypeVar
 
 from holdfast.domain.address import queue_address
 from holdfast.domain.delivery import Dead, Delivered, Retry
 from holdfast.domain.errors import BadInput
+from holdfast.domain.json_value import Json, JsonObject
 from holdfast.domain.states import Reason
 from holdfast.domain.text import short_repr
 from holdfast.ingress.loop_thread import LoopThread
@@ -40,7 +41,7 @@ class OutboxRow(NamedTuple):
 
     id: str
     queue_name: str
-    payload: Any
+    payload: Json
     attempt_count: int
     max_attempts: int
 
@@ -50,14 +51,16 @@ class OutboxBackend(Protocol):
 
     @property
     def is_durable(self) -> bool: ...
-    def enqueue(self, connection: Any, payload: Any, *, queue: str = QUEUE, max_attempts: int = ATTEMPTS) -> str: ...
+    def enqueue(
+        self, connection: object, payload: object, *, queue: str = QUEUE, max_attempts: int = ATTEMPTS
+    ) -> str: ...
     def claim(self, queue: str = QUEUE) -> OutboxRow | None: ...
     def confirm(self, id: str) -> None: ...
     def release(self, id: str, error: str) -> None: ...
     def dlq(self, id: str, error: str) -> None: ...
     def stats(self, queue: str = QUEUE) -> dict[str, int]: ...
     def dlq_count(self, queue: str = QUEUE) -> int: ...
-    def dlq_inspect(self, limit: int = 10, queue: str = QUEUE) -> list[dict[str, Any]]: ...
+    def dlq_inspect(self, limit: int = 10, queue: str = QUEUE) -> list[JsonObject]: ...
     def dlq_reprocess(self, ids: Sequence[str], queue: str = QUEUE) -> int: ...
     def reclaim_stuck_in_flight(self) -> int: ...
 
@@ -74,7 +77,7 @@ class NativeSqlOutbox:
     def __init__(self, url: str, *, lease_seconds: float = 300.0) -> None:
         self.url, self._lease_s = url, lease_seconds
 
-    def enqueue(self, connection: Any, payload: Any, *, queue: str = QUEUE, max_attempts: int = ATTEMPTS) -> str:
+    def enqueue(self, connection: object, payload: object, *, queue: str = QUEUE, max_attempts: int = ATTEMPTS) -> str:
         """Append a message in the caller's transaction; the caller commits. Returns its id, which never changes."""
         if type(max_attempts) is not int or not 1 <= max_attempts <= ATTEMPTS_MAX:
             raise BadInput(f"max_attempts must be a number from 1 to {ATTEMPTS_MAX}, not {short_repr(max_attempts)}")
@@ -114,7 +117,7 @@ class NativeSqlOutbox:
     def dlq_count(self, queue: str = QUEUE) -> int:
         return self._run(self._desk.dead_count(queue))
 
-    def dlq_inspect(self, limit: int = 10, queue: str = QUEUE) -> list[dict[str, Any]]:
+    def dlq_inspect(self, limit: int = 10, queue: str = QUEUE) -> list[JsonObject]:
         """Dead letters with payload and last error, newest first."""
         if not 1 <= limit <= INSPECT_MAX:
             raise BadInput(f"limit must be from 1 to {INSPECT_MAX}, not {limit}")

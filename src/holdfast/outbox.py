@@ -22,17 +22,20 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, TypedDict, TypeVar, Unpack
 
 from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract, Criterion, check_contract_id, parse_criteria, parse_criterion
 from holdfast.domain.errors import BadInput
 from holdfast.domain.event import check_name
+from holdfast.domain.json_value import Json
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from datetime import datetime
     from types import FrameType
+
+    from sqlalchemy import MetaData, Table
 
     from holdfast.domain.inbound_event import HookEvent
     from holdfast.ingress.bus import EventBus
@@ -52,7 +55,7 @@ class EventFields(TypedDict, total=False):
     stream: str | None
     dedup: str | None
     source: str
-    properties: Mapping[str, Any] | None
+    properties: Mapping[str, Json] | None
     timestamp: str | datetime | None
     to: str | None
     at: datetime | None
@@ -84,7 +87,7 @@ class Outbox:
     def __init__(self, url: str, *, application: str | None = None) -> None:
         self.url = url
         self._prefix = "" if application is None else f"{check_contract_id(application)}/"
-        self.handlers: dict[str, Callable[..., Any]] = {}
+        self.handlers: dict[str, Callable[..., object]] = {}
         self.normalizers: dict[str, Callable[..., HookEvent | Sequence[HookEvent]]] = {}
         self.contracts = RegisteredContracts(self._prefix + _calling_module())
 
@@ -93,7 +96,7 @@ class Outbox:
         return frozenset(self._prefix + (_script_name() if name == "__main__" else name) for name in list(sys.modules))
 
     def publish(
-        self, connection: Any, type: str, payload: Any = None, **fields: Unpack[EventFields]
+        self, connection: object, type: str, payload: object = None, **fields: Unpack[EventFields]
     ) -> Published:  # fmt: skip
         """Append an event in the caller's transaction: one statement, never a commit.
 
@@ -106,14 +109,14 @@ class Outbox:
         return publish(connection, event_from_call(type, payload, fields), self._schema)
 
     async def publish_async(
-        self, connection: Any, type: str, payload: Any = None, **fields: Unpack[EventFields]
+        self, connection: object, type: str, payload: object = None, **fields: Unpack[EventFields]
     ) -> Published:
         """The same on a connection that is awaited."""
         from holdfast.ingress.publish import event_from_call, publish_async
 
         return await publish_async(connection, event_from_call(type, payload, fields), self._schema)
 
-    def publish_many(self, connection: Any, events: Sequence[Mapping[str, Any]]) -> list[Published]:
+    def publish_many(self, connection: object, events: Sequence[Mapping[str, Json]]) -> list[Published]:
         """Append several events, each a mapping with the names that `publish` takes.
 
             outbox.publish_many(connection, [{"type": "order.placed", "payload": {"id": 1}, "stream": "order:1"}])
@@ -124,13 +127,13 @@ class Outbox:
 
         return publish_many(connection, [event_from_mapping(fields) for fields in events], self._schema)
 
-    async def publish_many_async(self, connection: Any, events: Sequence[Mapping[str, Any]]) -> list[Published]:
+    async def publish_many_async(self, connection: object, events: Sequence[Mapping[str, Json]]) -> list[Published]:
         """The same on a connection that is awaited."""
         from holdfast.ingress.publish import event_from_mapping, publish_many_async
 
         return await publish_many_async(connection, [event_from_mapping(fields) for fields in events], self._schema)
 
-    def once(self, connection: Any, event_id: str, *, consumer: str) -> Once:
+    def once(self, connection: object, event_id: str, *, consumer: str) -> Once:
         """Handle an event once, although it may arrive again. Use `with`, or `async with` on an awaited connection.
 
         with outbox.once(connection, event.id, consumer="billing") as first:
@@ -145,8 +148,8 @@ class Outbox:
         pattern: str,
         *,
         name: str | None = None,
-        source: Any = None,
-        properties: Mapping[str, Any] | None = None,
+        source: object = None,
+        properties: Mapping[str, Json] | None = None,
         policy: str | None = None,
         attempts: int | None = None,
         ordered: bool = False,
@@ -188,11 +191,11 @@ class Outbox:
 
         return register
 
-    def _registered_by(self, function: Callable[..., Any]) -> str | None:
+    def _registered_by(self, function: Callable[..., object]) -> str | None:
         module = getattr(function, "__module__", None)
         return None if module is None else self._prefix + (_script_name() if module == "__main__" else str(module))
 
-    def lifespan(self, app: Any = None) -> AbstractAsyncContextManager[None]:
+    def lifespan(self, app: object = None) -> AbstractAsyncContextManager[None]:
         """Deliver inside your application for as long as it runs.
 
             app = FastAPI(lifespan=outbox.lifespan)
@@ -231,7 +234,7 @@ class Outbox:
 
         migrate_store(self.url, own=False, driver="sqlite3")
 
-    def table(self, metadata: Any) -> Any:
+    def table(self, metadata: MetaData) -> Table:
         """The events as a SQLAlchemy `Table`, for your own queries.
 
         events = outbox.table(MetaData())
@@ -247,7 +250,7 @@ class Outbox:
 
         return schema_of(self.url)
 
-    def prepare(self, connection: Any) -> None:
+    def prepare(self, connection: object) -> None:
         """Set your own SQLite connection up for durability: WAL, synchronous=FULL, no automatic checkpoints.
 
         Call it before a transaction begins. On PostgreSQL it changes nothing.
@@ -256,19 +259,19 @@ class Outbox:
 
         prepare(connection)
 
-    async def prepare_async(self, connection: Any) -> None:
+    async def prepare_async(self, connection: object) -> None:
         """The same on a connection that is awaited."""
         from holdfast.ingress.caller import prepare_async
 
         await prepare_async(connection)
 
-    def check(self, connection: Any) -> list[str]:
+    def check(self, connection: object) -> list[str]:
         """The settings of your SQLite connection that weaken durability; empty when all are right."""
         from holdfast.ingress.caller import check
 
         return check(connection)
 
-    async def check_async(self, connection: Any) -> list[str]:
+    async def check_async(self, connection: object) -> list[str]:
         """The same on a connection that is awaited."""
         from holdfast.ingress.caller import check_async
 

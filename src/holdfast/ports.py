@@ -9,15 +9,16 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
     from holdfast.domain.contract import Contract
+    from holdfast.domain.inbound_event import HookEvent
 
 T = TypeVar("T")
 _SINCE_BOOT = getattr(time, "CLOCK_BOOTTIME", None) or time.CLOCK_MONOTONIC
@@ -62,9 +63,9 @@ class Application(Protocol):
     @property
     def url(self) -> str: ...
     @property
-    def handlers(self) -> Mapping[str, Callable[..., Any]]: ...
+    def handlers(self) -> Mapping[str, Callable[..., object]]: ...
     @property
-    def normalizers(self) -> Mapping[str, Callable[..., Any]]: ...
+    def normalizers(self) -> Mapping[str, Callable[..., HookEvent | Sequence[HookEvent]]]: ...
     @property
     def contracts(self) -> ContractList: ...
     def modules(self) -> frozenset[str]: ...

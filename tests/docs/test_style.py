@@ -15,8 +15,8 @@ FUNCTION_LINES_MAX = 50
 LONG_FUNCTIONS: frozenset[str] = frozenset()
 """Functions still above the limit, as path:name. This list may only shrink."""
 
-ANY_MAX = 259
-"""Uses of `Any` in src, except testing and proof. May only be lowered; the goal is 178."""
+ANY_MAX = 168
+"""Uses of `Any` in src, except testing and proof. May only be lowered."""
 
 BANNED = (
     "dawdle",

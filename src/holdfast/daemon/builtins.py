@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any
 
 from holdfast.domain.event import Event
 
@@ -16,4 +15,4 @@ async def session_logger(event: Event) -> None:
     log.info("%s %s %s", event.type, event.stream, event.properties_json)
 
 
-BUILTINS: dict[str, Callable[..., Any]] = {"session_logger": session_logger}
+BUILTINS: dict[str, Callable[..., object]] = {"session_logger": session_logger}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from holdfast.config.config import Config
 from holdfast.daemon.builtins import BUILTINS
@@ -21,7 +20,7 @@ from holdfast.ports import Clock
 from holdfast.routing.registry import Registry
 from holdfast.version import __version__
 
-Handler = Callable[..., Any]
+Handler = Callable[..., object]
 
 
 def build_handlers(reserved: Mapping[str, Handler], application: Mapping[str, Handler]) -> HandlerDeliverer:

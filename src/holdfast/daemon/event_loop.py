@@ -21,7 +21,7 @@ JOIN_S = 0.5
 log = logging.getLogger("holdfast.loop")
 
 
-def run(main: Coroutine[Any, Any, int]) -> int:
+def run(main: Coroutine[object, object, int]) -> int:
     """Run the daemon to its end and return its exit code."""
     loop = asyncio.new_event_loop()
     try:
@@ -76,6 +76,6 @@ class _ExceptionLog:
     def __init__(self) -> None:
         self._throttle = LogThrottle(log, burst=3)
 
-    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:  # asyncio's type
         message, error = context.get("message", "unexpected error"), context.get("exception")
         self._throttle.log(logging.ERROR, (message, type(error)), "%s: %s", message, error, error=error)

@@ -11,7 +11,6 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
 
 from holdfast.config.config import Config, load_config
 from holdfast.daemon.runtime import Runtime
@@ -113,8 +112,11 @@ class Workers:
     async def _open(self, keep: bool) -> Store:
         # sqlite3, not apsw: the application may have the same file open, and two SQLite libraries in one process break
         # each other's POSIX locks.
-        options: dict[str, Any] = {"driver": "sqlite3", "keep": keep, "own": False, "what": "an application"}
-        return await in_thread("files", partial(open_store, self._outbox.url, **options, **self._config.disk_limits))
+        opening = partial(
+            open_store, self._outbox.url, driver="sqlite3", keep=keep, own=False, what="an application",
+            **self._config.disk_limits,
+        )  # fmt: skip
+        return await in_thread("files", opening)
 
     async def _take_over(self) -> None:
         """Try to become the keeper until it succeeds, at random intervals so that waiting processes do not collide."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from holdfast.config.config import Config
 from holdfast.config.subscriptions import adopt
@@ -50,7 +49,7 @@ class Runtime:
         config: Config,
         home: Home | None,
         *,
-        handlers: Mapping[str, Callable[..., Any]] | None = None,
+        handlers: Mapping[str, Callable[..., object]] | None = None,
         normalizers: Mapping[str, Normalizer] | None = None,
         contracts: list[Contract] | None = None,
         modules: Callable[[], frozenset[str]] = frozenset,

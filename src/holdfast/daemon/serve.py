@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import resource
 import socket
-from typing import Any
+from collections.abc import Callable
 
 from holdfast.domain.errors import BadConfig
 
@@ -44,7 +44,7 @@ def _connections_max() -> int:
 class Server:
     """Uvicorn as a task of the running event loop. It does not wake up while idle."""
 
-    def __init__(self, app: Any, listener: socket.socket) -> None:
+    def __init__(self, app: Callable[..., object], listener: socket.socket) -> None:
         import uvicorn
 
         from holdfast.surfaces.rest.http_limits import connection_class

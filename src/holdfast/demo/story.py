@@ -15,8 +15,8 @@ import urllib.request
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
+from holdfast.domain.json_value import Json
 from holdfast.domain.signature import verify_hook, verify_standard
 
 SECRET = "whsec_ZGVtb19zZWNyZXRfb2ZfdGhpcnR5X3R3b19ieXRlcyEh"
@@ -61,7 +61,7 @@ class _SinkHandler(BaseHTTPRequestHandler):
         self.send_header("content-length", "0")
         self.end_headers()
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, format: str, *args: object) -> None:
         pass
 
 
@@ -213,7 +213,7 @@ class Demo:
         with sqlite3.connect(self.database) as connection:
             return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
 
-    def _call(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+    def _call(self, method: str, path: str, body: Json = None) -> tuple[int, Json]:
         request = urllib.request.Request(
             (self.home / "address").read_text().strip() + path,
             method=method,

@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 from urllib.parse import quote
 
 from holdfast.domain.errors import BadConfig
@@ -20,6 +20,9 @@ from holdfast.outbox import EventFields, Outbox
 from holdfast.store.door import PUBLISH, run_on, schema_of
 
 if TYPE_CHECKING:
+    from django.db.backends.base.schema import BaseDatabaseSchemaEditor
+    from django.db.migrations import RunPython
+
     from holdfast.ingress.publish import Published
 
 KEYS = {"DATABASE": "default", "SCHEMA": "holdfast"}
@@ -38,7 +41,7 @@ def outbox() -> Outbox:
     return Outbox(_url())
 
 
-def publish(type: str, payload: Any = None, **fields: Unpack[EventFields]) -> Published:
+def publish(type: str, payload: object = None, **fields: Unpack[EventFields]) -> Published:
     """Append an event in the current transaction of the project's database: one statement, never a commit."""
     from django.db import connections
 
@@ -56,7 +59,7 @@ def migrate(using: str | None = None) -> tuple[int, int]:
         return run_on(connections[alias], schema_of(_url()), PUBLISH, upgrade)
 
 
-def schema() -> Any:
+def schema() -> RunPython:
     """An operation for one of your migrations: forwards creates the tables, backwards removes them.
 
     class Migration(migrations.Migration):
@@ -66,11 +69,11 @@ def schema() -> Any:
 
     from holdfast.store.schema import downgrade, upgrade
 
-    def forwards(apps: Any, editor: Any) -> None:
+    def forwards(apps: object, editor: BaseDatabaseSchemaEditor) -> None:
         if editor.connection.alias == _settings()["DATABASE"]:  # Django runs a migration on every database
             run_on(editor.connection, schema_of(_url()), PUBLISH, upgrade)
 
-    def backwards(apps: Any, editor: Any) -> None:
+    def backwards(apps: object, editor: BaseDatabaseSchemaEditor) -> None:
         if editor.connection.alias == _settings()["DATABASE"]:
             run_on(editor.connection, schema_of(_url()), PUBLISH, downgrade)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from holdfast.domain.errors import BadInput, StoreError
 from holdfast.store import caller
@@ -15,21 +14,21 @@ SCHEMA = schema_of("sqlite:")  # SQLite has no schemas
 PREPARE, CHECK = Calls("prepare()", "prepare_async()"), Calls("check()", "check_async()")
 
 
-def prepare(connection: Any) -> None:
+def prepare(connection: object) -> None:
     with _transaction_error():
         run_on(connection, SCHEMA, PREPARE, caller.prepare)
 
 
-async def prepare_async(connection: Any) -> None:
+async def prepare_async(connection: object) -> None:
     with _transaction_error():
         await run_on_async(connection, SCHEMA, PREPARE, caller.prepare)
 
 
-def check(connection: Any) -> list[str]:
+def check(connection: object) -> list[str]:
     return run_on(connection, SCHEMA, CHECK, caller.check)
 
 
-async def check_async(connection: Any) -> list[str]:
+async def check_async(connection: object) -> list[str]:
     return await run_on_async(connection, SCHEMA, CHECK, caller.check)
 
 

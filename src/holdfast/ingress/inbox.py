@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from types import TracebackType
-from typing import Any
 
 from holdfast.domain.event import check_name
 from holdfast.store.door import Door, run_on, run_on_async
@@ -27,7 +26,7 @@ class Once:
     If the block raises, the mark is removed, so the event can be handled again.
     """
 
-    def __init__(self, connection: Any, event_id: str, consumer: str, schema: str) -> None:
+    def __init__(self, connection: object, event_id: str, consumer: str, schema: str) -> None:
         self._connection, self._schema = connection, schema
         self._event_id = check_name(event_id, "event id")
         self._consumer = check_name(consumer, "consumer")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from holdfast.domain.errors import BadInput
 from holdfast.domain.event import NewEvent, new_event
@@ -27,23 +26,23 @@ __all__ = [
 FIELDS = ("type", "payload", "stream", "dedup", "source", "properties", "timestamp", "to", "at")
 
 
-def publish(connection: Any, event: NewEvent, schema: str) -> Published:
+def publish(connection: object, event: NewEvent, schema: str) -> Published:
     """Append through the door of the caller's database."""
     return run_on(connection, schema, PUBLISH, Door.publish, event, _now_ms(), os.urandom(ENTROPY_BYTES))
 
 
-async def publish_async(connection: Any, event: NewEvent, schema: str) -> Published:
+async def publish_async(connection: object, event: NewEvent, schema: str) -> Published:
     """Append through the door of a database that is awaited."""
     return await run_on_async(connection, schema, PUBLISH, Door.publish, event, _now_ms(), os.urandom(ENTROPY_BYTES))
 
 
-def publish_many(connection: Any, events: Sequence[NewEvent], schema: str) -> list[Published]:
+def publish_many(connection: object, events: Sequence[NewEvent], schema: str) -> list[Published]:
     """Append several, streams in sorted order. The answers come in the order of `events`."""
     entropy = os.urandom(ENTROPY_BYTES * len(events))
     return run_on(connection, schema, PUBLISH, Door.publish_many, events, _now_ms(), entropy)
 
 
-async def publish_many_async(connection: Any, events: Sequence[NewEvent], schema: str) -> list[Published]:
+async def publish_many_async(connection: object, events: Sequence[NewEvent], schema: str) -> list[Published]:
     entropy = os.urandom(ENTROPY_BYTES * len(events))
     return await run_on_async(connection, schema, PUBLISH, Door.publish_many, events, _now_ms(), entropy)
 
@@ -73,7 +72,7 @@ def event_from_call(type: str, payload: Json, fields: Mapping[str, Json]) -> New
     return new_event(type, json_payload(payload), dedup_key=named.pop("dedup", None), **named)
 
 
-def json_payload(payload: Any) -> Json:
+def json_payload(payload: object) -> Json:
     """The payload as a JSON value. A pydantic model is dumped in JSON mode."""
     dump = getattr(payload, "model_dump", None)
     return payload if dump is None or isinstance(payload, type) else dump(mode="json")

@@ -15,7 +15,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from holdfast.domain.errors import BadConfig, TargetRefused
@@ -26,6 +26,9 @@ DNS_S = 5.0
 ANSWERS_MAX = 16
 
 IP = IPv4Address | IPv6Address
+AddressInfo: TypeAlias = tuple[
+    socket.AddressFamily, socket.SocketKind, int, str, tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
+]
 
 
 class BlockedRange(NamedTuple):
@@ -194,7 +197,7 @@ class Guard:
         )
 
 
-async def getaddrinfo(host: str, port: int, **options: int) -> list[Any]:
+async def getaddrinfo(host: str, port: int, **options: int) -> Sequence[AddressInfo]:
     """Call the system's resolver, which blocks, in a thread."""
     return await in_thread("dns", partial(socket.getaddrinfo, host, port, **options))
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 from holdfast.domain.address import KINDS, queue_address
 from holdfast.domain.delivery import STARTS_MAX, Claim, Dead, Outcome, Settlement, settle
 from holdfast.domain.errors import Conflict, KeeperHeld, NotFound
 from holdfast.domain.event import iso_time
+from holdfast.domain.json_value import JsonObject
 from holdfast.domain.retry import POLICIES
 from holdfast.domain.states import Reason
 from holdfast.domain.text import short_repr
@@ -79,7 +79,7 @@ class MessageQueue:
     async def dead_count(self, queue: str) -> int:
         return sum((await self._store.operator.count_dead(DeliveryFilter(address=queue_address(queue)))).values())
 
-    async def dead(self, queue: str, limit: int) -> list[dict[str, Any]]:
+    async def dead(self, queue: str, limit: int) -> list[JsonObject]:
         wanted = DeliveryFilter(state="dead", address=queue_address(queue))
         page = await self._store.operator.deliveries(wanted, None, limit)
         return [await self._letter(queue, row) for row in page.items]
@@ -150,7 +150,7 @@ class MessageQueue:
             if (after := page.next) is None:
                 return
 
-    async def _letter(self, queue: str, row: DeliveryRow) -> dict[str, Any]:
+    async def _letter(self, queue: str, row: DeliveryRow) -> JsonObject:
         event = await self._store.events.get(row.event_id)
         return {
             "id": row.event_id,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.domain.errors import StoreMissing
+
+if TYPE_CHECKING:
+    from sqlalchemy import MetaData, Table
 
 OURS = {"owner": "holdfast"}
 
 
-def events_table(metadata: Any, url: str, schema: str) -> Any:
+def events_table(metadata: MetaData, url: str, schema: str) -> Table:
     """Describe, never create: the table belongs to Holdfast's own migrations."""
     import sqlalchemy as sa
 
@@ -40,7 +43,7 @@ def events_table(metadata: Any, url: str, schema: str) -> Any:
     return table
 
 
-def _refuse(table: Any, *_: Any, **__: Any) -> None:
+def _refuse(table: Table, *_: object, **__: object) -> None:
     raise StoreMissing(f"{table} is made by Holdfast's own migrations: run outbox.migrate() before create_all()")
 
 

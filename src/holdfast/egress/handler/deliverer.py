@@ -6,7 +6,7 @@ import inspect
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.domain.delivery import Claim, Dead, Delivered, Delivery, Outcome, Retry
 from holdfast.domain.errors import BadInput, Reject, RetryAfter
@@ -15,8 +15,12 @@ from holdfast.domain.states import Reason
 from holdfast.egress.deliverer import UNTIMED, Attempt
 from holdfast.egress.handler.threads import HandlerThreads
 
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+    from pydantic_core import ErrorDetails
+
 Function = Callable[..., Any]
-Argument = Callable[[Claim], Any]  # makes one argument of a handler from a claim
+Argument = Callable[[Claim], object]  # makes one argument of a handler from a claim
 
 ERRORS_MAX = 5
 
@@ -112,7 +116,7 @@ def _argument(function: Function, index: int, parameter: inspect.Parameter) -> A
     raise BadInput(f"{function!r}: annotate the parameter {parameter.name} as Event, Delivery or a pydantic model")
 
 
-def _annotation(function: Function, parameter: inspect.Parameter) -> Any:
+def _annotation(function: Function, parameter: inspect.Parameter) -> object:
     """The annotation; one that is text is evaluated in the module that defines the function."""
     annotation = parameter.annotation
     if not isinstance(annotation, str):
@@ -139,11 +143,11 @@ def _delivery(claim: Claim) -> Delivery:
     return claim.delivery
 
 
-def _model(model: Any) -> Argument:
+def _model(model: type[BaseModel]) -> Argument:
     """The payload as a pydantic model. A payload that does not validate is rejected: a retry would fail too."""
     from pydantic import ValidationError
 
-    def parse(claim: Claim) -> Any:
+    def parse(claim: Claim) -> object:
         try:
             return model.model_validate_json(claim.event.payload_json)
         except ValidationError as error:
@@ -154,7 +158,7 @@ def _model(model: Any) -> Argument:
     return parse
 
 
-def _first_errors(errors: Any) -> str:
+def _first_errors(errors: list[ErrorDetails]) -> str:
     lines = [f"{'.'.join(str(part) for part in each['loc']) or 'payload'}: {each['msg']}" for each in errors]
     more = f"; and {len(lines) - ERRORS_MAX} more" if len(lines) > ERRORS_MAX else ""
     return "; ".join(lines[:ERRORS_MAX]) + more

@@ -12,7 +12,6 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
-from typing import Any
 
 SHARED_MAX = 32
 IDLE_S = 10.0
@@ -33,8 +32,8 @@ class HandlerThreads:
         self._idle = 0
 
     async def run(
-        self, name: str, function: Callable[[], Any], begin: Callable[[], None], end: Callable[[], None]
-    ) -> Any:
+        self, name: str, function: Callable[[], object], begin: Callable[[], None], end: Callable[[], None]
+    ) -> object:
         """Call a function in a thread as soon as its handler may use one.
 
         `begin` is called when the thread is assigned, `end` when the function has returned, even if the caller was
@@ -43,7 +42,7 @@ class HandlerThreads:
         await self._wait_for_thread(name)
         begin()
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Any] = loop.create_future()
+        answer: asyncio.Future[object] = loop.create_future()
         context = contextvars.copy_context()
 
         def job() -> None:
@@ -105,8 +104,8 @@ class HandlerThreads:
     def _ended(
         self,
         name: str,
-        answer: asyncio.Future[Any],
-        value: Any,
+        answer: asyncio.Future[object],
+        value: object,
         error: BaseException | None,
         end: Callable[[], None],
     ) -> None:

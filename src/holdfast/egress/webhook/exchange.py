@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC
 from email.utils import parsedate_to_datetime
-from typing import Any
 
 from holdfast.domain.address import without_tokens
 from holdfast.domain.delivery import Dead, Delivered, Outcome, Retry, clean_error
+from holdfast.domain.json_value import JsonObject
 from holdfast.domain.retry import RETRY_AFTER_MAX_S
 from holdfast.domain.states import Reason
 from holdfast.egress.webhook.requests import UNSIGNED, RequestOptions
@@ -37,7 +37,7 @@ class Exchange:
 
     def outcome(self, now_ms: int, boot_ms: int) -> Outcome:
         answer = self.answer
-        detail: dict[str, Any] = {
+        detail: JsonObject = {
             "status": answer.status,
             "duration_ms": max(0, boot_ms - self.began_ms),
             "url": self._masked(without_tokens(self.url)),
@@ -80,9 +80,7 @@ def _answer_head(headers: Mapping[str, str]) -> dict[str, str]:
     return {clean_error(name)[:HEADER_MAX]: clean_error(value)[:HEADER_MAX] for name, value in kept[:HEADERS_KEPT]}
 
 
-def judge(
-    status: int, after_s: float | None, detail: dict[str, Any], retry_on: frozenset[int] = frozenset()
-) -> Outcome:
+def judge(status: int, after_s: float | None, detail: JsonObject, retry_on: frozenset[int] = frozenset()) -> Outcome:
     """The outcome that a status means for the delivery.
 
     >>> judge(503, 30.0, {})

@@ -9,11 +9,12 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from email.header import Header
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import parse_qs, quote, urlsplit
 
 from holdfast.domain.errors import TooLarge
 from holdfast.domain.event import Event
+from holdfast.domain.json_value import Json, JsonObject
 from holdfast.egress.webhook.shorten import shorten, utf8_bytes, utf16_units
 
 TEXT_MAX = 1500
@@ -69,7 +70,7 @@ def summary(event: Event) -> str:
     return f"{head}\n{text}" if text else head
 
 
-def _payload_text(payload: Any) -> str:
+def _payload_text(payload: Json) -> str:
     if isinstance(payload, str):
         return _clip(payload, TEXT_MAX)
     if isinstance(payload, Mapping):
@@ -89,7 +90,7 @@ def _cloudevents(event: Event, url: str) -> Body:
 
     Characters that the standard forbids in an attribute are replaced by U+FFFD; `data` carries any text as it is.
     """
-    shape: dict[str, Any] = {
+    shape: JsonObject = {
         name: _cloud_text(str(value).lower() if isinstance(value, bool) else str(value))
         for name, value in event.properties.items()
         if _ATTRIBUTE.fullmatch(name) and name not in _RESERVED and isinstance(value, str | int | float | bool)
@@ -126,7 +127,7 @@ def _discord(event: Event, url: str) -> Body:
 def _telegram(event: Event, url: str) -> Body:
     """For `…/bot<token>/sendMessage?chat_id=…`: the chat id of the URL goes into the body too."""
     chat = telegram_chat(url)
-    shape: dict[str, Any] = {
+    shape: JsonObject = {
         "text": shorten(summary(event), TELEGRAM_MAX, utf16_units),
         "disable_web_page_preview": True,
     }
@@ -179,9 +180,9 @@ def _is_json(template: str) -> bool:
         return False
 
 
-def _look_up(event: Event, path: list[str]) -> Any:
+def _look_up(event: Event, path: list[str]) -> Json:
     first, *rest = path
-    value: Any = summary(event) if first == "text" else getattr(event, first)
+    value: Json = summary(event) if first == "text" else getattr(event, first)
     for name in rest:
         if isinstance(value, Mapping):
             value = value.get(name)
@@ -192,13 +193,13 @@ def _look_up(event: Event, path: list[str]) -> Any:
     return value
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _json(shape: Mapping[str, Any]) -> bytes:
+def _json(shape: Mapping[str, Json]) -> bytes:
     return _encode(json.dumps(shape, ensure_ascii=False, separators=(",", ":")))
 
 
