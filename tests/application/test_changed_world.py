@@ -417,3 +417,29 @@ async def test_a_stored_event_for_a_session_is_unmatched_and_stops_nothing(world
         found = encode(await runtime.operations.events.find(unmatched=True))
         assert [event["type"] for event in found["items"]] == ["a"]
     assert json.dumps(found)
+
+
+async def test_a_delivery_to_a_handler_that_no_process_serves_says_what_it_waits_for(world: World) -> None:
+    seen = Seen()
+    async with world.working("", seen=seen.take) as runtime:
+        await add(runtime, "c", "a", handler="nope")
+        await add(runtime, "held", "b")
+        await runtime.operations.maintenance.pause("contract", "held")
+        await runtime.store.events.append([new_event("a"), new_event("b"), new_event("d", to="handler:nobody")])
+        await until(lambda: _has_pending(runtime, 3))
+        waits = {item["address"]: item["waits_for"] for item in await pending(runtime)}
+        assert waits == {
+            "handler:nope": "a process that serves handler 'nope'",
+            "handler:seen": "paused",
+            "handler:nobody": "a process that serves handler 'nobody'",
+        }
+        for item in await pending(runtime):
+            assert (await runtime.operations.deliveries.show(item["id"])).waits_for == item["waits_for"]
+            event = encode(await runtime.operations.events.show(item["event_id"]))
+            assert [delivery["waits_for"] for delivery in event["deliveries"]] == [item["waits_for"]]
+        await runtime.operations.maintenance.resume("contract", "held")
+        await until(lambda: seen == ["b"])
+
+
+async def _has_pending(runtime: Runtime, count: int) -> bool:
+    return len(await pending(runtime)) == count

@@ -16,6 +16,7 @@ from holdfast.operations.answers.deliveries import (
 )
 from holdfast.operations.answers.page import LIMIT_DEFAULT, Page, check_cursor, check_limit
 from holdfast.operations.context import OperationsContext
+from holdfast.operations.waiting import find_wait_reasons
 from holdfast.store.roles.operator import DeliveryFilter, DeliveryRow
 from holdfast.store.roles.page import PAGE_MAX
 
@@ -25,21 +26,21 @@ _ENDED = frozenset({State.DELIVERED.value, State.DEAD.value, State.DROPPED.value
 
 class DeliveryVerbs:
     def __init__(self, context: OperationsContext) -> None:
-        self._store, self._owner, self._faults = context.store, context.owner, context.faults
+        self._context, self._store, self._owner = context, context.store, context.owner
 
     async def find(
         self, *, after: str | None = None, limit: int = LIMIT_DEFAULT, **filters: str | None
     ) -> Page[DeliveryAnswer]:
         """Deliveries, newest first."""
         page = await self._store.operator.deliveries(make_filter(filters), check_cursor(after), check_limit(limit))
-        faults = self._faults()
-        return Page([delivery_answer(row, faults) for row in page.items], page.next)
+        reasons = await find_wait_reasons(self._context, page.items)
+        return Page([delivery_answer(row, reasons) for row in page.items], page.next)
 
     async def show(self, id: int) -> DeliveryWithHistory:
         """One delivery with its last attempts."""
         row = await self._get(id)
         attempts = (await self._store.operator.attempts(id))[-PAGE_MAX:]
-        return delivery_with_history(row, attempts, self._faults())
+        return delivery_with_history(row, attempts, await find_wait_reasons(self._context, [row]))
 
     async def retry(self, id: int, actor: str) -> DeliveryWithHistory:
         """Make a pending delivery due now, or requeue a settled one."""

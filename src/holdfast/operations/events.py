@@ -20,6 +20,7 @@ from holdfast.operations.answers.fields import extend
 from holdfast.operations.answers.page import LIMIT_DEFAULT, Page, check_cursor, check_limit
 from holdfast.operations.context import OperationsContext
 from holdfast.operations.explain import NEAREST_DEFAULT, change_times, match_all, receipts_of, verdict
+from holdfast.operations.waiting import find_wait_reasons
 from holdfast.store.roles.events import EventFilter
 from holdfast.store.roles.operator import DeliveryFilter, DeliveryRow
 from holdfast.store.roles.page import PAGE_BYTES_MAX, PAGE_MAX
@@ -27,7 +28,7 @@ from holdfast.store.roles.page import PAGE_BYTES_MAX, PAGE_MAX
 
 class EventVerbs:
     def __init__(self, context: OperationsContext) -> None:
-        self._store, self._faults = context.store, context.faults
+        self._context, self._store = context, context.store
 
     async def append(self, event: NewEvent) -> AppendedEvent:
         """Store an event. It is durable when this returns."""
@@ -37,8 +38,8 @@ class EventVerbs:
         """One event and its deliveries."""
         event = await self._get(id)
         page = await self._store.operator.deliveries(DeliveryFilter(event=id), None, PAGE_MAX)
-        faults = self._faults()
-        return event_with_deliveries(event, [delivery_answer(row, faults) for row in page.items[::-1]])
+        reasons = await find_wait_reasons(self._context, page.items)
+        return event_with_deliveries(event, [delivery_answer(row, reasons) for row in page.items[::-1]])
 
     async def explain(self, id: str, limit: int = NEAREST_DEFAULT) -> EventExplanation:
         """Why an event went where it went: its deliveries with attempts and receipts, and which contracts match it now.
@@ -89,10 +90,10 @@ class EventVerbs:
 
     async def _explain_deliveries(self, rows: list[DeliveryRow], limit: int) -> list[ExplainedDelivery]:
         deliveries, size, times_ms = [], 0, set[int]()
-        faults = self._faults()
+        reasons = await find_wait_reasons(self._context, rows)
         for row in rows:
             attempts = (await self._store.operator.attempts(row.id))[-limit:]
-            deliveries.append(delivery_with_history(row, attempts, faults))
+            deliveries.append(delivery_with_history(row, attempts, reasons))
             times_ms |= change_times(row, attempts)
             size += encoded_bytes(deliveries[-1])
             if size >= PAGE_BYTES_MAX:

@@ -67,11 +67,8 @@ def attempt_answer(row: AttemptRow) -> AttemptAnswer:
     )
 
 
-def delivery_answer(row: DeliveryRow, faults: Mapping[str, str] | None = None) -> DeliveryAnswer:
-    """`faults`: why contracts are misconfigured, by id. Their pending deliveries wait for that to be fixed."""
-    waits_for = row.waits_for
-    if faults and row.contract_id is not None and row.contract_id in faults and row.state == "pending":
-        waits_for = f"its contract is misconfigured: {faults[row.contract_id]}"
+def delivery_answer(row: DeliveryRow, reasons: Mapping[int, str] | None = None) -> DeliveryAnswer:
+    """`reasons`: by delivery id, why it waits (`operations.waiting`). They replace the store's own reason."""
     return DeliveryAnswer(
         id=row.id,
         event_id=row.event_id,
@@ -86,7 +83,7 @@ def delivery_answer(row: DeliveryRow, faults: Mapping[str, str] | None = None) -
         generation=row.generation,
         due_at=time_or_none(row.due_at_ms),
         in_flight=row.leased,
-        waits_for=waits_for,
+        waits_for=(reasons or {}).get(row.id, row.waits_for),
         survivor=row.survivor,
         created_at=iso_time(row.created_at_ms),
         settled_at=time_or_none(row.settled_at_ms),
@@ -95,8 +92,8 @@ def delivery_answer(row: DeliveryRow, faults: Mapping[str, str] | None = None) -
 
 
 def delivery_with_history(
-    row: DeliveryRow, attempts: Iterable[AttemptRow], faults: Mapping[str, str] | None = None
+    row: DeliveryRow, attempts: Iterable[AttemptRow], reasons: Mapping[int, str] | None = None
 ) -> DeliveryWithHistory:
     return extend(
-        DeliveryWithHistory, delivery_answer(row, faults), history=[attempt_answer(attempt) for attempt in attempts]
+        DeliveryWithHistory, delivery_answer(row, reasons), history=[attempt_answer(attempt) for attempt in attempts]
     )
