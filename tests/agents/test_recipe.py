@@ -77,10 +77,10 @@ def install_and_undo():
     config.write_text(\'{"mine": true} // kept\\n\')
     program = (sys.executable, "-I", "-S", "/x/holdfast/agents/receiver/receiver.py")
     installer = Installer(Environment(home, {}, folder, sys.executable, program), Home(folder / "state"))
-    answer["install"] = installer.install()["agents"][-1]["result"]
+    answer["install"] = installer.install().agents[-1].result
     answer["installed"] = sorted(json.loads(config.read_text().partition("//")[0])["hooks"])
-    answer["status"] = installer.status(["toy"])["agents"][0]["events"]
-    answer["uninstall"] = installer.uninstall(["toy"])["agents"][0]["result"]
+    answer["status"] = installer.status(["toy"]).agents[0].events
+    answer["uninstall"] = installer.uninstall(["toy"]).agents[0].result
     answer["restored"] = config.read_text()
 
 

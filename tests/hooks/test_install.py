@@ -12,6 +12,7 @@ import pytest
 
 from holdfast.agents.install import files, jsonc
 from holdfast.agents.install.environment import GUARD, is_own, split_line
+from holdfast.operations.answers.encode import encode
 from installing import AGENTS, FOLDERS, JSON_FILES, make_environment, make_installer, only, snapshot
 
 FOREIGN = {"type": "command", "command": "/usr/bin/say done", "bash": "/usr/bin/say done"}
@@ -65,14 +66,14 @@ def test_a_file_comes_back_byte_for_byte(tmp_path: Path, name: str, kind: str) -
     before = snapshot(environment.home)
 
     first = only(make_installer(environment).install([name]), name)
-    assert (first["result"], first["error"]) == ("changed", None)
+    assert (first.result, first.error) == ("changed", None)
     wired = snapshot(environment.home)
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
-    assert only(make_installer(environment).install([name]), name)["result"] == "unchanged"
+    assert only(make_installer(environment).install([name]), name).result == "unchanged"
     assert snapshot(environment.home) == wired
-    assert only(make_installer(environment).install([name], tools=True), name)["result"] == "changed"
+    assert only(make_installer(environment).install([name], tools=True), name).result == "changed"
 
-    assert only(make_installer(environment).uninstall([name]), name)["error"] is None
+    assert only(make_installer(environment).uninstall([name]), name).error is None
     assert snapshot(environment.home) == before
 
 
@@ -114,8 +115,8 @@ def test_without_its_record_uninstall_removes_exactly_our_entries(tmp_path: Path
 def test_a_machine_without_files_comes_back_as_it_was(tmp_path: Path, name: str) -> None:
     environment = make_environment(tmp_path)
     before = snapshot(environment.home)
-    assert only(make_installer(environment).install([name], tools=True), name)["result"] == "changed"
-    assert only(make_installer(environment).install([name]), name)["result"] == "unchanged"
+    assert only(make_installer(environment).install([name], tools=True), name).result == "changed"
+    assert only(make_installer(environment).install([name]), name).result == "unchanged"
     make_installer(environment).uninstall([name])
     assert snapshot(environment.home) == before
 
@@ -125,9 +126,9 @@ def test_a_project_has_files_of_its_own(tmp_path: Path, name: str) -> None:
     environment = make_environment(tmp_path)
     environment.project.mkdir()
     home, project = snapshot(environment.home), snapshot(environment.project)
-    assert only(make_installer(environment, project=True).install([name]), name)["result"] == "changed"
+    assert only(make_installer(environment, project=True).install([name]), name).result == "changed"
     assert snapshot(environment.home) == home
-    assert make_installer(environment, project=True).status([name])["agents"][0]["state"].startswith("installed")
+    assert make_installer(environment, project=True).status([name]).agents[0].state.startswith("installed")
     make_installer(environment, project=True).uninstall([name])
     assert snapshot(environment.project) == project
 
@@ -137,8 +138,8 @@ def test_a_dry_run_shows_and_changes_nothing(tmp_path: Path, name: str) -> None:
     environment = make_environment(tmp_path)
     before = snapshot(tmp_path)
     answer = only(make_installer(environment).install([name], dry_run=True), name)
-    assert answer["result"] == "changed"
-    assert environment.receiver in answer["files"][0]["diff"]
+    assert answer.result == "changed"
+    assert environment.receiver in answer.files[0].diff
     assert snapshot(tmp_path) == before
 
 
@@ -162,13 +163,13 @@ def test_an_installation_that_moved_replaces_its_entries_where_they_stand(tmp_pa
     old, new = make_environment(tmp_path, installation="old"), make_environment(tmp_path, installation="new")
     make_installer(old).install([name], tools=True)
     Path(old.receiver).unlink()
-    assert make_installer(new).status([name])["agents"][0]["state"] == "stale path"
-    assert only(make_installer(new).install([name]), name)["result"] == "changed"
-    told = make_installer(new).status([name])["agents"][0]
-    assert told["state"].startswith("installed")
+    assert make_installer(new).status([name]).agents[0].state == "stale path"
+    assert only(make_installer(new).install([name]), name).result == "changed"
+    told = make_installer(new).status([name]).agents[0]
+    assert told.state.startswith("installed")
     written = "".join(path.read_text() for path in new.home.rglob("*") if path.is_file() and path.suffix != ".bak")
     assert old.receiver not in written
-    assert written.count(new.receiver) == (1 if name == "opencode" else len(told["events"]) + (name == "codex"))
+    assert written.count(new.receiver) == (1 if name == "opencode" else len(told.events) + (name == "codex"))
     before = snapshot(make_environment(tmp_path / "other").home)
     make_installer(new).uninstall([name])
     assert snapshot(new.home) == before
@@ -178,7 +179,7 @@ def test_tool_events_stay_as_they_are_unless_asked(tmp_path: Path) -> None:
     environment = make_environment(tmp_path)
 
     def events() -> set[str]:
-        return set(make_installer(environment).status(["claude"])["agents"][0]["events"])
+        return set(make_installer(environment).status(["claude"]).agents[0].events)
 
     make_installer(environment).install(["claude"])
     lifecycle = events()
@@ -198,7 +199,7 @@ def test_only_what_is_found_is_wired(tmp_path: Path) -> None:
     program.parent.mkdir()
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    results = {item["agent"]: item["result"] for item in make_installer(environment).install()["agents"]}
+    results = {item.agent: item.result for item in make_installer(environment).install().agents}
     assert [name for name, result in results.items() if result == "changed"] == ["claude", "gemini"]
     assert {result for name, result in results.items() if name not in ("claude", "gemini")} == {"not found"}
 
@@ -234,11 +235,11 @@ def test_a_file_that_cannot_be_understood_is_refused_with_a_sentence(tmp_path: P
     before = snapshot(path.parent)
     answer = make_installer(environment).install()
     told = only(answer, "claude")
-    assert told["result"] == "refused"
-    assert str(path) in told["error"]
-    assert "file not changed" in told["error"]
+    assert told.result == "refused"
+    assert str(path) in told.error
+    assert "file not changed" in told.error
     assert snapshot(path.parent) == before
-    assert only(answer, "gemini")["result"] == "changed"
+    assert only(answer, "gemini").result == "changed"
 
 
 def test_a_read_only_file_is_refused(tmp_path: Path) -> None:
@@ -248,7 +249,7 @@ def test_a_read_only_file_is_refused(tmp_path: Path) -> None:
     path.write_text("{}")
     path.chmod(0o444)
     before = snapshot(environment.home)
-    assert "read-only" in only(make_installer(environment).install(["claude"]), "claude")["error"]
+    assert "read-only" in only(make_installer(environment).install(["claude"]), "claude").error
     assert snapshot(environment.home) == before
 
 
@@ -274,7 +275,7 @@ def test_a_link_that_leads_nowhere_is_refused(tmp_path: Path) -> None:
     link = environment.home / ".claude" / "settings.json"
     link.parent.mkdir()
     link.symlink_to(tmp_path / "gone")
-    assert "does not exist" in only(make_installer(environment).install(["claude"]), "claude")["error"]
+    assert "does not exist" in only(make_installer(environment).install(["claude"]), "claude").error
     assert not (tmp_path / "gone").exists()
 
 
@@ -291,7 +292,7 @@ def test_a_change_between_reading_and_writing_is_noticed(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(files, "_keep", somebody_writes)
     told = only(make_installer(environment).install(["claude"]), "claude")
-    assert "changed by another program" in told["error"]
+    assert "changed by another program" in told.error
     assert path.read_text() == '{"theirs": 1}'
     assert [each.name for each in path.parent.iterdir()] == ["settings.json"]
 
@@ -318,7 +319,7 @@ def test_a_diff_shows_no_secret(tmp_path: Path) -> None:
     path.parent.mkdir()
     path.write_text('{\n  "env": {"API_KEY": "hunter2", "auth_token": "hunter3"}\n}\n')
     answer = make_installer(environment).install(["claude"], dry_run=True)
-    assert "hunter" not in json.dumps(answer)
+    assert "hunter" not in json.dumps(encode(answer))
 
 
 def test_the_owner_of_a_file_stays_its_owner(tmp_path: Path) -> None:
@@ -338,7 +339,7 @@ def test_a_plugin_of_that_name_that_is_not_ours_is_not_touched(tmp_path: Path) -
     path = environment.home / FOLDERS["opencode"] / "plugin" / "holdfast.js"
     path.parent.mkdir(parents=True)
     path.write_text("export const Mine = 1\n")
-    assert "file not changed" in only(make_installer(environment).install(["opencode"]), "opencode")["error"]
+    assert "file not changed" in only(make_installer(environment).install(["opencode"]), "opencode").error
     make_installer(environment).uninstall(["opencode"])
     assert path.read_text() == "export const Mine = 1\n"
 
@@ -369,7 +370,7 @@ def test_a_home_that_cannot_be_used_is_told_after_the_file_is_wired(tmp_path: Pa
     environment = make_environment(tmp_path)
     (environment.home / "state").write_text("a file where the home should be")
     told = only(make_installer(environment).install(["claude"]), "claude")
-    assert (told["result"], told["files"][0]["path"]) == ("failed", str(environment.home / ".claude" / "settings.json"))
-    assert "state" in told["error"]
-    assert only(make_installer(environment).uninstall(["claude"]), "claude")["error"] is None
+    assert (told.result, told.files[0].path) == ("failed", str(environment.home / ".claude" / "settings.json"))
+    assert "state" in told.error
+    assert only(make_installer(environment).uninstall(["claude"]), "claude").error is None
     assert environment.receiver not in (environment.home / ".claude" / "settings.json").read_text()

@@ -50,7 +50,7 @@ def test_a_cli_is_wired_exactly_like_this(tmp_path: Path, name: str, tools: bool
 def test_no_event_that_fires_for_every_chunk_is_wired(tmp_path: Path, name: str) -> None:
     environment = make_environment(tmp_path)
     make_installer(environment).install([name], tools=True)
-    assert not PER_CHUNK & set(make_installer(environment).status([name])["agents"][0]["events"])
+    assert not PER_CHUNK & set(make_installer(environment).status([name]).agents[0].events)
 
 
 @pytest.mark.parametrize("tools", [False, True], ids=["lifecycle", "tools"])
@@ -59,9 +59,7 @@ def test_a_cli_that_reports_subagents_reports_their_start_and_their_end(tmp_path
     environment = make_environment(tmp_path)
     make_installer(environment).install([name], tools=tools)
     events = hook_format(name).events
-    wired = [
-        events[event] for event in make_installer(environment).status([name])["agents"][0]["events"] if event in events
-    ]
+    wired = [events[event] for event in make_installer(environment).status([name]).agents[0].events if event in events]
     known = {native.event_type for native in events.values()} & {"subagent_start", "subagent_stop"}
     assert known <= {native.event_type for native in wired}
 

@@ -15,7 +15,7 @@ from installing import AGENTS, make_environment, make_installer, only
 
 def state(environment: Environment, name: str, project: bool = False) -> tuple[str, str | None]:
     told = only(make_installer(environment, project).status(), name)
-    return told["state"], told["detail"]
+    return told.state, told.detail
 
 
 @pytest.mark.parametrize("name", [name for name in AGENTS if name != "codex"])
@@ -41,7 +41,7 @@ def test_a_file_that_its_own_cli_ignores_is_told(tmp_path: Path, name: str, file
     path.parent.mkdir(parents=True)
     path.write_text(mine)
     assert state(environment, name)[0] == "not installed"
-    notes = only(make_installer(environment).install([name]), name)["notes"]
+    notes = only(make_installer(environment).install([name]), name).notes
     told, detail = state(environment, name)
     assert (told, "comments or trailing commas" in (detail or "")) == ("unreadable", True)
     assert any("comments or trailing commas" in note for note in notes)
@@ -68,7 +68,7 @@ def test_a_switch_that_is_off_is_named(tmp_path: Path, name: str, file: str, set
     found, detail = state(environment, name)
     assert found == "disabled by setting"
     assert said in (detail or "")
-    assert any(said in note for note in answer["notes"])
+    assert any(said in note for note in answer.notes)
 
 
 def test_a_missing_event_and_an_unreadable_file_are_told(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_codex_hooks_are_not_trusted_until_the_user_does(tmp_path: Path) -> None
     found, detail = state(environment, "codex")
     assert found == "installed but not trusted"
     assert "/hooks" in (detail or "")
-    assert answer["notes"] == [detail]
+    assert answer.notes == [detail]
     path = environment.home / ".codex" / "hooks.json"
     assert "trusted_hash" not in (environment.home / ".codex" / "config.toml").read_text()
     trust(environment, path)
@@ -167,8 +167,8 @@ def test_a_foreign_notify_stays_and_is_mentioned(tmp_path: Path) -> None:
     config.write_text('notify = ["terminal-notifier"]\n')
     answer = only(make_installer(environment).install(["codex"]), "codex")
     assert config.read_text() == 'notify = ["terminal-notifier"]\n'
-    assert [file["path"] for file in answer["files"]] == [str(config.with_name("hooks.json"))]
-    assert any("starts another program" in note for note in answer["notes"])
+    assert [file.path for file in answer.files] == [str(config.with_name("hooks.json"))]
+    assert any("starts another program" in note for note in answer.notes)
 
 
 def test_a_config_that_cannot_be_read_keeps_codex_from_being_wired(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_a_config_that_cannot_be_read_keeps_codex_from_being_wired(tmp_path: Pat
     config.parent.mkdir()
     config.write_text("model = ")
     answer = only(make_installer(environment).install(["codex"]), "codex")
-    assert str(config) in answer["error"]
+    assert str(config) in answer.error
     assert not config.with_name("hooks.json").exists()
     assert state(environment, "codex")[0] == "unreadable"
 

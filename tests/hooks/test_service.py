@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.agents.install.answers import ServiceStatus
 from holdfast.agents.install.service import Service
 from holdfast.domain.errors import BadInput, NotFound
 from holdfast.home import Home
@@ -51,37 +52,35 @@ def called(calls: Path) -> list[str]:
 def test_a_unit_is_written_enabled_and_started_and_removed_again(tmp_path: Path) -> None:
     service, calls = make_service(tmp_path, "linux")
     before = snapshot(service.environment.home)
-    assert service.status() == {
-        "path": str(service.environment.home / ".config/systemd/user/holdfast.service"), "state": "not installed",
-        "running": False, "notes": [],
-    }  # fmt: skip
+    path = str(service.environment.home / ".config/systemd/user/holdfast.service")
+    assert service.status() == ServiceStatus(path, state="not installed", running=False, notes=[])
     answer = service.install()
-    assert (answer["changed"], answer["running"]) == (True, True)
+    assert (answer.changed, answer.running) == (True, True)
     assert called(calls) == [
         "systemctl --user daemon-reload", "systemctl --user enable holdfast.service",
         "systemctl --user restart holdfast.service",
     ]  # fmt: skip
-    assert any("enable-linger" in note for note in answer["notes"])
-    assert (service.status()["state"], service.status()["running"]) == ("installed", True)
+    assert any("enable-linger" in note for note in answer.notes)
+    assert (service.status().state, service.status().running) == ("installed", True)
 
     again = service.install()
-    assert (again["changed"], again["diff"], again["running"]) == (False, "", True)
+    assert (again.changed, again.diff, again.running) == (False, "", True)
     assert "systemctl --user restart holdfast.service" not in called(calls)
 
-    assert service.uninstall()["changed"]
+    assert service.uninstall().changed
     assert called(calls) == ["systemctl --user disable --now holdfast.service", "systemctl --user daemon-reload"]
-    assert not Path(answer["path"]).exists()
+    assert not Path(answer.path).exists()
     assert [name for name, kept in snapshot(service.environment.home).items() if kept[0] != "folder"] == [
         name for name, kept in before.items() if kept[0] != "folder"
     ]
-    assert service.uninstall()["changed"] is False
+    assert service.uninstall().changed is False
 
 
 def test_the_unit_says_everything_the_daemon_needs(tmp_path: Path) -> None:
     service, _ = make_service(
         tmp_path, "linux", HOLDFAST_CONFIG="/etc/hold fast.yml", HOLDFAST_STORE="postgresql://a:pw@b/c"
     )
-    path = Path(service.install()["path"])
+    path = Path(service.install().path)
     lines = path.read_text().splitlines()
     assert f'ExecStart="{service.environment.python}" "-P" "-m" "holdfast" "up"' in lines
     assert f'Environment="HOLDFAST_HOME={tmp_path}/my state"' in lines
@@ -96,32 +95,32 @@ def test_a_change_is_shown_and_restarts_the_service(tmp_path: Path) -> None:
     service.install()
     called(calls)
     moved = Service(service.environment, Home(tmp_path / "elsewhere"))
-    assert moved.status()["state"] == "outdated"
+    assert moved.status().state == "outdated"
     answer = moved.install()
-    assert f'+Environment="HOLDFAST_HOME={tmp_path}/elsewhere"' in answer["diff"]
+    assert f'+Environment="HOLDFAST_HOME={tmp_path}/elsewhere"' in answer.diff
     assert "systemctl --user restart holdfast.service" in called(calls)
-    assert [each.name for each in Path(answer["path"]).parent.iterdir()] == ["holdfast.service"]
+    assert [each.name for each in Path(answer.path).parent.iterdir()] == ["holdfast.service"]
 
 
 @pytest.mark.parametrize("env", [{"BROKEN": "1"}, {}])
 def test_where_no_manager_answers_the_file_is_written_and_the_person_told(tmp_path: Path, env: dict[str, str]) -> None:
     service, _ = make_service(tmp_path, "linux", manager=bool(env), **env)
     answer = service.install()
-    assert answer["changed"]
-    assert Path(answer["path"]).exists()
-    assert answer["notes"][0].endswith("no bus" if env else "systemctl is not installed")
-    assert "systemctl --user enable --now holdfast.service" in answer["notes"][1]
-    enabled = Path(answer["path"]).parent / "default.target.wants" / "holdfast.service"
+    assert answer.changed
+    assert Path(answer.path).exists()
+    assert answer.notes[0].endswith("no bus" if env else "systemctl is not installed")
+    assert "systemctl --user enable --now holdfast.service" in answer.notes[1]
+    enabled = Path(answer.path).parent / "default.target.wants" / "holdfast.service"
     enabled.parent.mkdir()
-    enabled.symlink_to(answer["path"])
-    assert service.uninstall()["changed"]
-    assert not Path(answer["path"]).exists()
+    enabled.symlink_to(answer.path)
+    assert service.uninstall().changed
+    assert not Path(answer.path).exists()
     assert not enabled.is_symlink()
 
 
 def test_a_file_that_is_not_ours_is_not_touched(tmp_path: Path) -> None:
     service, calls = make_service(tmp_path, "linux")
-    path = Path(service.status()["path"])
+    path = Path(service.status().path)
     path.parent.mkdir(parents=True)
     path.write_text("[Service]\nExecStart=/bin/true\n")
     called(calls)
@@ -136,19 +135,19 @@ def test_an_agent_of_launchd_is_written_loaded_and_removed_again(tmp_path: Path)
     service, calls = make_service(tmp_path, "darwin")
     answer = service.install()
     path = service.environment.home / "Library" / "LaunchAgents" / "holdfast.plist"
-    assert answer["path"] == str(path)
+    assert answer.path == str(path)
     domain = f"gui/{os.getuid()}"
     assert called(calls) == [f"launchctl bootstrap {domain} {path}"]
     said = plistlib.loads(path.read_bytes())
     assert said["ProgramArguments"] == [service.environment.python, "-P", "-m", "holdfast", "up"]
     assert said["EnvironmentVariables"]["HOLDFAST_HOME"] == str(tmp_path / "my state")
     assert (said["RunAtLoad"], said["KeepAlive"]) == (True, {"SuccessfulExit": False})
-    assert service.install()["changed"] is False
+    assert service.install().changed is False
     assert called(calls) == []
     moved = Service(service.environment, Home(tmp_path / "elsewhere"))
-    assert moved.install()["running"] is True
+    assert moved.install().running is True
     assert called(calls) == [f"launchctl bootout {domain}/holdfast", f"launchctl bootstrap {domain} {path}"]
-    assert moved.uninstall()["changed"]
+    assert moved.uninstall().changed
     assert called(calls) == [f"launchctl bootout {domain}/holdfast"]
     assert not path.exists()
 
@@ -163,7 +162,7 @@ def test_another_system_is_told_what_to_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize("state", ["state", 'a "b" $HOME 100% \\x'])
 def test_systemd_accepts_the_unit(tmp_path: Path, state: str) -> None:
     service, _ = make_service(tmp_path, "linux")
-    path = Path(Service(service.environment, Home(tmp_path / state)).install()["path"])
+    path = Path(Service(service.environment, Home(tmp_path / state)).install().path)
     done = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", str(path)], capture_output=True, text=True, timeout=60, check=False,
         env={**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)},

@@ -240,7 +240,7 @@ async def test_a_damaged_file_is_a_failure(tmp_path: Path, env: dict[str, str]) 
 async def test_another_version_and_a_tired_duty_are_told(home: Home, tmp_path: Path) -> None:
     async def level(status: dict[str, Any]) -> str:
         case = Case(home, make_environment(tmp_path), None, 0, 0, time.time_ns() // 1_000_000, status=status)
-        found = {each["id"]: each["level"] for each in (await examine(case))["findings"]}
+        found = {each.id: each.level for each in (await examine(case)).findings}
         return found["daemon"]
 
     assert await level({"version": __version__, "duties": {"spool": "ok"}}) == "ok"

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from holdfast.agents.install.answers import AgentChange, AgentStatus, HookChanges, HooksStatus
 from holdfast.agents.install.environment import Environment
 from holdfast.agents.install.installer import Installer
 from holdfast.home import Home
@@ -47,8 +48,8 @@ def make_installer(environment: Environment, project: bool = False) -> Installer
     return Installer(environment, Home(environment.home / "state"), project)
 
 
-def only(answer: dict, name: str) -> dict:
-    return next(item for item in answer["agents"] if item["agent"] == name)
+def only(answer: HookChanges | HooksStatus, name: str) -> AgentChange | AgentStatus:
+    return next(item for item in answer.agents if item.agent == name)
 
 
 def snapshot(folder: Path) -> dict[str, tuple[bytes | str, int]]:

@@ -6,13 +6,15 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.config.config import load_store
 from holdfast.domain.errors import NotFound
 from holdfast.home import find_home, shown_url, store_url
 from holdfast.ingress.spool import sync_folder
-from holdfast.operations.answers.encode import encode
+from holdfast.operations.answers.page import Page
+from holdfast.operations.answers.store_files import MigratedStore, RestoredStore, StoreBackup
+from holdfast.operations.answers.tokens import CreatedToken, RevokedToken, TokenAnswer
 from holdfast.operations.registration import register
 from holdfast.operations.restore import restore_file, sync_file
 from holdfast.operations.tokens import TokenVerbs
@@ -34,14 +36,14 @@ def configured_store() -> str:
     return url or store_url(home)
 
 
-def migrate(store: str | None, app: Application | None) -> dict[str, Any]:
+def migrate(store: str | None, app: Application | None) -> MigratedStore:
     """Create or update the tables, and register the contracts of the application's code."""
     url = store or (configured_store() if app is None else app.url)
     # The compatibility views are created only in the daemon's own database, never in a file of the user.
     own = app is None and (store is None or store == configured_store())
     before, after = migrate_store(url, own=own, driver="apsw" if app is None else "sqlite3")
     registered = [] if app is None else asyncio.run(_register(url, app))
-    return {"store": shown_url(url), "before": before, "after": after, "contracts": registered}
+    return MigratedStore(shown_url(url), before, after, registered)
 
 
 def schema(store: str | None, *, application: bool) -> str:
@@ -49,7 +51,7 @@ def schema(store: str | None, *, application: bool) -> str:
     return print_schema(not application, store or configured_store())
 
 
-def backup(store: str | None, path: Path) -> dict[str, Any]:
+def backup(store: str | None, path: Path) -> StoreBackup:
     """Write a complete copy of the store to `path`. Other processes may keep using the store."""
     if not path.parent.is_dir():
         raise NotFound(f"the folder {path.parent} does not exist; create it, or choose another path")
@@ -58,26 +60,26 @@ def backup(store: str | None, path: Path) -> dict[str, Any]:
     _with_store(url, lambda opened: opened.maintenance.backup(path))
     sync_file(path)
     sync_folder(path.parent)
-    return {"store": shown_url(url), "backup": str(path), "bytes": path.stat().st_size}
+    return StoreBackup(shown_url(url), str(path), path.stat().st_size)
 
 
-def restore(store: str | None, path: Path) -> dict[str, Any]:
+def restore(store: str | None, path: Path) -> RestoredStore:
     """Replace the store by the backup at `path`. The old file is kept."""
     url = store or configured_store()
     os.umask(0o077)
     kept = restore_file(url, path)
-    return {"store": shown_url(url), "restored": str(path), "kept": None if kept is None else str(kept)}
+    return RestoredStore(shown_url(url), str(path), None if kept is None else str(kept))
 
 
-def create_token(store: str | None, name: str, scope: str) -> Any:
+def create_token(store: str | None, name: str, scope: str) -> CreatedToken:
     return _with_tokens(store, lambda tokens: tokens.create(name, scope))
 
 
-def list_tokens(store: str | None, after: str | None, limit: int) -> Any:
+def list_tokens(store: str | None, after: str | None, limit: int) -> Page[TokenAnswer]:
     return _with_tokens(store, lambda tokens: tokens.find(after=after, limit=limit))
 
 
-def revoke_token(store: str | None, id: str) -> Any:
+def revoke_token(store: str | None, id: str) -> RevokedToken:
     return _with_tokens(store, lambda tokens: tokens.revoke(id))
 
 
@@ -94,11 +96,9 @@ def _with_store(url: str, work: Callable[[Store], Awaitable[T]]) -> T:
     return asyncio.run(run())
 
 
-def _with_tokens(url: str | None, work: Callable[[TokenVerbs], Awaitable[object]]) -> Any:
-    return encode(
-        _with_store(
-            url or configured_store(), lambda opened: work(TokenVerbs(opened.tokens, SystemClock(), SystemChance()))
-        )
+def _with_tokens(url: str | None, work: Callable[[TokenVerbs], Awaitable[T]]) -> T:
+    return _with_store(
+        url or configured_store(), lambda opened: work(TokenVerbs(opened.tokens, SystemClock(), SystemChance()))
     )
 
 

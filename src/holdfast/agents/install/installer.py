@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from holdfast.agents import registry
 from holdfast.agents.agent_cli import AgentCli
+from holdfast.agents.install.answers import AgentChange, AgentStatus, ChangedFile, HookChanges, HooksStatus
 from holdfast.agents.install.environment import Environment
 from holdfast.agents.install.files import Change, apply, check, digest, prune, read, show_diff
 from holdfast.agents.install.hook_config import NOT_FOUND, NOT_INSTALLED, UNREADABLE, HookFile
@@ -26,7 +27,7 @@ class Installer:
 
     >>> from holdfast.agents.install.environment import this_environment
     >>> installer = Installer(this_environment(), Home(Path("/nowhere")))
-    >>> [item["agent"] for item in installer.status()["agents"]] == list(agent_names())
+    >>> [status.agent for status in installer.status().agents] == list(agent_names())
     True
     """
 
@@ -34,28 +35,28 @@ class Installer:
         self._environment, self._project = environment, project
         self._record = InstallRecord(home)
 
-    def install(self, names: Sequence[str] = (), tools: bool | None = None, dry_run: bool = False) -> dict[str, Any]:
+    def install(self, names: Sequence[str] = (), tools: bool | None = None, dry_run: bool = False) -> HookChanges:
         """Install hooks for the named CLIs, found or not; without names, for every CLI that is found."""
         agents = choose_agents(names)
-        return {"dry_run": dry_run, "agents": [self._install(agent, names, tools, dry_run) for agent in agents]}
+        return HookChanges(dry_run, [self._install(agent, names, tools, dry_run) for agent in agents])
 
-    def uninstall(self, names: Sequence[str] = (), dry_run: bool = False) -> dict[str, Any]:
+    def uninstall(self, names: Sequence[str] = (), dry_run: bool = False) -> HookChanges:
         """Remove our hooks from the named CLIs, or from all."""
-        return {"dry_run": dry_run, "agents": [self._uninstall(agent, dry_run) for agent in choose_agents(names)]}
+        return HookChanges(dry_run, [self._uninstall(agent, dry_run) for agent in choose_agents(names)])
 
-    def status(self, names: Sequence[str] = ()) -> dict[str, Any]:
-        return {"agents": [self._status(agent) for agent in choose_agents(names)]}
+    def status(self, names: Sequence[str] = ()) -> HooksStatus:
+        return HooksStatus([self._status(agent) for agent in choose_agents(names)])
 
-    def _install(self, agent: AgentCli, names: Sequence[str], tools: bool | None, dry_run: bool) -> dict[str, Any]:
+    def _install(self, agent: AgentCli, names: Sequence[str], tools: bool | None, dry_run: bool) -> AgentChange:
         if not names and not agent.install.is_found(self._environment):
-            return _answer(agent, NOT_FOUND)
+            return AgentChange(agent.name, NOT_FOUND)
         answer = self._change(agent, lambda file, raw: file.add(raw, tools), self._record_installed, dry_run)
-        if answer["error"] is None and not dry_run:
+        if answer.error is None and not dry_run:
             with suppress(HoldfastError, OSError):  # the hooks are installed; `status` shows this problem too
-                answer["notes"] = agent.install.advice(self._environment, self._project)
+                return replace(answer, notes=agent.install.advice(self._environment, self._project))
         return answer
 
-    def _uninstall(self, agent: AgentCli, dry_run: bool) -> dict[str, Any]:
+    def _uninstall(self, agent: AgentCli, dry_run: bool) -> AgentChange:
         return self._change(agent, self._undo, self._record_uninstalled, dry_run)
 
     def _change(
@@ -64,9 +65,9 @@ class Installer:
         plan: Callable[[HookFile, bytes | None], bytes | None],
         record: Callable[[HookFile, Change, Path | None, list[Path]], Sequence[str]],
         dry_run: bool,
-    ) -> dict[str, Any]:
+    ) -> AgentChange:
         """Change the files of one CLI. All changes are planned and checked before the first file is written."""
-        answer = _answer(agent, "unchanged")
+        files: list[ChangedFile] = []
         try:
             changes = []
             for file in agent.install.files(self._environment, self._project):
@@ -77,21 +78,21 @@ class Installer:
                     changes.append((file, change))
             unused_folders: list[str] = []
             for file, change in changes:
-                item = {"path": str(change.path), "diff": show_diff(change), "copy": None}
-                if not dry_run:
-                    backup, made = apply(change)
-                    answer["files"].append(item)
-                    unused_folders += record(file, change, backup, made)
-                    item["copy"] = str(backup) if backup is not None and backup.exists() else None
-                else:
-                    answer["files"].append(item)
-                answer["result"] = "changed"
+                changed = ChangedFile(str(change.path), show_diff(change))
+                if dry_run:
+                    files.append(changed)
+                    continue
+                backup, made = apply(change)
+                files.append(changed)
+                unused_folders += record(file, change, backup, made)
+                if backup is not None and backup.exists():
+                    files[-1] = replace(changed, copy=str(backup))
             for folder in sorted(unused_folders, key=len, reverse=True):
                 with suppress(OSError):  # not empty: another program uses it
                     Path(folder).rmdir()
         except (HoldfastError, OSError) as error:
-            answer.update(result="failed" if answer["files"] else "refused", error=_message(error))
-        return answer
+            return AgentChange(agent.name, "failed" if files else "refused", _message(error), files)
+        return AgentChange(agent.name, "changed" if files else "unchanged", None, files)
 
     def _undo(self, file: HookFile, raw: bytes | None) -> bytes | None:
         """The original bytes if nothing else changed the file, otherwise the file without our entries."""
@@ -125,16 +126,14 @@ class Installer:
         self._record.drop(change.path)
         return installed.made if installed is not None and change.after is None else ()
 
-    def _status(self, agent: AgentCli) -> dict[str, Any]:
+    def _status(self, agent: AgentCli) -> AgentStatus:
         found = agent.install.is_found(self._environment)
-        common: dict[str, Any] = {"agent": agent.name, "found": found}
         try:
             status = agent.install.status(self._environment, self._project)
         except (HoldfastError, OSError) as error:
-            return {**common, "state": UNREADABLE, "detail": _message(error), "path": None, "events": []}
+            return AgentStatus(agent.name, found, UNREADABLE, _message(error), None, [])
         state = NOT_FOUND if status.state == NOT_INSTALLED and not found else status.state
-        events = list(status.events)
-        return {**common, "state": state, "detail": status.detail, "path": str(status.path), "events": events}
+        return AgentStatus(agent.name, found, state, status.detail, str(status.path), list(status.events))
 
 
 def choose_agents(names: Sequence[str]) -> list[AgentCli]:
@@ -143,10 +142,6 @@ def choose_agents(names: Sequence[str]) -> list[AgentCli]:
     if unknown:
         raise BadInput(f"unknown agent {unknown[0]!r}; use one of {', '.join(agent_names())}")
     return [agent for agent in registry.AGENTS if not names or agent.name in names]
-
-
-def _answer(agent: AgentCli, result: str) -> dict[str, Any]:
-    return {"agent": agent.name, "result": result, "error": None, "files": [], "notes": []}
 
 
 def _message(error: HoldfastError | OSError) -> str:

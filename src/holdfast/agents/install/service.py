@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 import plistlib
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
+from holdfast.agents.install.answers import InstalledService, RemovedService, ServiceStatus
 from holdfast.agents.install.environment import Environment
 from holdfast.agents.install.files import Change, Refused, apply, prune, read, show_diff
 from holdfast.domain.errors import HoldfastError, NotFound
@@ -55,6 +57,13 @@ class NoManager(HoldfastError):
     """The service manager does not respond."""
 
 
+class Step(NamedTuple):
+    """The result of a step with the service manager. `running` is None if it does not respond."""
+
+    running: bool | None
+    notes: list[str]
+
+
 @dataclass(frozen=True, slots=True)
 class Service:
     """Installs and removes the service, and reports its status."""
@@ -62,31 +71,32 @@ class Service:
     environment: Environment
     home: Home
 
-    def install(self) -> dict[str, Any]:
+    def install(self) -> InstalledService:
         path = self._path()
         change = Change(path, self._read_own(path), self._text())
         if not change.is_none:
             apply(change)
             prune(path, None, 0)
-        answer = {"path": str(path), "diff": show_diff(change), "changed": not change.is_none}
-        return {**answer, **self._run_step(self._start, not change.is_none, self._by_hand())}
+        diff = show_diff(change)
+        step = self._run_step(self._start, not change.is_none, self._by_hand())
+        return InstalledService(str(path), diff, not change.is_none, step.running, step.notes)
 
-    def uninstall(self) -> dict[str, Any]:
+    def uninstall(self) -> RemovedService:
         path = self._path()
         raw = self._read_own(path)
         if raw is None:
-            return {"path": str(path), "changed": False, "running": None, "notes": ["no service is installed"]}
-        answer = self._run_step(self._stop, True, [])
+            return RemovedService(str(path), changed=False, running=None, notes=["no service is installed"])
+        step = self._run_step(self._stop, True, [])
         apply(Change(path, raw, None))
         prune(path, None, 0)
         link = path.parent / "default.target.wants" / UNIT
         if link.is_symlink() and not link.exists():  # left over: it was enabled, and no service manager disabled it
             link.unlink()
-        if self._is_linux and answer["running"] is not None:
+        if self._is_linux and step.running is not None:
             self._call("systemctl", "--user", "daemon-reload")
-        return {"path": str(path), "changed": True, **answer}
+        return RemovedService(str(path), changed=True, running=step.running, notes=step.notes)
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> ServiceStatus:
         path = self._path()
         raw = read(path)
         state = "not installed" if raw is None else "installed"
@@ -95,8 +105,7 @@ class Service:
             notes.append(f"{path} was not written by holdfast")
         elif raw is not None and raw != self._text():
             state, notes = "outdated", ["the file differs from what would be installed; run: holdfast service install"]
-        running = self._is_running()
-        return {"path": str(path), "state": state, "running": running, "notes": notes}
+        return ServiceStatus(str(path), state, self._is_running(), notes)
 
     @property
     def _is_linux(self) -> bool:
@@ -151,13 +160,13 @@ class Service:
             }
         ).replace(b"<plist ", f"<!-- {MARK}; changes are lost when it is installed again. -->\n<plist ".encode(), 1)
 
-    def _run_step(self, step: Any, changed: bool, by_hand: list[str]) -> dict[str, Any]:
+    def _run_step(self, step: Callable[[bool], list[str]], changed: bool, by_hand: list[str]) -> Step:
         """Run a step with the service manager. If it does not respond, return the commands to type."""
         try:
             notes = step(changed)
         except NoManager as error:
-            return {"running": None, "notes": [error.message, *by_hand]}
-        return {"running": self._is_running(), "notes": notes}
+            return Step(None, [error.message, *by_hand])
+        return Step(self._is_running(), notes)
 
     def _start(self, changed: bool) -> list[str]:
         if not self._is_linux:

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from holdfast.agents import registry
 from holdfast.agents.agent_cli import AgentCli
+from holdfast.agents.install.answers import AgentStatus
 from holdfast.agents.install.environment import Environment
 from holdfast.agents.install.hook_config import (
     DISABLED,
@@ -39,8 +39,8 @@ def check_agents(
     environment: Environment, home: Home, last_events: Mapping[str, str] | None, now_s: float
 ) -> list[Finding]:
     """`last_events`: the time of each agent's last event, or None if no daemon can be reached."""
-    states = {state["agent"]: state for state in Installer(environment, home).status()["agents"]}
-    here = [agent for agent in registry.AGENTS if states[agent.name]["state"] != NOT_FOUND]
+    states = {status.agent: status for status in Installer(environment, home).status().agents}
+    here = [agent for agent in registry.AGENTS if states[agent.name].state != NOT_FOUND]
     if not here:
         return [ok("agents", "no agent CLI found")]
     with ThreadPoolExecutor(AT_ONCE) as threads:
@@ -88,8 +88,8 @@ def _version_in(text: object) -> str | None:
     return match[0][:40] if match else None
 
 
-def _judge(agent: Mapping[str, Any], version: str, last_events: Mapping[str, str] | None, now_s: float) -> Finding:
-    name, state, detail = agent["agent"], agent["state"], agent["detail"]
+def _judge(agent: AgentStatus, version: str, last_events: Mapping[str, str] | None, now_s: float) -> Finding:
+    name, state, detail = agent.agent, agent.state, agent.detail
     id = f"agent.{name}"
     text = f"{name} {version}: {state}"
     install = f"run: holdfast hooks install --agent {name}"

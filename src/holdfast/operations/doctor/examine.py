@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from holdfast.agents.install.environment import Environment
 from holdfast.domain.errors import HoldfastError
+from holdfast.domain.json_value import Json
 from holdfast.domain.retry import Policy
 from holdfast.home import Home
 from holdfast.operations.doctor.agents import check_agents
-from holdfast.operations.doctor.finding import Finding, fail, ok, warn
+from holdfast.operations.doctor.finding import Diagnosis, Finding, fail, ok, warn
 from holdfast.operations.doctor.home import check_disk, check_filesystem, check_permissions
 from holdfast.operations.doctor.spool import check_receiver, check_spool, check_troubles
 from holdfast.operations.doctor.store import check_library, check_store, judge_contracts
@@ -34,15 +34,15 @@ class Case:
     ballast_bytes: int
     now_ms: int
     config_fault: str | None = None
-    status: Mapping[str, Any] | None = None
+    status: Mapping[str, Json] | None = None
     daemon_fault: str | None = None
     last_events: Mapping[str, str] | None = None
     unreachable: str | None = None
     policies: Mapping[str, Policy] = field(default_factory=dict)
 
 
-async def examine(case: Case) -> dict[str, Any]:
-    """All findings, and `healthy`: true if none is a failure."""
+async def examine(case: Case) -> Diagnosis:
+    """Run every check."""
     home, url, alive = case.home, case.url, case.status is not None
     now_s = case.now_ms / 1000
     limits = (case.low_water_bytes, case.ballast_bytes)
@@ -67,7 +67,7 @@ async def examine(case: Case) -> dict[str, Any]:
         found.append(ok("store.reached", text, "to check it too, set HOLDFAST_STORE to its full URL"))
     found += _run("agents", lambda: check_agents(case.environment, home, case.last_events, now_s))
     healthy = not any(finding.level == "fail" for finding in found)
-    return {"healthy": healthy, "version": __version__, "findings": [finding.shape() for finding in found]}
+    return Diagnosis(healthy, __version__, [finding.shortened() for finding in found])
 
 
 def _judge_config(case: Case) -> Finding:
@@ -93,7 +93,7 @@ def _judge_daemon(case: Case) -> list[Finding]:
     return [ok("daemon", f"the daemon (version {version}) runs and is healthy"), *_judge_contracts(case.status)]
 
 
-def _judge_contracts(status: Mapping[str, Any]) -> list[Finding]:
+def _judge_contracts(status: Mapping[str, Json]) -> list[Finding]:
     """Misconfigured contracts, as the daemon reports them."""
     faults = {str(one["contract_id"]): str(one["why"]) for one in status.get("misconfigured") or ()}
     return judge_contracts(faults)

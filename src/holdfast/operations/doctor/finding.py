@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 Level = Literal["ok", "warn", "fail"]
 
@@ -17,8 +18,17 @@ class Finding(NamedTuple):
     text: str
     todo: str | None = None
 
-    def shape(self) -> dict[str, Any]:
-        return {"id": self.id, "level": self.level, "text": _cut(self.text), "todo": self.todo and _cut(self.todo)}
+    def shortened(self) -> Finding:
+        return self._replace(text=_cut(self.text), todo=self.todo and _cut(self.todo))
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """All findings. `healthy`: none of them is a failure."""
+
+    healthy: bool
+    version: str
+    findings: list[Finding]
 
 
 def ok(id: str, text: str, todo: str | None = None) -> Finding:

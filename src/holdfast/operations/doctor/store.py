@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import islice
-from typing import Any
 
 from holdfast.domain.errors import HoldfastError
+from holdfast.domain.json_value import Json
 from holdfast.domain.misconfiguration import misconfiguration
 from holdfast.domain.retry import Policy
 from holdfast.operations.doctor.finding import Finding, fail, mib, ok, warn
@@ -87,7 +87,7 @@ async def _check_whole(store: Store, url: str) -> list[Finding]:
     return [fail("store.whole", fault, todo) for fault in faults]
 
 
-def _judge_dead(figures: dict[str, Any]) -> Finding:
+def _judge_dead(figures: Mapping[str, Json]) -> Finding:
     dead = figures["dead"]
     if not dead:
         return ok("store.dead", "no dead letters")
@@ -95,7 +95,7 @@ def _judge_dead(figures: dict[str, Any]) -> Finding:
     return warn("store.dead", text, "run: holdfast dlq inspect")
 
 
-def _judge_pending(figures: dict[str, Any], now_ms: int) -> Finding:
+def _judge_pending(figures: Mapping[str, Json], now_ms: int) -> Finding:
     oldest = figures["oldest_pending_ms"]
     if oldest is None:
         return ok("store.pending", "no pending deliveries")

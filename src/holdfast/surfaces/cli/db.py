@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.domain.json_value import JsonObject
 from holdfast.surfaces.cli.options import Group, app_option, json_option, store_option
 from holdfast.surfaces.cli.output import echo, show, show_fields, visible
+
+if TYPE_CHECKING:
+    from holdfast.operations.answers.store_files import MigratedStore
 
 
 @click.group(cls=Group)
@@ -52,7 +55,7 @@ def backup(path: Path, store: str | None, as_json: bool) -> None:
 
     path = path.expanduser().absolute()
     answer = local.backup(store, path)
-    show(answer, as_json, lambda _: echo(f"Backup written: {path} ({answer['bytes']:,} bytes)."))
+    show(answer, as_json, lambda _: echo(f"Backup written: {path} ({answer.bytes:,} bytes)."))
 
 
 @db.command()
@@ -65,14 +68,15 @@ def restore(path: Path, store: str | None, as_json: bool) -> None:
     First stop the daemon and every application that uses the store.
     """
     from holdfast.operations import local
+    from holdfast.operations.answers.encode import encode
 
-    show(local.restore(store, path.expanduser().absolute()), as_json, show_fields)
+    show(encode(local.restore(store, path.expanduser().absolute())), as_json, show_fields)
 
 
-def _print_migrated(answer: JsonObject) -> None:
-    if answer["before"] == answer["after"]:
-        echo(visible(f"{answer['store']}: schema {answer['after']}, already up to date"))
+def _print_migrated(answer: MigratedStore) -> None:
+    if answer.before == answer.after:
+        echo(visible(f"{answer.store}: schema {answer.after}, already up to date"))
     else:
-        echo(visible(f"{answer['store']}: schema {answer['after']}, migrated from {answer['before']}"))
-    for id in answer["contracts"]:
+        echo(visible(f"{answer.store}: schema {answer.after}, migrated from {answer.before}"))
+    for id in answer.contracts:
         echo(f"Contract {visible(id)} registered.")

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,6 +19,9 @@ from holdfast.surfaces.cli.client import find_address, find_client
 from holdfast.surfaces.cli.hooks import last_events
 from holdfast.surfaces.cli.options import Command, json_option
 from holdfast.surfaces.cli.output import echo, plural, show, visible
+
+if TYPE_CHECKING:
+    from holdfast.operations.doctor.finding import Diagnosis
 
 ANSWER_S = 5.0
 FAULTS = 1
@@ -44,7 +48,7 @@ def doctor(as_json: bool) -> int:
     home = find_home()
     answer = _examine(home, _read_settings(home))
     show(answer, as_json, _print)
-    return 0 if answer["healthy"] else FAULTS
+    return 0 if answer.healthy else FAULTS
 
 
 def _read_settings(home: Home) -> Settings:
@@ -58,7 +62,7 @@ def _read_settings(home: Home) -> Settings:
     return Settings(url, config.low_water_bytes, config.ballast_bytes, policies=config.policies)
 
 
-def _examine(home: Home, settings: Settings) -> JsonObject:
+def _examine(home: Home, settings: Settings) -> Diagnosis:
     from holdfast.agents.install.environment import this_environment
     from holdfast.operations.doctor.examine import Case, examine
 
@@ -104,13 +108,13 @@ def _ask(home: Home) -> tuple[JsonObject | None, str | None]:
         return None, f"{error.filename or 'the system'}: {error.strerror or error}"
 
 
-def _print(answer: JsonObject) -> None:
-    findings = answer["findings"]
-    width = max(len(finding["id"]) for finding in findings)
+def _print(answer: Diagnosis) -> None:
+    findings = answer.findings
+    width = max(len(finding.id) for finding in findings)
     for finding in findings:
-        echo(visible(f"{finding['level']:<4}  {finding['id']:<{width}}  {finding['text']}"))
-        if finding["todo"]:
-            echo(visible(f"{'':4}  {'':{width}}  -> {finding['todo']}"))
-    fails = sum(finding["level"] == "fail" for finding in findings)
-    warns = sum(finding["level"] == "warn" for finding in findings)
+        echo(visible(f"{finding.level:<4}  {finding.id:<{width}}  {finding.text}"))
+        if finding.todo:
+            echo(visible(f"{'':4}  {'':{width}}  -> {finding.todo}"))
+    fails = sum(finding.level == "fail" for finding in findings)
+    warns = sum(finding.level == "warn" for finding in findings)
     echo(f"{plural(fails, 'failure')}, {plural(warns, 'warning')}")

@@ -26,9 +26,17 @@ _CONTROL = re.compile(r"(?<!\\)((?:\\\\)*)\\u00([01][0-9a-f])")
 def show(answer: T, as_json: bool, render: Callable[[T], None]) -> None:
     """Print the answer as JSON, or call `render` to print it for people."""
     if as_json:
-        echo_json(answer)
+        echo_json(_encode(answer))
     else:
         render(answer)
+
+
+def _encode(answer: object) -> Json:
+    if isinstance(answer, dict | list):  # an answer of the REST API is JSON already
+        return answer
+    from holdfast.operations.answers.encode import encode
+
+    return encode(answer)
 
 
 def echo(text: str = "") -> None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from holdfast.domain.errors import HoldfastError
-from holdfast.domain.json_value import JsonObject
 from holdfast.home import find_home
 from holdfast.surfaces.cli.client import find_client
 from holdfast.surfaces.cli.options import Group, json_option
 from holdfast.surfaces.cli.output import echo, show, visible
 
 if TYPE_CHECKING:
+    from holdfast.agents.install.answers import InstalledService, RemovedService, ServiceStatus
     from holdfast.agents.install.service import Service
 
 ANSWER_S = 5.0
@@ -56,12 +57,13 @@ def make_service() -> Service:
     return Service(this_environment(), find_home())
 
 
-def install_service() -> JsonObject:
+def install_service() -> InstalledService:
     service = make_service()
-    by_hand = service.status()["running"] is not True and _is_answering()
+    by_hand = service.status().running is not True and _is_answering()
     answer = service.install()
     if by_hand:
-        answer["notes"].append("a daemon that was started by hand uses this home; stop it so that the service can run")
+        note = "a daemon that was started by hand uses this home; stop it so that the service can run"
+        return replace(answer, notes=[*answer.notes, note])
     return answer
 
 
@@ -72,30 +74,30 @@ def _is_answering() -> bool:
         return False
 
 
-def print_service(answer: JsonObject) -> None:
-    for line in answer["diff"].splitlines():
+def print_service(answer: InstalledService) -> None:
+    for line in answer.diff.splitlines():
         echo(visible(line))
-    echo(visible(f"service: {'written' if answer['changed'] else 'up to date'}: {answer['path']}"))
-    echo(f"service: {_running(answer['running'])}")
-    _print_notes(answer)
+    echo(visible(f"service: {'written' if answer.changed else 'up to date'}: {answer.path}"))
+    echo(f"service: {_running(answer.running)}")
+    _print_notes(answer.notes)
     if os.environ.get("HOLDFAST_STORE"):
         echo("service: HOLDFAST_STORE is not passed on, since it may hold a password; set `store` in holdfast.yml")
 
 
-def _print_removed(answer: JsonObject) -> None:
-    if answer["changed"]:
-        echo(visible(f"service: removed: {answer['path']}"))
-    _print_notes(answer)
+def _print_removed(answer: RemovedService) -> None:
+    if answer.changed:
+        echo(visible(f"service: removed: {answer.path}"))
+    _print_notes(answer.notes)
 
 
-def _print_status(answer: JsonObject) -> None:
-    echo(visible(f"service: {answer['state']}: {answer['path']}"))
-    echo(f"service: {_running(answer['running'])}")
-    _print_notes(answer)
+def _print_status(answer: ServiceStatus) -> None:
+    echo(visible(f"service: {answer.state}: {answer.path}"))
+    echo(f"service: {_running(answer.running)}")
+    _print_notes(answer.notes)
 
 
-def _print_notes(answer: JsonObject) -> None:
-    for note in answer["notes"]:
+def _print_notes(notes: list[str]) -> None:
+    for note in notes:
         echo(visible(f"service: {note}"))
 
 

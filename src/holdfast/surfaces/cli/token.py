@@ -28,9 +28,9 @@ def create(name: str, scope: str, store: str | None, as_json: bool) -> None:
     from holdfast.operations import local
 
     answer = local.create_token(store, name, scope)
-    show(answer, as_json, lambda created: echo(created["token"]))
+    show(answer, as_json, lambda created: echo(created.token))
     if not as_json:
-        warn(f"created {answer['id']} with scope {answer['scope']}; save the token now, it cannot be shown again")
+        warn(f"created {answer.id} with scope {answer.scope}; save the token now, it cannot be shown again")
 
 
 @token.command("list")
@@ -40,8 +40,9 @@ def create(name: str, scope: str, store: str | None, as_json: bool) -> None:
 def list_tokens(store: str | None, as_json: bool, after: str | None, limit: int) -> None:
     """List tokens, without their secret texts."""
     from holdfast.operations import local
+    from holdfast.operations.answers.encode import encode
 
-    show(local.list_tokens(store, after, limit), as_json, lambda page: show_page(page, COLUMNS))
+    show(encode(local.list_tokens(store, after, limit)), as_json, lambda page: show_page(page, COLUMNS))
 
 
 @token.command()
