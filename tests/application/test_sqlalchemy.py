@@ -111,7 +111,7 @@ def test_downgrading_never_takes_an_applications_own_tables_along(place: Place) 
         with place.op() as op:
             holdfast.alembic.downgrade(op, url=place.url)
     else:
-        with pytest.raises(sa.exc.DBAPIError, match=r"holds what is not Holdfast's: own;"), place.op() as op:
+        with pytest.raises(sa.exc.DBAPIError, match=r"holds objects that are not Holdfast's: own;"), place.op() as op:
             holdfast.alembic.downgrade(op, url=place.url)
     with place.engine.begin() as connection:
         assert connection.execute(sa.text(f"SELECT count(*) FROM {own}")).scalar() == 0

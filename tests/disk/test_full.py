@@ -53,7 +53,7 @@ async def test_below_the_mark_intake_is_refused_and_the_rest_goes_on(shelf) -> N
     waiting = await harness.send()
     shelf.free = 2 * MIB
     shelf.clock.advance(0.5)
-    with pytest.raises(StoreFull, match=r"only 2\.0 MiB are free in .*make room"):
+    with pytest.raises(StoreFull, match=r"only 2\.0 MiB are free in .*free some space"):
         await harness.emit()
     with pytest.raises(StoreFull, match="nothing new is accepted"):
         await harness.contract("another")

@@ -133,7 +133,7 @@ def test_a_crash_in_the_middle_leaves_the_store_at_its_old_version(
         assert connection.rows("SELECT count(*) FROM holdfast_later") == [(0,)]
         raise error
 
-    monkeypatch.setattr(migrations, "_remake_views", crash)
+    monkeypatch.setattr(migrations, "_recreate_views", crash)
     with pytest.raises(error):
         migrate(connection, "2", own=True)
     assert (schema(connection), content(connection)) == before
@@ -144,13 +144,13 @@ def test_a_crash_in_the_middle_leaves_the_store_at_its_old_version(
 def test_another_process_sees_all_of_a_migration_or_nothing(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     connection, other = connect(), connect()
     seen = []
-    remake = migrations._remake_views
+    remake = migrations._recreate_views
 
     def look(connection: Connection) -> None:
         remake(connection)
         seen.append(version_of(other))
 
-    monkeypatch.setattr(migrations, "_remake_views", look)
+    monkeypatch.setattr(migrations, "_recreate_views", look)
     migrate(connection, "1", own=True)
     assert (seen, version_of(other)) == ([0], version_known())
 

@@ -156,7 +156,7 @@ async def test_only_the_keeper_lays_it_out_and_only_where_there_is_room(tmp_path
 
 async def test_a_log_that_cannot_be_laid_out_is_left_alone(tmp_path: Path) -> None:
     log = Log(tmp_path / "missing", lambda: True)
-    log.lay()
-    log.lay()
+    log.extend()
+    log.extend()
     log.close()
     assert not (tmp_path / "missing").exists()

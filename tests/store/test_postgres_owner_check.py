@@ -73,8 +73,8 @@ def test_of_another_machine_only_time_can_tell(monkeypatch: pytest.MonkeyPatch) 
 async def lose_session(store: PostgresStore) -> None:
     """Its session ends and does not come back for now; its process lives."""
     await store._liveness._stop()
-    assert store._liveness._session is not None
-    store._liveness._session.drop()
+    assert store._liveness._connection is not None
+    store._liveness._connection.drop()
     async with asyncio.timeout(10):
         while await store._pool.value("SELECT count(*) FROM {schema}.owners_alive()") > 1:
             await asyncio.sleep(0.01)

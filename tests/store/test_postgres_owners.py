@@ -149,9 +149,9 @@ async def test_closing_at_the_moment_a_probe_comes_back_does_not_hang(server: Se
 async def cut_off(store: PostgresStore) -> int | None:
     """As a process that dies: its connection ends and nobody lays it anew. The server's process for it."""
     await store._liveness._stop()
-    assert store._liveness._session is not None
+    assert store._liveness._connection is not None
     pid = store._liveness.pid
-    store._liveness._session.drop()
+    store._liveness._connection.drop()
     wire._HERE.difference_update(map(store._liveness._key, store._liveness._owners))
     return pid
 

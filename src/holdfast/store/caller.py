@@ -1,4 +1,4 @@
-"""The caller's own connection to SQLite: what the promise needs of it, and what on it weakens the promise."""
+"""Settings of the caller's own SQLite connection that durability needs."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ _FULL = 2
 
 
 def prepare(door: Door) -> Steps[None]:
-    """Set it: the log, full syncs, no checkpoints of the connection's own. Elsewhere there is nothing to set.
+    """Set WAL, full syncs and no automatic checkpoints. On PostgreSQL there is nothing to set.
 
-    Log and syncs cannot be set inside a transaction, and are not touched where they are right already.
+    WAL and syncs cannot be set inside a transaction, and are not changed where they are right already.
     """
     if door.dialect != SQLITE:
         return
     yield f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}", ()
     yield "PRAGMA wal_autocheckpoint = 0", ()
-    if not (yield from _has_log()):
+    if not (yield from _uses_wal()):
         yield "PRAGMA journal_mode = WAL", ()
     if (yield from _value("synchronous")) < _FULL:
         yield "PRAGMA synchronous = FULL", ()
 
 
 def check(door: Door) -> Steps[list[str]]:
-    """What weakens the promise; empty when nothing does."""
+    """The settings under which commits may be lost or delayed; empty if there are none."""
     faults: list[str] = []
     if door.dialect != SQLITE:
         return faults
-    if not (yield from _has_log()):
+    if not (yield from _uses_wal()):
         faults.append("journal_mode is not WAL: the daemon and your application will wait for each other")
     if (yield from _value("synchronous")) < _FULL:
         faults.append("synchronous is below FULL: a power cut may lose what you committed last")
@@ -40,7 +40,7 @@ def check(door: Door) -> Steps[list[str]]:
     return faults
 
 
-def _has_log() -> Steps[bool]:
+def _uses_wal() -> Steps[bool]:
     rows = yield "PRAGMA journal_mode", ()
     return str(rows[0][0]).lower() == "wal"
 

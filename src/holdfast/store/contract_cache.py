@@ -1,4 +1,4 @@
-"""What was read of the contracts before, so that a change of one does not mean reading all of them anew."""
+"""A cache of parsed contracts, so that a change of one does not mean parsing all of them again."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from holdfast.store.rows import Stored, to_contract
 
 
 class ContractCache:
-    """Contracts as they were read last. A row that has not changed is not read anew: it gives the same object again."""
+    """The contracts of the last read. A row that has not changed yields the same object again."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[tuple[Any, ...], Contract]] = {}
+        self._parsed: dict[str, tuple[tuple[Any, ...], Contract]] = {}
 
     def read(self, rows: Iterable[Stored]) -> list[Contract]:
-        """All rows of `contract_all`; what is no longer among them is forgotten."""
-        before, self._known = self._known, {}
+        """Parse all rows of `contract_all`; contracts that are no longer among them leave the cache."""
+        before, self._parsed = self._parsed, {}
         for stored in rows:
             row = tuple(stored)
-            known = before.get(row[0])
-            self._known[row[0]] = known if known is not None and known[0] == row else (row, to_contract(row))
-        return [contract for _, contract in self._known.values()]
+            cached = before.get(row[0])
+            self._parsed[row[0]] = cached if cached is not None and cached[0] == row else (row, to_contract(row))
+        return [contract for _, contract in self._parsed.values()]

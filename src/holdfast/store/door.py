@@ -1,4 +1,4 @@
-"""The door of the caller's database: statements built here, run on the caller's own connection.
+"""The door: statements that publish and receive on the caller's own connection, in the caller's transaction.
 
 Every verb is a generator that yields statements and is sent their rows. `run_on` runs a verb on a blocking connection,
 `run_on_async` on one that is awaited.
@@ -40,7 +40,7 @@ _TEXTS = {
 
 
 _BRIEF = ("type", "payload")
-_SAYS_NO_MORE = NewEvent("", b"")[2:]
+_DEFAULTS = NewEvent("", b"")[2:]
 
 
 class Published(NamedTuple):
@@ -51,7 +51,7 @@ class Published(NamedTuple):
 
 
 class Door:
-    """The verbs of the door in one dialect, with parameters written as one driver wants them."""
+    """The verbs of the door in one dialect, with the parameter style of one driver."""
 
     def __init__(self, dialect: str, marks: str, schema: str) -> None:
         self.dialect, self._marks, self.schema = dialect, marks, schema
@@ -85,19 +85,19 @@ class Door:
         return [answers[i] for i in range(len(events))]
 
     def receive(self, consumer: str, event_id: str, now_ms: int) -> Steps[bool]:
-        """Note that a consumer handles an event; True if it is the first to say so."""
+        """Record that a consumer handles an event; True if that was not recorded before."""
         rows = yield self._statement("inbox_add", (consumer, event_id, now_ms))
         return bool(rows)
 
     def forget(self, consumer: str, event_id: str) -> Steps[None]:
-        """Take such a note back."""
+        """Remove such a record."""
         yield self._statement("inbox_forget", (consumer, event_id))
 
     def _publish(self, event: NewEvent) -> Statement:
-        if event[2:] == _SAYS_NO_MORE:
+        if event[2:] == _DEFAULTS:
             return self._brief, (event.type, event.payload.decode())
-        said = _said(event)
-        return _publish_text(tuple(said), self._marks, self.schema), tuple(said.values())
+        fields = _given_fields(event)
+        return _publish_text(tuple(fields), self._marks, self.schema), tuple(fields.values())
 
     def _statement(self, verb: str, params: tuple[Any, ...]) -> Statement:
         return _text(self.dialect, verb, self._marks, self.schema), params
@@ -119,7 +119,7 @@ def run_on(
     """Run a verb in the transaction this connection is in. `calls` are the names for an error message."""
     driver, connection = sync_driver(connection, calls)
     steps = verb(_door(driver.dialect, driver.marks, schema), *args, **kwargs)
-    rows: Any = None  # what starts a generator
+    rows: Any = None  # starts the generator
     while True:
         try:
             sql, params = steps.send(rows)
@@ -144,7 +144,7 @@ async def run_on_async(
     """Run a verb in the transaction this awaited connection is in."""
     driver, connection = await async_driver(connection, calls)
     steps = verb(_door(driver.dialect, driver.marks, schema), *args, **kwargs)
-    rows: Any = None  # what starts a generator
+    rows: Any = None  # starts the generator
     while True:
         try:
             sql, params = steps.send(rows)
@@ -174,21 +174,21 @@ def _sqlite_row(event: NewEvent, id: str, now_ms: int) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _said(event: NewEvent) -> dict[str, Any]:
-    """What an event says, by the names of the door's arguments: nothing that the door takes for granted."""
-    said: dict[str, Any] = {"type": event.type, "payload": event.payload.decode()}
+def _given_fields(event: NewEvent) -> dict[str, Any]:
+    """The fields of an event that differ from the defaults, by the names of the door's arguments."""
+    fields: dict[str, Any] = {"type": event.type, "payload": event.payload.decode()}
     if event.source != SOURCE_DEFAULT:
-        said["source"] = event.source
+        fields["source"] = event.source
     if event.properties != b"{}":
-        said["properties"] = event.properties.decode()
+        fields["properties"] = event.properties.decode()
     others = (
         ("stream", event.stream), ("timestamp", event.timestamp), ("dedup_key", event.dedup_key), ("to", event.to),
         ("not_before", event.not_before_ms), ("id", event.id), ("digest", _digest(event)),
     )  # fmt: skip
     for name, value in others:
         if value is not None:
-            said[name] = value
-    return said
+            fields[name] = value
+    return fields
 
 
 @lru_cache(maxsize=1024)
@@ -208,12 +208,12 @@ def _digest(event: NewEvent) -> str | None:
 
 
 def _lock_order(event: NewEvent) -> tuple[bool, str]:
-    """Sorting is stable, so the caller's order stays within a stream; what has no stream can only meet by its key."""
+    """Sorting is stable, so the order within a stream stays; events without a stream can only conflict by key."""
     return event.stream is not None, event.stream or event.dedup_key or ""
 
 
 def _marked(text: str, marks: str) -> str:
-    """The statement with its `?` written as the driver wants them. Our statements hold no other question marks."""
+    """The statement with its `?` in the driver's parameter style. Our statements contain no other question marks."""
     if marks == FORMAT:
         return text.replace("?", "%s")
     if marks == DOLLAR:

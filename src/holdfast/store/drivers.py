@@ -1,8 +1,8 @@
-"""One statement on the caller's own connection, whatever driver it is of.
+"""Run one statement on the caller's own connection, with any supported driver.
 
-A driver is recognised by the name of its class and module, so that nothing is imported that the caller has not loaded
-already. Each says which dialect its database speaks, how it writes parameters, and how it runs one statement; none
-of them begins, commits or opens anything.
+A driver is recognized by the name of its class and module, so that nothing is imported that the caller has not loaded
+already. Each has the dialect of its database, its parameter style, and a function that runs one statement. None of
+them begins, commits or opens anything.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from holdfast.domain.errors import BadInput
 
 Row = tuple[Any, ...]
-Statement = tuple[str, tuple[Any, ...]]  # its text and its values, without any I/O
+Statement = tuple[str, tuple[Any, ...]]  # text and values
 R = TypeVar("R")
 
 SQLITE, POSTGRES = "sqlite", "postgres"
@@ -22,11 +22,11 @@ QMARK, FORMAT, DOLLAR = "qmark", "format", "dollar"
 
 _DIALECTS = {"sqlite": SQLITE, "postgresql": POSTGRES}
 _MARKS = {"qmark": QMARK, "format": FORMAT, "pyformat": FORMAT, "numeric_dollar": DOLLAR}
-_PLAIN = {"no_parameters": True}  # to SQLAlchemy: where there are no values, a % in the text is only a %
+_PLAIN = {"no_parameters": True}  # SQLAlchemy: without values, a % in the text is not a parameter
 
 
 class Driver(NamedTuple, Generic[R]):
-    """How connections of one kind are spoken to. `rows` gives the rows of a statement, or an awaitable of them."""
+    """How to use connections of one kind. `rows` returns the rows of a statement, or an awaitable of them."""
 
     dialect: str
     marks: str
@@ -38,14 +38,14 @@ Async = Driver[Awaitable[Sequence[Row]]]
 
 
 class Calls(NamedTuple):
-    """What the user called, or should have: on a connection that blocks, and on one that is awaited."""
+    """The functions named in error messages: for a blocking connection and for an async one."""
 
     sync: str = "publish()"
     awaited: str = "publish_async()"
 
 
 def sync_driver(connection: Any, calls: Calls) -> tuple[Sync, Any]:
-    """The driver of a connection that blocks, and what it speaks to: of a session or a cursor, its connection."""
+    """The driver for a blocking connection, and the connection itself (that of a given session or cursor)."""
     kind: Any = type(connection)
     reach = _reach(kind)
     if reach is None:
@@ -54,7 +54,7 @@ def sync_driver(connection: Any, calls: Calls) -> tuple[Sync, Any]:
 
 
 async def async_driver(connection: Any, calls: Calls) -> tuple[Async, Any]:
-    """The same for a connection that is awaited."""
+    """The same for an async connection."""
     kind: Any = type(connection)
     reach = _reach_async(kind)
     if reach is None:
@@ -94,7 +94,7 @@ def _refuse(kind: type, verb: str, other: str, others: Mapping[str, Any], known:
 
 def _sqlite3_rows(connection: Any, sql: str, params: tuple[Any, ...]) -> list[Row]:
     cursor = connection.cursor()
-    cursor.row_factory = None  # whatever the application made of its rows, ours are tuples
+    cursor.row_factory = None  # rows are tuples, whatever factory the application set
     try:
         return _texts(connection, list(cursor.execute(sql, params)))
     finally:
@@ -102,7 +102,7 @@ def _sqlite3_rows(connection: Any, sql: str, params: tuple[Any, ...]) -> list[Ro
 
 
 def _texts(connection: Any, rows: list[Row]) -> list[Row]:
-    """Whatever the application made of its texts, ours are strings."""
+    """Texts are strings, whatever `text_factory` the application set."""
     if connection.text_factory is str:
         return rows
     return [tuple(value.decode() if isinstance(value, bytes) else value for value in row) for row in rows]
@@ -183,12 +183,12 @@ def _psycopg_cursor(cursor: Any) -> tuple[Sync, Any]:
 
 @lru_cache(maxsize=64)
 def _is_raw(cursor_kind: Any) -> bool:
-    """Whether cursors of this kind leave the parameters to the server, and write them as it does."""
+    """Whether cursors of this kind use the server's own parameter style ($1)."""
     return any(base.__name__.endswith("RawCursor") for base in cursor_kind.__mro__)
 
 
 def _sqlalchemy(connection: Any) -> tuple[Sync, Any]:
-    return Driver(*_speech_of(connection.dialect), _sqlalchemy_rows), connection
+    return Driver(*_dialect_and_marks(connection.dialect), _sqlalchemy_rows), connection
 
 
 def _sqlalchemy_session(session: Any) -> tuple[Sync, Any]:
@@ -219,14 +219,14 @@ async def _psycopg_async_cursor(cursor: Any) -> tuple[Async, Any]:
 
 
 async def _sqlalchemy_async(connection: Any) -> tuple[Async, Any]:
-    return Driver(*_speech_of(connection.dialect), _sqlalchemy_async_rows), connection
+    return Driver(*_dialect_and_marks(connection.dialect), _sqlalchemy_async_rows), connection
 
 
 async def _sqlalchemy_async_session(session: Any) -> tuple[Async, Any]:
     return await _sqlalchemy_async(await session.connection())
 
 
-def _speech_of(dialect: Any) -> tuple[str, str]:
+def _dialect_and_marks(dialect: Any) -> tuple[str, str]:
     marks = _MARKS.get(dialect.paramstyle)
     if marks is None:
         raise BadInput(f"the SQLAlchemy driver {dialect.driver} writes parameters as {dialect.paramstyle}")
@@ -234,7 +234,7 @@ def _speech_of(dialect: Any) -> tuple[str, str]:
 
 
 def dialect_named(name: str) -> str:
-    """Our word for a database, by the name SQLAlchemy and Django give it."""
+    """Our name of a database, from the name that SQLAlchemy and Django use."""
     if name not in _DIALECTS:
         raise BadInput(f"Holdfast keeps its events in SQLite or PostgreSQL; this connection is to {name}")
     return _DIALECTS[name]

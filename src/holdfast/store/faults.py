@@ -1,4 +1,4 @@
-"""What a driver raised, as one of our errors: the same for every driver and every wrapper around one."""
+"""Translate driver errors to Holdfast errors, the same for every driver and every wrapper around one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LOCKED = "the database is locked by another writer; wait longer (PRAGMA busy_ti
 
 
 def translated(error: BaseException) -> HoldfastError | None:
-    """Our error for a driver's, or None where the driver's own says it best."""
+    """Our error for a driver's, or None where the driver's own error is clearer."""
     for cause in _causes(error):
         known = _from_sqlite(cause) or _from_postgres(cause)
         if known is not None:
@@ -32,7 +32,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _from_sqlite(error: BaseException) -> HoldfastError | None:
-    """The door's refusals, and SQLite's own troubles (locked, full, damaged), of whichever library."""
+    """The door's refusals, and SQLite's own errors (locked, full, damaged), of either library."""
     stdlib, apsw = sys.modules.get("sqlite3"), sys.modules.get("apsw")
     if stdlib is not None and isinstance(error, stdlib.Error):
         code = getattr(error, "sqlite_errorcode", 0)
@@ -49,10 +49,10 @@ def _from_sqlite(error: BaseException) -> HoldfastError | None:
 
 
 def _from_postgres(error: BaseException) -> HoldfastError | None:
-    """What the door refused, by its code. Deadlocks and lost connections stay the driver's: callers know those."""
+    """What the door refused, by its code. Deadlocks and lost connections stay the driver's: callers handle those."""
     code, text = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None), str(error)
-    if code is None and error.args and isinstance(told := error.args[0], dict):  # pg8000 hands on what the server said
-        code, text = told.get("C"), str(told.get("M"))
+    if code is None and error.args and isinstance(fields := error.args[0], dict):  # pg8000: the server's fields
+        code, text = fields.get("C"), str(fields.get("M"))
     if code == _DEDUP_CONFLICT:
         return DedupConflict("this dedup_key was used before with another body; use a new key for a new fact")
     if code == _STREAM_CLOSED:

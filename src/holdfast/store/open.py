@@ -1,4 +1,4 @@
-"""The one place that knows concrete stores: from a URL to a store."""
+"""Open the store that a URL names. No other module of the package imports concrete stores."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def sqlite_path(url: str) -> Path:
         )
     scheme, found, rest = url.partition("://")
     if not found or scheme != "sqlite" or not rest.startswith("/") or rest == "/":
-        named = repr(shown_url(url)) if found else "what is given as the store"  # which may be a secret gone astray
+        named = repr(shown_url(url)) if found else "the given value"  # not shown: it may be a secret that was misplaced
         raise BadConfig(
             f"{named} is not a store: use sqlite:///relative/path.db, sqlite:////absolute/path.db or postgresql://…"
         )
     if ":memory:" in rest or rest.startswith("/file:"):
         raise BadConfig(f"{shown_url(url)!r} names no file: a store is a file of its own, such as sqlite:///app.db")
     if "?" in rest:
-        raise BadConfig(f"{shown_url(url)!r}: the URL of a SQLite store takes no options; leave out what begins with ?")
+        raise BadConfig(f"{shown_url(url)!r}: the URL of a SQLite store takes no options; remove the part from ? on")
     return Path(os.path.abspath(os.path.expanduser(rest[1:])))
 
 
@@ -46,7 +46,7 @@ def open_store(
 ) -> Store:
     """Open the store a URL names. `keep=True`: as its keeper; `driver="sqlite3"`: inside an application.
 
-    How much room is kept on the disk matters to SQLite alone: a server watches its own.
+    `low_water_bytes` and `ballast_bytes` apply to SQLite only: a database server watches its own disk.
     """
     if is_postgres(url):
         _need_driver()
@@ -69,7 +69,7 @@ class Library(NamedTuple):
 
 
 def sqlite_libraries() -> tuple[Library, Library]:
-    """The daemon's own, and the one of this Python, which applications use."""
+    """The daemon's own library, and that of this Python, which applications use."""
     import sqlite3
 
     import apsw
@@ -89,8 +89,8 @@ def migrate_store(url: str, *, own: bool, driver: str = "apsw") -> tuple[int, in
 
         try:
             return _run(prepare_database(url)), migrate.version_known()
-        except StoreBusy as error:  # here nobody tries again by himself
-            raise StoreBusy(f"{error.message.partition('; it is')[0]}; run this again when it can be") from error
+        except StoreBusy as error:  # unlike the daemon, a command does not retry
+            raise StoreBusy(f"{error.message.partition('; Holdfast retries')[0]}; run this again later") from error
     from holdfast.store.sqlite.migrate import version_known
     from holdfast.store.sqlite.store import prepare_file
 
@@ -112,7 +112,7 @@ def print_schema(own: bool, url: str | None = None) -> str:
 
 @contextmanager
 def keep_closed(url: str, what: str) -> Iterator[Path]:
-    """Be the keeper of a store without opening it: for whoever replaces its file, which may be damaged."""
+    """Be the keeper of a store without opening it, to replace its file, which may be damaged."""
     from holdfast.store.sqlite.keeper import Keeper
 
     path = sqlite_path(url)
@@ -133,7 +133,7 @@ def _need_driver() -> None:
 
 
 def _run(work: Coroutine[Any, Any, int]) -> int:
-    """To its end, even where a loop is running already and its thread may not wait for another."""
+    """Run a coroutine in a thread of its own, so that it also works where an event loop is running already."""
     import asyncio
     from concurrent.futures import ThreadPoolExecutor
 

@@ -1,4 +1,4 @@
-"""From a stored row to a value, and back where the stored form is text: the same for every store."""
+"""Convert stored rows to values, and back where the stored form is text: the same for every store."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ def to_queue_row(row: Stored) -> QueueRow:
 
 
 def pages_by_seq(wanted: EventFilter) -> bool:
-    """Whether pages of events go by `seq` along one stream, or by `n` along everything."""
+    """Whether pages of events are ordered by `seq` in one stream, or by `n` over all events."""
     return wanted.stream is not None and not wanted.unmatched
 
 
 def is_wanted(wanted: EventFilter, row: Stored) -> bool:
-    """A row of `event_page` and its kin."""
+    """Whether a row of `event_page` and similar statements matches the filter."""
     return (
         (wanted.source is None or row[4] == wanted.source)
         and (wanted.type is None or row[5] == wanted.type)
@@ -79,7 +79,7 @@ def is_wanted(wanted: EventFilter, row: Stored) -> bool:
 
 
 def event_bytes(row: Stored) -> int:
-    """What the large columns of an event's row take: properties and payload."""
+    """The bytes of the large columns of an event's row: properties and payload."""
     return sum(len(text) if text.isascii() else len(text.encode("utf-8", "replace")) for text in (row[8], row[9]))
 
 
@@ -125,7 +125,7 @@ def to_private(secrets: Sequence[Stored], headers: Sequence[Stored]) -> Contract
 
 
 def to_contract(row: Stored) -> Contract:
-    """A row of `contract_get`. One that another version wrote and this one cannot read says so, and stops no other."""
+    """A row of `contract_get`. One that this version cannot read gets a `fault`, and does not affect the others."""
     id, text, active, source, created_at = row
     try:
         return _contract(row, json.loads(text))
@@ -145,7 +145,7 @@ def _contract(row: Stored, stored: dict[str, Any]) -> Contract:
         address=address_of_target(key, target[key]),
         source_criterion=_criterion(stored.get("source_criterion")),
         type_criterion=_criterion(stored.get("type_criterion")),
-        properties={name: _known(value) for name, value in stored.get("properties", {}).items()},
+        properties={name: _to_criterion(value) for name, value in stored.get("properties", {}).items()},
         source=source,
         active=bool(active),
         created_at_ms=created_at,
@@ -172,16 +172,17 @@ def retirable(
     served_at: Mapping[str, int],
     now_ms: int | None,
 ) -> list[Contract]:
-    """What these modules registered once and no longer do, marked as retired.
+    """The contracts that these modules registered before and no longer do, marked as retired.
 
-    With `now_ms`, not what a process may still serve: one that was served until a moment ago.
+    With `now_ms`, without those that another process may still serve: last served within `SERVED_MS`.
     """
     ids = {contract.id for contract in present}
     return [
-        replace(one, active=False, retired=True)
-        for one in known
-        if one.source == "programmatic" and one.registered_by in modules and one.id not in ids and not one.retired
-        and one.fault is None and (now_ms is None or now_ms - served_at.get(one.id, 0) > SERVED_MS)
+        replace(contract, active=False, retired=True)
+        for contract in known
+        if contract.source == "programmatic" and contract.registered_by in modules
+        and contract.id not in ids and not contract.retired and contract.fault is None
+        and (now_ms is None or now_ms - served_at.get(contract.id, 0) > SERVED_MS)
     ]  # fmt: skip
 
 
@@ -203,7 +204,7 @@ def session_values(change: SessionChange) -> tuple[Any, ...]:
 
 
 def session_start(after: str | None) -> tuple[int, str]:
-    """Where a page of sessions begins: before this time and id."""
+    """The start of a page of sessions: before this time and id."""
     if after is None:
         return 1 << 62, ""
     time, _, id = after.partition(".")
@@ -215,10 +216,10 @@ def session_cursor(found: Sequence[Session], limit: int) -> str | None:
 
 
 def _criterion(value: Mapping[str, Any] | None) -> Criterion | None:
-    return None if value is None else _known(value)
+    return None if value is None else _to_criterion(value)
 
 
-def _known(value: Mapping[str, Any]) -> Criterion:
+def _to_criterion(value: Mapping[str, Any]) -> Criterion:
     match = value.get("match")
     return Criterion(tuple(match) if isinstance(match, list) else match, value.get("pattern"), value["required"])
 
@@ -228,6 +229,6 @@ def _detail(text: str | None) -> dict[str, Any] | None:
         return None
     try:
         value = json.loads(text)
-    except ValueError:  # cut at the bound
+    except ValueError:  # cut at DETAIL_MAX
         return {"text": text}
     return value if isinstance(value, dict) else {"value": value}

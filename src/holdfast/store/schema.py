@@ -1,4 +1,4 @@
-"""Holdfast's tables by somebody else's hand: for migration tools that run SQL on connections of their own."""
+"""Create, upgrade and drop Holdfast's tables from migration tools that run SQL on their own connections."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def version_known(dialect: str) -> int:
 
 
 def version_found(door: Door) -> Steps[int]:
-    """The version of the schema in the caller's database; 0 where there is none."""
+    """The version of the schema in the caller's database; 0 if there is none."""
     if door.dialect == SQLITE:
         there = yield "SELECT name FROM sqlite_master WHERE name = 'holdfast_meta'", ()
         meta = "holdfast_meta"
@@ -40,7 +40,7 @@ def version_found(door: Door) -> Steps[int]:
 
 
 def upgrade(door: Door) -> Steps[tuple[int, int]]:
-    """Bring the tables to the newest version in the caller's transaction. The version before and after."""
+    """Bring the tables to the newest version in the caller's transaction. Returns the version before and after."""
     found = yield from version_found(door)
     known = version_known(door.dialect)
     if found > known:
@@ -85,15 +85,15 @@ def upgrade_texts(dialect: str, schema: str, found: int) -> Iterator[str]:
 
 def downgrade_texts(dialect: str, schema: str) -> Iterator[str]:
     if dialect != SQLITE:
-        yield _refuse_strangers(schema)
+        yield _refuse_foreign_tables(schema)
         yield f"DROP SCHEMA IF EXISTS {quoted(schema)} CASCADE"
         return
     for kind, name in _sqlite_names():
         yield f"DROP {kind} IF EXISTS {name}"
 
 
-def _refuse_strangers(schema: str) -> str:
-    """A statement that fails where the schema holds tables of somebody else's: they would go with it."""
+def _refuse_foreign_tables(schema: str) -> str:
+    """A statement that fails if the schema holds tables that are not Holdfast's: they would be dropped too."""
     scripts = "".join(text for _, text in _scripts("postgres")) + _views_text()
     ours = ", ".join(f"'{name}'" for name in sorted(set(_POSTGRES_TABLE.findall(scripts))))
     return f"""DO $$ DECLARE found text; BEGIN
@@ -101,14 +101,14 @@ def _refuse_strangers(schema: str) -> str:
   WHERE c.relnamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = '{schema}')
     AND c.relkind IN ('r', 'p', 'v', 'm', 'f') AND c.relname NOT IN ({ours});
   IF found IS NOT NULL THEN
-    RAISE EXCEPTION USING MESSAGE = 'holdfast: the schema {schema} holds what is not Holdfast''s: ' || found
-      || '; move it to another schema first';
+    RAISE EXCEPTION USING MESSAGE = 'holdfast: the schema {schema} holds objects that are not Holdfast''s: ' || found
+      || '; move them to another schema first';
   END IF;
 END $$"""  # noqa: S608 - a schema's name is letters, digits and _
 
 
 def _sqlite_names() -> list[tuple[str, str]]:
-    """Views first, since they stand on tables. Asked of a database made for the purpose, not read out of SQL."""
+    """Views first, since they depend on tables. Read from a temporary database, not parsed out of SQL."""
     scratch = sqlite3.connect(":memory:")
     try:
         for _, script in sqlite_scripts():
@@ -130,7 +130,7 @@ def _scripts(dialect: str) -> list[tuple[int, str]]:
 
 
 def _postgres_views(schema: str) -> Iterator[str]:
-    """The views under the source systems' names are made anew whenever the tables change."""
+    """Recreate the compatibility views whenever the tables change."""
     for statement in _postgres_split(in_schema(_views_text(), schema)):
         view = statement.partition("CREATE VIEW ")[2].split()[:1]
         if view:
@@ -143,7 +143,7 @@ def _views_text() -> str:
 
 
 def _postgres_split(script: str) -> Iterator[str]:
-    """The statements of a script, functions whole: a statement ends with a line's semicolon outside a $$ body."""
+    """The statements of a script; a function is one statement. It ends with a line's semicolon outside a $$ body."""
     lines: list[str] = []
     for line in script.splitlines():
         code = line.partition("--")[0].rstrip()

@@ -1,4 +1,4 @@
-"""SQL is SQL, in files: `-- name: this` begins a statement, and `sql.this` is its text."""
+"""Named SQL statements from files: `-- name: this` begins a statement, and `sql.this` is its text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from importlib.resources import files
 
 
 class Statements:
-    """The named statements of one dialect. They are its attributes, and nothing else is: a look is cheap."""
+    """The named statements of one dialect. Each is an attribute, which makes access cheap."""
 
     def __init__(self, package: str) -> None:
         for file in sorted(files(package).joinpath("sql").iterdir(), key=lambda entry: entry.name):
@@ -27,5 +27,5 @@ class Statements:
         for part in text.split("-- name: ")[1:]:
             name, _, body = part.partition("\n")
             if name.strip() in self._texts:
-                raise ValueError(f"{file}: the SQL statement {name.strip()!r} is there twice")
+                raise ValueError(f"{file}: the SQL statement {name.strip()!r} is defined twice")
             self._texts[name.strip()] = body.strip().rstrip(";")

@@ -48,7 +48,7 @@ def _refuse(table: Table, *_: object, **__: object) -> None:
 
 
 def _json(sa: Any) -> Any:
-    """JSON kept as text in both databases, so that its bytes are never written anew; read as values here."""
+    """JSON kept as text in both databases, so that its bytes never change; parsed when read here."""
     import json
 
     class Json(sa.TypeDecorator):  # type: ignore[misc]

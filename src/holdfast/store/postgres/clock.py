@@ -1,7 +1,7 @@
-"""The database's clock, as this process can tell it without asking each time.
+"""An estimate of the database's clock that does not need a query for each reading.
 
-Due times, retention and all other times in the store are the database's: processes whose own clocks differ, or jump,
-agree on what is due. Between two looks at it, it runs on with the boot clock, which nobody can set.
+Due times, retention and all other times in the store are database times, so that processes whose own clocks differ or
+jump agree on what is due. Between two measurements the estimate advances with the boot clock, which cannot be set.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ STALE_MS = 60_000
 
 
 class ServerClock:
-    """`own`: a test brings a clock and owns all time; then that one is everybody's."""
+    """The database's time for one process. `own`: a test provides the clock, and its time is used for everything."""
 
     def __init__(self, local: Clock, own: bool) -> None:
         self._local, self._own = local, own
@@ -32,9 +32,10 @@ class ServerClock:
         return self._local.boot_ms() + self._ahead_ms
 
     def learn(self, server_ms: int, asked_ms: int) -> None:
-        """What the database's clock showed at some moment since we asked, by our boot clock.
+        """Take in a reading of the database's clock, made at some moment since `asked_ms` (boot clock).
 
-        An answer that took its time, as for one who was stopped meanwhile, says little: what we knew better stays.
+        A slow answer, for example because this process was stopped meanwhile, is imprecise: a more precise earlier
+        estimate that agrees with it is kept.
         """
         now_ms = self._local.boot_ms()
         ahead_ms, doubt_ms = server_ms - now_ms, now_ms - asked_ms
@@ -46,9 +47,9 @@ class ServerClock:
 
     @property
     def stale(self) -> bool:
-        """Whether it is time to look again."""
+        """Whether the clock should be measured again."""
         return self._ahead_ms is None or self._local.boot_ms() - self._learned_ms > STALE_MS
 
     def shift_ms(self) -> int:
-        """What turns a time by this process's own clock into one by the database's."""
+        """The difference to add to a time of this process's own clock to get database time."""
         return self.now_ms() - self._local.now_ms()

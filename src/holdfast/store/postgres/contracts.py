@@ -24,7 +24,7 @@ from holdfast.store.rows import (
 class PostgresContracts:
     def __init__(self, pool: Pool, clock: Clock, changed: Callable[[str], None]) -> None:
         self._pool, self._clock, self._changed = pool, clock, changed
-        self._memo = ContractCache()
+        self._cache = ContractCache()
 
     async def put(
         self, contract: Contract, secret: str | None, *, headers: Mapping[str, str] | None = None, keep: bool = False
@@ -32,9 +32,9 @@ class PostgresContracts:
         await self._pool.opened()
         now_ms = self._clock.now_ms()
 
-        async def work(session: PooledConnection) -> None:
-            await _put(session, ContractInput(contract, secret, headers), keep, now_ms)
-            await session.run(sql.contract_bump)
+        async def work(connection: PooledConnection) -> None:
+            await _put(connection, ContractInput(contract, secret, headers), keep, now_ms)
+            await connection.run(sql.contract_bump)
 
         await self._pool.run(work, repeatable=True)
         self._changed("contracts")
@@ -43,17 +43,17 @@ class PostgresContracts:
         await self._pool.opened()
         now_ms = self._clock.now_ms()
 
-        async def work(session: PooledConnection) -> list[str]:
-            known = {row[0]: to_contract(row) for row in await session.rows(sql.contract_all)}
-            served_at = {row[1]: row[6] for row in await session.rows(sql.queue_all)}
+        async def work(connection: PooledConnection) -> list[str]:
+            known = {row[0]: to_contract(row) for row in await connection.rows(sql.contract_all)}
+            served_at = {row[1]: row[6] for row in await connection.rows(sql.queue_all)}
             for contract in contracts:
                 was = known.get(contract.id)
-                await _put(session, ContractInput(contract), keep=was is None or not was.retired, now_ms=now_ms)
+                await _put(connection, ContractInput(contract), keep=was is None or not was.retired, now_ms=now_ms)
             gone = retirable(known.values(), modules, contracts, served_at, None if alone else now_ms)
             for contract in gone:
-                await session.run(sql.contract_rewrite, contract_text(contract), now_ms, contract.id)
-                await session.run(sql.queue_park, True, contract.id)
-            await session.run(sql.contract_bump)
+                await connection.run(sql.contract_rewrite, contract_text(contract), now_ms, contract.id)
+                await connection.run(sql.queue_park, True, contract.id)
+            await connection.run(sql.contract_bump)
             return [contract.id for contract in gone]
 
         retired = await self._pool.run(work, repeatable=True)
@@ -67,18 +67,18 @@ class PostgresContracts:
         await self._pool.opened()
         now_ms = self._clock.now_ms()
 
-        async def work(session: PooledConnection) -> bool:
-            if not await session.run(sql.config_digest_set, digest):
+        async def work(connection: PooledConnection) -> bool:
+            if not await connection.run(sql.config_digest_set, digest):
                 return False
-            wanted = {one.contract.id: one for one in registered}
-            for id, text, _, source, _ in await session.rows(sql.contract_all):
-                if source == "config" and id not in wanted:
-                    await _remove(session, id, now_ms)
-                elif source == "config" and await _is_same(session, wanted[id], text):
-                    del wanted[id]  # it stays as it is, and stays disabled if it was
-            for one in wanted.values():
-                await _put(session, one, False, now_ms)
-            await session.run(sql.contract_bump)
+            changed = {given.contract.id: given for given in registered}
+            for id, text, _, source, _ in await connection.rows(sql.contract_all):
+                if source == "config" and id not in changed:
+                    await _remove(connection, id, now_ms)
+                elif source == "config" and await _is_same(connection, changed[id], text):
+                    del changed[id]  # unchanged: leave it as it is, also if it is disabled
+            for given in changed.values():
+                await _put(connection, given, False, now_ms)
+            await connection.run(sql.contract_bump)
             return True
 
         adopted = await self._pool.run(work)
@@ -96,15 +96,15 @@ class PostgresContracts:
 
     async def all(self, inactive: bool = False) -> list[Contract]:
         rows = await self._pool.rows(sql.contract_all)
-        return [contract for contract in self._memo.read(rows) if inactive or contract.active]
+        return [contract for contract in self._cache.read(rows) if inactive or contract.active]
 
     async def remove(self, id: str) -> bool:
         now_ms = self._clock.now_ms()
 
-        async def work(session: PooledConnection) -> bool:
-            if not await _remove(session, id, now_ms):
+        async def work(connection: PooledConnection) -> bool:
+            if not await _remove(connection, id, now_ms):
                 return False
-            await session.run(sql.contract_bump)
+            await connection.run(sql.contract_bump)
             return True
 
         removed = await self._pool.run(work)
@@ -114,11 +114,11 @@ class PostgresContracts:
     async def set_active(self, id: str, active: bool) -> bool:
         now_ms = self._clock.now_ms()
 
-        async def work(session: PooledConnection) -> bool:
-            if not await session.run(sql.contract_activate, active, now_ms, id):
+        async def work(connection: PooledConnection) -> bool:
+            if not await connection.run(sql.contract_activate, active, now_ms, id):
                 return False
-            await session.run(sql.queue_park, not active, id)
-            await session.run(sql.contract_bump)
+            await connection.run(sql.queue_park, not active, id)
+            await connection.run(sql.contract_bump)
             return True
 
         done = await self._pool.run(work)
@@ -129,10 +129,10 @@ class PostgresContracts:
     async def retire(self, id: str) -> bool:
         now_ms = self._clock.now_ms()
 
-        async def work(session: PooledConnection) -> bool:
-            if not await session.run(sql.contract_activate, False, now_ms, id):
+        async def work(connection: PooledConnection) -> bool:
+            if not await connection.run(sql.contract_activate, False, now_ms, id):
                 return False
-            await session.run(sql.contract_bump)
+            await connection.run(sql.contract_bump)
             return True
 
         done = await self._pool.run(work)
@@ -143,13 +143,13 @@ class PostgresContracts:
         await self._pool.opened()
         now_ms = self._clock.now_ms()
 
-        async def work(session: PooledConnection) -> bool:
-            if not await session.run(sql.contract_touch, now_ms, id):
+        async def work(connection: PooledConnection) -> bool:
+            if not await connection.run(sql.contract_touch, now_ms, id):
                 return False
-            await session.run(sql.secret_outdate, now_ms + overlap_ms, id)
-            await session.run(sql.secret_forget, now_ms, id)
-            await session.run(sql.secret_add, id, secret, now_ms)
-            await session.run(sql.contract_bump)
+            await connection.run(sql.secret_outdate, now_ms + overlap_ms, id)
+            await connection.run(sql.secret_forget, now_ms, id)
+            await connection.run(sql.secret_add, id, secret, now_ms)
+            await connection.run(sql.contract_bump)
             return True
 
         done = await self._pool.run(work, repeatable=True)
@@ -158,7 +158,7 @@ class PostgresContracts:
 
     async def private(self, id: str) -> ContractSecrets:
         now_ms = self._clock.now_ms()
-        return await self._pool.run(lambda session: _private(session, id, now_ms), durable=False, repeatable=True)
+        return await self._pool.run(lambda connection: _private(connection, id, now_ms), durable=False, repeatable=True)
 
     async def signing(self) -> frozenset[str]:
         return frozenset(row[0] for row in await self._pool.rows(sql.secret_owners, self._clock.now_ms()))
@@ -173,36 +173,38 @@ class PostgresContracts:
         return [to_queue_row(row) for row in await self._pool.rows(sql.queue_all)]
 
 
-async def _put(session: PooledConnection, registered: ContractInput, keep: bool, now_ms: int) -> None:
+async def _put(connection: PooledConnection, registered: ContractInput, keep: bool, now_ms: int) -> None:
     contract, secret, headers = registered
-    known = await session.rows(sql.contract_get, contract.id) if keep else []
+    known = await connection.rows(sql.contract_get, contract.id) if keep else []
     active = bool(known[0][2]) if known else contract.active
     created = known[0][4] if known else contract.created_at_ms or now_ms
-    await session.run(sql.contract_put, contract.id, contract_text(contract), active, contract.source, created, now_ms)
+    await connection.run(
+        sql.contract_put, contract.id, contract_text(contract), active, contract.source, created, now_ms
+    )
     if not keep or secret is not None:
-        await session.run(sql.secret_clear, contract.id)
+        await connection.run(sql.secret_clear, contract.id)
     if secret is not None:
-        await session.run(sql.secret_add, contract.id, secret, now_ms)
+        await connection.run(sql.secret_add, contract.id, secret, now_ms)
     if not keep or headers is not None:
-        await session.run(sql.header_clear, contract.id)
+        await connection.run(sql.header_clear, contract.id)
     if headers:
-        await session.run(sql.header_add, contract.id, list(headers), list(headers.values()))
+        await connection.run(sql.header_add, contract.id, list(headers), list(headers.values()))
     address = contract.address
-    await session.run(sql.queue_put, contract.id, address.text, address.kind, not active, now_ms)
+    await connection.run(sql.queue_put, contract.id, address.text, address.kind, not active, now_ms)
 
 
-async def _remove(session: PooledConnection, id: str, now_ms: int) -> bool:
-    if not await session.run(sql.contract_remove, now_ms, id):
+async def _remove(connection: PooledConnection, id: str, now_ms: int) -> bool:
+    if not await connection.run(sql.contract_remove, now_ms, id):
         return False
-    await session.run(sql.secret_clear, id)
-    await session.run(sql.header_clear, id)
-    await session.run(sql.queue_park, True, id)
+    await connection.run(sql.secret_clear, id)
+    await connection.run(sql.header_clear, id)
+    await connection.run(sql.queue_park, True, id)
     return True
 
 
-async def _is_same(session: PooledConnection, registered: ContractInput, text: str) -> bool:
-    """Whether what is stored under this id is just what is handed in."""
-    private = await _private(session, registered.contract.id, 0)
+async def _is_same(connection: PooledConnection, registered: ContractInput, text: str) -> bool:
+    """Whether the stored contract, secret and headers are the same as the given ones."""
+    private = await _private(connection, registered.contract.id, 0)
     return (
         text == contract_text(registered.contract)
         and private.secrets[:1] == (() if registered.secret is None else (registered.secret,))
@@ -210,6 +212,6 @@ async def _is_same(session: PooledConnection, registered: ContractInput, text: s
     )
 
 
-async def _private(session: PooledConnection, id: str, now_ms: int) -> ContractSecrets:
-    secrets = await session.rows(sql.secret_all, id, now_ms)
-    return to_private(secrets, await session.rows(sql.header_all, id))
+async def _private(connection: PooledConnection, id: str, now_ms: int) -> ContractSecrets:
+    secrets = await connection.rows(sql.secret_all, id, now_ms)
+    return to_private(secrets, await connection.rows(sql.header_all, id))

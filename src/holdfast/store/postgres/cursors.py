@@ -17,9 +17,9 @@ class PostgresCursors:
     async def ensure(self, reader: str, stream: str) -> Cursor:
         now_ms = self._clock.now_ms()
 
-        async def work(session: PooledConnection) -> Cursor:
-            await session.run(sql.cursor_ensure, reader, stream, now_ms)
-            return Cursor(*(await session.rows(sql.cursor_get, reader, stream))[0])
+        async def work(connection: PooledConnection) -> Cursor:
+            await connection.run(sql.cursor_ensure, reader, stream, now_ms)
+            return Cursor(*(await connection.rows(sql.cursor_get, reader, stream))[0])
 
         return await self._pool.run(work, repeatable=True)
 
@@ -30,9 +30,9 @@ class PostgresCursors:
     async def advance(self, reader: str, stream: str, position: int) -> Cursor:
         now_ms = self._clock.now_ms()
 
-        async def work(session: PooledConnection) -> Cursor:
-            await session.run(sql.cursor_advance, reader, stream, position, now_ms)
-            rows = await session.rows(sql.cursor_get, reader, stream)
+        async def work(connection: PooledConnection) -> Cursor:
+            await connection.run(sql.cursor_advance, reader, stream, position, now_ms)
+            rows = await connection.rows(sql.cursor_get, reader, stream)
             if not rows:
                 raise NotFound(f"reader {reader!r} has no cursor on {stream!r}")
             return Cursor(*rows[0]).advanced(position, now_ms)

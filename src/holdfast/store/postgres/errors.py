@@ -1,4 +1,4 @@
-"""The one place where PostgreSQL's errors become ours."""
+"""Translate PostgreSQL and driver errors to Holdfast errors. No other module does this."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from holdfast.domain.errors import (
 )
 
 BAD_INPUT, DEDUP_CONFLICT, STREAM_CLOSED = "HF001", "HF002", "HF003"
-"""What the door itself refuses, by the code it raises."""
+"""SQLSTATE codes that the door (the SQL function for publishing) raises."""
 UNFORESEEN = "HF004"
-"""What a short way refuses: the long way sees to it."""
+"""SQLSTATE raised by a fast path that cannot handle a case; the caller then takes the general path."""
 
 FAULTS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, asyncio.TimeoutError)
-"""Everything the driver may throw at us."""
+"""Every exception the driver may raise."""
 
 _AGAIN = frozenset({"40001", "40P01", "55P03"})
 _LOST = frozenset({"25006", "25P03", "53300", "57P01", "57P02", "57P03", "57P05"})
@@ -32,16 +32,16 @@ _MISSING = frozenset({"3F000", "42P01", "42883"})
 
 
 def is_again(error: BaseException) -> bool:
-    """Undone because of somebody else's transaction: certainly not committed, so it may simply be done again."""
+    """Whether the server rolled it back because of another transaction: not committed, so it is safe to retry."""
     return isinstance(error, asyncpg.PostgresError) and (
         error.sqlstate in _AGAIN or (error.sqlstate == "23505" and _table(error) in ("events", "queues", "nodes"))
     )
 
 
 def is_lost(error: BaseException) -> bool:
-    """The connection went. Whether a commit under way happened, nobody knows."""
+    """Whether the connection was lost. A commit in progress may or may not have happened."""
     if isinstance(error, asyncpg.PostgresError):
-        return error.sqlstate in _LOST or (error.sqlstate or "").startswith("08")  # 08P01: PgBouncer's own troubles
+        return error.sqlstate in _LOST or (error.sqlstate or "").startswith("08")  # 08P01: errors of PgBouncer itself
     return isinstance(error, FAULTS)
 
 
@@ -53,11 +53,13 @@ def translate(error: BaseException) -> HoldfastError:
     if code in (BAD_INPUT, DEDUP_CONFLICT, STREAM_CLOSED):
         return _door_error(code, text)
     if is_lost(error):
-        return StoreBusy(f"the database cannot be reached ({text}); it is tried again, nothing is lost")
+        return StoreBusy(f"the database cannot be reached ({text}); Holdfast retries, nothing is lost")
     if is_again(error):
-        return StoreBusy("the database undid this because of another transaction; it is tried again, nothing is lost")
+        return StoreBusy(
+            "the database rolled this back because of another transaction; Holdfast retries, nothing is lost"
+        )
     if code == "53100":
-        return StoreFull("the database's disk is full: nothing can be accepted until there is room")
+        return StoreFull("the database's disk is full: nothing can be accepted until space is freed")
     if code in ("XX001", "XX002"):
         return StoreFailed(f"the database is damaged ({text}); restore it from your pg_dump or base backup")
     if code in _MISSING:

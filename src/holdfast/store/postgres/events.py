@@ -1,4 +1,4 @@
-"""Events on PostgreSQL: append through the door, look without holding anyone up."""
+"""Events on PostgreSQL: append through the door (the SQL function for publishing), read without locks."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class PostgresEvents:
 
     async def _append(self, prepared: Prepared) -> list[Appended]:
         now_ms, ring = self._clock.now_ms(), not self._liveness.working
-        answer = await self._pool.alone(lambda session: _append_new(session, prepared, now_ms, ring))
+        answer = await self._pool.alone(lambda connection: _append_new(connection, prepared, now_ms, ring))
         if answer is None:
-            answer = await self._pool.alone(lambda session: append(session, prepared, now_ms, ring, door=True))
+            answer = await self._pool.alone(lambda connection: append(connection, prepared, now_ms, ring, door=True))
         return answer
 
     async def get(self, id: str) -> Event | None:
@@ -50,7 +50,7 @@ class PostgresEvents:
         return Event(*rows[0]) if rows else None
 
     async def find(self, wanted: EventFilter, after: str | None, limit: int) -> Page[Event]:
-        """Newest first. A filter without an index looks at a bounded number of rows, then hands out a cursor."""
+        """Newest first. A filter without an index scans a bounded number of rows, then returns a cursor."""
         before = int(after) if after else _NEWEST
         numbers, more = await self._find(wanted, before, limit)
         whole = {row[0]: row for row in await self._pool.rows(sql.event_whole, numbers)} if numbers else {}
@@ -74,12 +74,12 @@ class PostgresEvents:
         return [Event(*row) for row in rows]
 
     async def reroute(self, ids: Sequence[str]) -> int:
-        count = await self._pool.run(lambda session: session.run(sql.event_reroute, list(ids)), repeatable=True)
+        count = await self._pool.run(lambda connection: connection.run(sql.event_reroute, list(ids)), repeatable=True)
         self._changed("events")
         return count
 
     async def _find(self, wanted: EventFilter, before: int, limit: int) -> tuple[list[int], int | None]:
-        """Which events, newest first, and where to go on behind them."""
+        """Numbers of the matching events, newest first, and the position after them."""
         found: list[int] = []
         scanned, size, step = 0, 0, max(limit, 500)
         while scanned < SCAN_MAX:
@@ -108,36 +108,38 @@ def _place(wanted: EventFilter, row: Row) -> int:
     return int(row[3] if pages_by_seq(wanted) else row[0])
 
 
-async def _append_new(session: PooledConnection, prepared: Prepared, now_ms: int, ring: bool) -> list[Appended] | None:
-    """None: they are there already, from an earlier try whose answer was lost. The door will say so."""
+async def _append_new(
+    connection: PooledConnection, prepared: Prepared, now_ms: int, ring: bool
+) -> list[Appended] | None:
+    """None if the events exist already, from an earlier try whose answer was lost: the door reports duplicates."""
     try:
-        return await append(session, prepared, now_ms, ring)
+        return await append(connection, prepared, now_ms, ring)
     except asyncpg.UniqueViolationError:
         return None
 
 
 async def append(
-    session: PooledConnection, prepared: Prepared, now_ms: int, ring: bool, *, door: bool = False
+    connection: PooledConnection, prepared: Prepared, now_ms: int, ring: bool, *, door: bool = False
 ) -> list[Appended]:
-    """Append inside a transaction that is already open, or by itself: the one way events come into the table.
+    """Append inside a transaction that is already open, or by itself: all events enter the table here.
 
-    What the door has nothing to look for is written without it, unless it was asked for.
+    Events for which the door has nothing to check are inserted directly, unless `door` is set.
     """
     if not prepared:
         return []
     if len(prepared) == 1 and not door and _is_plain(prepared[0][0]):
-        await session.rows(sql.event_append_one, *_plain_row(*prepared[0], now_ms), now_ms, ring)
+        await connection.rows(sql.event_append_one, *_plain_row(*prepared[0], now_ms), now_ms, ring)
         return [Appended(prepared[0][1], prepared[0][1], 1)]
     columns = None if door else _plain_columns(prepared, now_ms)
     if columns is not None:
-        await session.rows(sql.event_append_plain, *columns, now_ms, ring)
+        await connection.rows(sql.event_append_plain, *columns, now_ms, ring)
         return [Appended(id, id, 1) for _, id in prepared]
     if len(prepared) == 1:
-        return [Appended(*(await session.rows(sql.event_append, *_door_row(*prepared[0], now_ms), ring))[0])]
+        return [Appended(*(await connection.rows(sql.event_append, *_door_row(*prepared[0], now_ms), ring))[0])]
     fresh, same = _without_repeats(prepared)
     given = [list(column) for column in zip(*(_door_row(event, id, now_ms) for event, id in fresh), strict=True)]
     values: list[object] = [*given[:10], now_ms, given[11]]
-    answers = [Appended(*row) for row in await session.rows(sql.event_append_many, *values, ring)]
+    answers = [Appended(*row) for row in await connection.rows(sql.event_append_many, *values, ring)]
     firsts = [answers[index] for index in same]
     return [
         one if one.id == id else Appended(one.id, one.stream, one.seq, duplicate=True)
@@ -152,9 +154,10 @@ def _plain_row(event: NewEvent, id: str, now_ms: int) -> tuple[str, ...]:
 
 
 def _plain_columns(prepared: Prepared, now_ms: int) -> tuple[str | list[str], ...] | None:
-    """The values of `event_append_plain`, in its order; None where the door has something to look for.
+    """The values of `event_append_plain`, in its order; None where the door is needed.
 
-    That is a place in a stream, a key, an address, a time, or an id of its own; or a name that is no line.
+    It is needed for an event with a stream, a key, an address, a time or an id of its own, or with a line break in a
+    value that is sent as one line.
     """
     events = [event for event, _ in prepared]
     if not all(map(_is_plain, events)):
@@ -171,7 +174,7 @@ def _plain_columns(prepared: Prepared, now_ms: int) -> tuple[str | list[str], ..
 
 
 def _lines(values: list[str]) -> str | None:
-    """Each a line, or one line where they are all the same; None where one of them is no line."""
+    """One line for each value, or a single line if all are the same; None if a value is not a single line."""
     same = len(set(values)) == 1
     text = values[0] if same else "\n".join(values)
     return text if text and text.count("\n") == (0 if same else len(values) - 1) else None
@@ -197,7 +200,7 @@ def _door_row(event: NewEvent, id: str, now_ms: int) -> tuple[object, ...]:
 
 
 def _without_repeats(prepared: Prepared) -> tuple[list[tuple[NewEvent, str]], list[int]]:
-    """Each key and each id once, and for every event the place of the one that stands for it."""
+    """The events with each key and id once, and for every given event the index of its first occurrence."""
     fresh: list[tuple[NewEvent, str]] = []
     same: list[int] = []
     known: dict[tuple[str, ...], int] = {}

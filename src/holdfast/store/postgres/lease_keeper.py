@@ -1,9 +1,9 @@
-"""The heart: a thread that keeps the leases of a process whose event loop is busy.
+"""A thread that renews the leases of a process whose event loop is blocked.
 
-A handler that blocks the loop must not be run a second time elsewhere while its process lives. The loop renews leases
-itself; only when it has been silent for a quarter of a lease does this thread, on a connection of its own. A process
-that was stopped as a whole does not renew, so its work is taken over when the lease ends; and a loop that never comes
-back is given up after a while.
+A handler that blocks the loop must not be run a second time elsewhere while its process lives. Normally the loop renews
+leases itself. This thread renews them, on a connection of its own, when the loop has not run for a quarter of a lease.
+A process that was stopped as a whole does not renew, so its work is taken over when the lease ends. After `GIVE_UP_S`
+the thread stops renewing for a loop that never runs again.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ log = logging.getLogger("holdfast.store")
 
 
 class LeaseKeeper:
-    """`owners` are those whose leases it keeps; `lease_ms` is the shortest lease they have."""
+    """Renews the leases of `owners`. `lease_ms` is the shortest lease they have."""
 
     def __init__(self, dsn: str, schema: str, owners: Callable[[], Iterable[int]]) -> None:
         self._dsn, self._schema, self._owners = dsn, schema, owners
-        self._over = threading.Event()
+        self._stopped = threading.Event()
         self._throttle = LogThrottle(log, burst=3)
         self._thread: threading.Thread | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._seen = time.monotonic()
+        self._loop_ran_s = time.monotonic()
         self.lease_ms = LEASE_MS
         self.kept = 0
-        """How often it had to step in."""
+        """How often the thread renewed leases."""
 
     def start(self) -> None:
         if self._thread is None:
-            self._beat(asyncio.get_running_loop())
+            self._record_loop(asyncio.get_running_loop())
             self._thread = threading.Thread(target=self._watch, name="holdfast:lease-keeper", daemon=True)
             self._thread.start()
 
     async def stop(self) -> None:
-        self._over.set()
+        self._stopped.set()
         if self._timer is not None:
             self._timer.cancel()
         if self._thread is not None:
@@ -60,32 +60,32 @@ class LeaseKeeper:
     def _step_s(self) -> float:
         return min(STEP_MAX_S, self.lease_ms / 8000)
 
-    def _beat(self, loop: asyncio.AbstractEventLoop) -> None:
-        """On the loop: it is not busy, for here it is."""
-        self._seen = time.monotonic()
-        self._timer = loop.call_later(self._step_s, self._beat, loop)
+    def _record_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Runs on the event loop, and so records that the loop is not blocked."""
+        self._loop_ran_s = time.monotonic()
+        self._timer = loop.call_later(self._step_s, self._record_loop, loop)
 
     def _watch(self) -> None:
-        """In the thread."""
-        while not self._over.wait(self._step_s):
-            silent_s = time.monotonic() - self._seen
-            if self.lease_ms / 4000 < silent_s < GIVE_UP_S:
-                self._keep()
+        """The thread's main loop."""
+        while not self._stopped.wait(self._step_s):
+            blocked_s = time.monotonic() - self._loop_ran_s
+            if self.lease_ms / 4000 < blocked_s < GIVE_UP_S:
+                self._renew_leases()
 
-    def _keep(self) -> None:
+    def _renew_leases(self) -> None:
         try:
-            held = asyncio.run(self._prolong())
+            renewed = asyncio.run(self._renew())
         except FAULTS as error:
             why = translate(error).message
-            self._throttle.log(logging.WARNING, why, "the leases of a busy process could not be renewed: %s", why)
+            self._throttle.log(logging.WARNING, why, "the leases of a blocked process could not be renewed: %s", why)
             return
-        if held:
+        if renewed:
             self.kept += 1
 
-    async def _prolong(self) -> int:
-        session = await PooledConnection.connect(self._dsn, self._schema, cached=False)
+    async def _renew(self) -> int:
+        connection = await PooledConnection.connect(self._dsn, self._schema, cached=False)
         try:
-            async with session.raw.transaction():
-                return sum([await session.run(sql.lease_prolong, owner, self.lease_ms) for owner in self._owners()])
+            async with connection.raw.transaction():
+                return sum([await connection.run(sql.lease_prolong, owner, self.lease_ms) for owner in self._owners()])
         finally:
-            await session.close()
+            await connection.close()

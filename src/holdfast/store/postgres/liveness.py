@@ -1,9 +1,9 @@
 """Liveness: one direct connection of a working process. It proves that the process is alive and receives notifications.
 
-An owner's life is a session advisory lock: the server frees it the moment the connection ends, however that came
-about. On the same connection we LISTEN for hints that others appended events. Both need a session that is really
-ours. Behind a pooler such as PgBouncer there is none, unless the store's URL says how to get past it (`direct=`): then
-this process is silent. It notes in its owner's row now and then that it lives, and work is found by polling.
+An owner holds a session advisory lock: the server frees it the moment the connection ends, for whatever reason. The
+same connection LISTENs for hints that others appended events. Both need a server session of our own. Behind a pooler
+such as PgBouncer there is none, unless the store's URL gives the address of the server itself (`direct=`). Without it
+the process is `silent`: it updates its owner row every `PROBE_EVERY_S` to show that it lives, and polls for work.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ BACKOFF_S = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 _KEEPALIVES = "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3"
 DEAF = "LISTEN does not work on this connection: new events are found by polling"
 SILENT = (
-    "a pooler such as PgBouncer stands before this database: LISTEN and session locks do not work through it, so new "
+    "a pooler such as PgBouncer is in front of this database: LISTEN and session locks do not work through it, so new "
     "events are found by polling, and the work of a process that dies is taken over when its lease ends; give the "
     "store's URL direct=HOST:PORT of the server itself to have both"
 )
-_POOLED_TOO = "direct= in the store's URL leads to a pooler too, not to the server itself"
+_DIRECT_IS_POOLED = "direct= in the store's URL leads to a pooler too, not to the server itself"
 
 log = logging.getLogger("holdfast.store")
 
 _HERE: set[tuple[str, str, int]] = set()
-"""Every owner that works in this process, whichever store it works on: database, schema, id."""
+"""The owners that work in this process, of all stores: database, schema, id."""
 
 
 class Liveness:
@@ -51,8 +51,8 @@ class Liveness:
         self._dsn = place.direct or place.dsn
         self.lease_keeper = LeaseKeeper(self._dsn, place.schema, lambda: sorted(self._owners))
         self.silent = False
-        """Whether there is no session of our own: a pooler is in the way."""
-        self._session: PooledConnection | None = None
+        """Whether a pooler prevents a server session of our own."""
+        self._connection: PooledConnection | None = None
         self._owners: set[int] = set()
         self._busy = asyncio.Lock()
         self._broken = asyncio.Event()
@@ -63,22 +63,22 @@ class Liveness:
         self._probes = 0
         self._broke_s = -TROUBLED_S
         self.listens: bool | None = None
-        """Whether hints arrive; None until the first probe has come back, or has not."""
+        """Whether notifications arrive; None until the first probe is answered or times out."""
 
     def notes(self) -> list[str]:
-        """What an operator should know about this connection."""
+        """Warnings about this connection for `status`."""
         if self.silent:
             return [SILENT]
         return [DEAF] if self.listens is False else []
 
     @property
     def working(self) -> bool:
-        """Whether this process does the work itself, so that its own appends need ring nobody."""
+        """Whether this process delivers itself, so that its own appends need no notification."""
         return bool(self._owners)
 
     @property
     def troubled(self) -> bool:
-        """Whether this very connection is lost, or was a moment ago."""
+        """Whether this connection is lost, or was within the last `TROUBLED_S`."""
         return self._broken.is_set() or time.monotonic() - self._broke_s < TROUBLED_S
 
     def is_here(self, owner: int) -> bool:
@@ -87,60 +87,60 @@ class Liveness:
 
     @property
     def pid(self) -> int | None:
-        return None if self._session is None else self._session.pid
+        return None if self._connection is None else self._connection.pid
 
     def take_hint(self) -> bool:
         rang, self._rang = self._rang, False
         return rang
 
-    async def lay(self) -> None:
-        """Connect, or find that there is no way past a pooler and say so once."""
+    async def connect(self) -> None:
+        """Connect, or log once that a pooler prevents it."""
         await self._pool.opened()
         if self._pool.pooled and self._pool.place.direct is None and not self.silent:
             self.silent, self.listens = True, False
             log.warning("%s", SILENT)
         async with self._busy:
-            if not self.silent and (self._session is None or self._session.closed):
+            if not self.silent and (self._connection is None or self._connection.closed):
                 with translated():
                     await self._connect()
 
     async def hold(self, owner: int) -> None:
-        """Lock an owner's id for as long as this process lives."""
+        """Lock an owner's id until `free`, `close` or the end of this process."""
         async with self._busy:
             if not self.silent:
-                session = self._session
-                if session is None or session.closed:
-                    session = await self._connect()
-                await session.value(sql.owner_lock, owner)
+                connection = self._connection
+                if connection is None or connection.closed:
+                    connection = await self._connect()
+                await connection.value(sql.owner_lock, owner)
             self._owners.add(owner)
             _HERE.add(self._key(owner))
         self.lease_keeper.start()
         if self._task is None:
-            watch = self._tell() if self.silent else self._watch()
+            watch = self._heartbeat() if self.silent else self._watch()
             self._task = asyncio.get_running_loop().create_task(watch, name="holdfast:liveness")
 
     async def free(self, owner: int) -> None:
         self._owners.discard(owner)
         _HERE.discard(self._key(owner))
         async with self._busy:
-            if self._session is not None and not self._session.closed:
-                await self._session.value(sql.owner_unlock, owner)
+            if self._connection is not None and not self._connection.closed:
+                await self._connection.value(sql.owner_unlock, owner)
 
     async def close(self) -> None:
-        """Give the locks back before the connection, so that whoever looks next sees them free."""
+        """Release the locks before closing the connection, so that other processes see them free at once."""
         await self.lease_keeper.stop()
         await self._stop()
         _HERE.difference_update(map(self._key, self._owners))
-        session, self._session = self._session, None
-        if session is not None and not session.closed:
+        connection, self._connection = self._connection, None
+        if connection is not None and not connection.closed:
             try:
-                await session.run("SELECT pg_advisory_unlock_all()")
-                await session.close()
+                await connection.run("SELECT pg_advisory_unlock_all()")
+                await connection.close()
             except FAULTS:
-                session.drop()
+                connection.drop()
 
     async def _stop(self) -> None:
-        """Ask the watch to end rather than cancel it: cancelled while it connects, it would leave half a connection."""
+        """Let the task end by itself: cancelled while it connects, it would leave a half-open connection."""
         self._closing = True
         self._broken.set()
         if self._heard is not None and not self._heard.done():
@@ -153,16 +153,16 @@ class Liveness:
                 self._task.cancel()
 
     async def _connect(self) -> PooledConnection:
-        session = await PooledConnection.connect(self._dsn, self._pool.place.schema)
-        if self._pool.place.direct is not None and (await session.look()).pooled:
-            session.drop()
-            raise BadConfig(_POOLED_TOO)
-        await session.script(_KEEPALIVES)
+        connection = await PooledConnection.connect(self._dsn, self._pool.place.schema)
+        if self._pool.place.direct is not None and (await connection.look()).pooled:
+            connection.drop()
+            raise BadConfig(_DIRECT_IS_POOLED)
+        await connection.script(_KEEPALIVES)
         self._broken.clear()
-        session.raw.add_termination_listener(lambda _: self._broken.set())
-        await session.raw.add_listener(CHANNEL, self._on_notify)
-        self._session = session
-        return session
+        connection.raw.add_termination_listener(lambda _: self._broken.set())
+        await connection.raw.add_listener(CHANNEL, self._on_notify)
+        self._connection = connection
+        return connection
 
     def _on_notify(self, connection: Any, pid: int, channel: str, payload: str) -> None:
         if payload.startswith("probe"):
@@ -173,7 +173,7 @@ class Liveness:
             self._changed("events")
 
     async def _watch(self) -> None:
-        """Probe now and then; a connection that broke or fell silent is replaced."""
+        """Probe every `PROBE_EVERY_S`; replace a connection that broke or no longer receives notifications."""
         while not self._closing:
             if not self._broken.is_set() and await self._probe() and not self._closing:
                 # Not wait_for: on Python 3.11 it swallows a cancellation that comes together with the answer.
@@ -181,11 +181,11 @@ class Liveness:
                     async with asyncio.timeout(PROBE_EVERY_S):
                         await self._broken.wait()
             elif not self._closing:
-                await self._lay_anew()
+                await self._reconnect()
                 self._broke_s = time.monotonic()
 
-    async def _tell(self) -> None:
-        """Where no lock can: say now and then that we live."""
+    async def _heartbeat(self) -> None:
+        """Without a lock: update the owner rows every `PROBE_EVERY_S` to show that this process lives."""
         while not self._closing:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(PROBE_EVERY_S):
@@ -196,16 +196,16 @@ class Liveness:
                     for (now_ms,) in await self._pool.rows(sql.owner_seen, owner):
                         self._pool.clock.learn(now_ms, asked_ms)
             except StoreError as error:
-                log.info("this process could not say that it lives: %s", error.message)
+                log.info("the owner row could not be updated: %s", error.message)
 
     async def _probe(self) -> bool:
-        """False: it worked once and does not any more. Where it never worked, polling has to do."""
+        """False if notifications arrived before and no longer do. If they never arrived, polling finds new events."""
         self._probes += 1
         self._heard = asyncio.get_running_loop().create_future()
         asked_ms = self._pool.clock.boot_ms()
         try:
-            told = await self._pool.rows("SELECT pg_notify($1, $2), {schema}.now_ms()", CHANNEL, self._probe_text())
-            self._pool.clock.learn(told[0][1], asked_ms)
+            rows = await self._pool.rows("SELECT pg_notify($1, $2), {schema}.now_ms()", CHANNEL, self._probe_text())
+            self._pool.clock.learn(rows[0][1], asked_ms)
             async with asyncio.timeout(PROBE_WAIT_S):
                 await self._heard
         except TimeoutError:
@@ -218,8 +218,8 @@ class Liveness:
         self.listens = True
         return True
 
-    async def _lay_anew(self) -> None:
-        """Until it succeeds: connect, lock what is ours, and look once, since hints may have been missed."""
+    async def _reconnect(self) -> None:
+        """Retry until connected and all owners are locked. Then report a change: notifications may have been missed."""
         for attempt in range(1_000_000):
             pause_s = BACKOFF_S[min(attempt, len(BACKOFF_S) - 1)]
             await asyncio.sleep(pause_s * (1 + self._chance.fraction()))
@@ -227,15 +227,15 @@ class Liveness:
                 return
             try:
                 async with self._busy:
-                    if self._session is not None:
-                        self._session.drop()
-                    session = await self._connect()
-                    held = [await session.value(sql.owner_lock, owner) for owner in sorted(self._owners)]
-                if all(held):
+                    if self._connection is not None:
+                        self._connection.drop()
+                    connection = await self._connect()
+                    locked = [await connection.value(sql.owner_lock, owner) for owner in sorted(self._owners)]
+                if all(locked):
                     for owner in self._owners:
                         await self._pool.rows(sql.owner_back, owner)
                     self._rang = True
-                    self._changed("events")  # notifications may have been missed meanwhile
+                    self._changed("events")
                     return
             except (HoldfastError, *FAULTS) as error:
                 log.info("the liveness connection to the database is down: %s", translate(error).message)

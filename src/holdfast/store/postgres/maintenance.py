@@ -1,4 +1,4 @@
-"""Maintenance on PostgreSQL: retention in batches, checks, hints. Copies and checkpoints are left to the server."""
+"""Maintenance on PostgreSQL: retention in batches, checks, hints. The server makes backups and checkpoints."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class PostgresMaintenance:
         self._pool, self._liveness, self._clock = pool, liveness, clock
 
     async def prune(self, retention: Retention, limit: int) -> dict[str, int]:
-        """Remove what is past its time, in batches short enough to hold nobody up; at most `limit` of each kind."""
+        """Remove expired rows, in batches short enough not to block others; at most `limit` of each kind."""
         now_ms = self._clock.now_ms()
         ((first_d, last_d, first_e, last_e),) = await self._pool.rows(sql.prune_span)
         counts = dict.fromkeys(PRUNED, 0)
@@ -38,19 +38,17 @@ class PostgresMaintenance:
             if removed < SPAN:
                 break
         cutoff, some = now_ms - retention.dedup_ms, min(limit, SPAN)
-        counts["inbox"] = await self._pool.run(lambda session: session.run(sql.prune_inbox, cutoff, some))
-        counts["lanes"] = await self._pool.run(lambda session: session.run(sql.prune_lanes, some))
+        counts["inbox"] = await self._pool.run(lambda connection: connection.run(sql.prune_inbox, cutoff, some))
+        counts["lanes"] = await self._pool.run(lambda connection: connection.run(sql.prune_lanes, some))
         counts["sessions"] = await self._pool.run(partial(_prune_sessions, now_ms - retention.sessions_ms, some))
         counts["streams"] = await self._pool.run(partial(_prune_streams, retention, now_ms, some))
         return counts
 
     async def backup(self, path: Path) -> None:
-        raise BadInput(
-            f"a PostgreSQL store is not copied to {path}: use pg_dump or the base backups your server has already"
-        )
+        raise BadInput(f"a PostgreSQL store is not copied to {path}: use pg_dump or the base backups of your server")
 
     async def checkpoint(self) -> bool:
-        """The server makes its own."""
+        """Nothing to do: the server makes its own checkpoints."""
         return False
 
     async def about(self) -> str:
@@ -58,7 +56,7 @@ class PostgresMaintenance:
         return f"PostgreSQL {version}"
 
     async def check(self) -> list[str]:
-        """What weakens the promise: settings under which a commit may be lost, and indexes that are not valid."""
+        """Settings of the server under which a commit may be lost, and indexes that are not valid."""
         settings = dict(await self._pool.rows(sql.check_settings))
         faults = [
             f"{name} is off on this server: a power cut may lose or damage what was committed"
@@ -83,54 +81,54 @@ class PostgresMaintenance:
         return 0
 
     def changed_elsewhere(self) -> bool:
-        """Whether a notification came since the last call. A hint: polling alone would be correct too."""
+        """Whether a notification came since the last call. Only a hint: polling alone would be correct too."""
         return self._liveness.take_hint()
 
 
 async def _prune_deliveries(
-    start: int, retention: Retention, now_ms: int, limit: int, session: PooledConnection
+    start: int, retention: Retention, now_ms: int, limit: int, connection: PooledConnection
 ) -> int:
     cutoffs = (now_ms - retention.delivered_ms, now_ms - retention.inbound_ms, now_ms - retention.dead_ms)
-    ids = [row[0] for row in await session.rows(sql.prune_deliveries, start, SPAN, *cutoffs, limit)]
+    ids = [row[0] for row in await connection.rows(sql.prune_deliveries, start, SPAN, *cutoffs, limit)]
     if ids:
-        await session.run(sql.prune_attempts, ids)
-        await session.run(sql.prune_delivery, ids)
+        await connection.run(sql.prune_attempts, ids)
+        await connection.run(sql.prune_delivery, ids)
     return len(ids)
 
 
-async def _prune_events(start: int, retention: Retention, now_ms: int, limit: int, session: PooledConnection) -> int:
-    rows = await session.rows(sql.prune_events, start, SPAN, now_ms - retention.delivered_ms, now_ms, limit)
+async def _prune_events(start: int, retention: Retention, now_ms: int, limit: int, connection: PooledConnection) -> int:
+    rows = await connection.rows(sql.prune_events, start, SPAN, now_ms - retention.delivered_ms, now_ms, limit)
     if not rows:
         return 0
-    gone = await session.rows(sql.prune_event, [row[0] for row in rows])
-    unmatched = await session.run(sql.prune_unmatched, [n for n, _ in gone])
+    gone = await connection.rows(sql.prune_event, [row[0] for row in rows])
+    unmatched = await connection.run(sql.prune_unmatched, [n for n, _ in gone])
     if emptied := sorted({stream for _, stream in gone if stream is not None}):
-        await session.run(sql.stream_emptied, now_ms, emptied)
-    await session.run(sql.counts_add, -len(gone), -unmatched, 0)
+        await connection.run(sql.stream_emptied, now_ms, emptied)
+    await connection.run(sql.counts_add, -len(gone), -unmatched, 0)
     return len(gone)
 
 
-async def _prune_sessions(before_ms: int, limit: int, session: PooledConnection) -> int:
-    ids = [row[0] for row in await session.rows(sql.sessions_old, before_ms, limit)]
+async def _prune_sessions(before_ms: int, limit: int, connection: PooledConnection) -> int:
+    ids = [row[0] for row in await connection.rows(sql.sessions_old, before_ms, limit)]
     if not ids:
         return 0
-    gone = [row[0] for row in await session.rows(sql.prune_sessions, ids, before_ms)]
-    await session.run(sql.prune_bookmarks, gone)
+    gone = [row[0] for row in await connection.rows(sql.prune_sessions, ids, before_ms)]
+    await connection.run(sql.prune_bookmarks, gone)
     return len(gone)
 
 
-async def _prune_streams(retention: Retention, now_ms: int, limit: int, session: PooledConnection) -> int:
-    """Streams that stayed empty for long. A name that comes back begins at 1 again, so nothing may remember the old."""
+async def _prune_streams(retention: Retention, now_ms: int, limit: int, connection: PooledConnection) -> int:
+    """Streams that stayed empty for long. A stream of the same name starts at 1 again, so nothing may refer to it."""
     before_ms = now_ms - retention.streams_kept_ms
-    ids = [row[0] for row in await session.rows(sql.streams_emptied, before_ms, limit)]
+    ids = [row[0] for row in await connection.rows(sql.streams_emptied, before_ms, limit)]
     if not ids:
         return 0
-    await session.run(sql.streams_refilled, ids)
-    await session.run(sql.streams_pinned, ids, now_ms)
-    gone = await session.run(sql.prune_streams, ids, before_ms)
-    await session.run(sql.counts_add, 0, 0, -gone)
+    await connection.run(sql.streams_refilled, ids)
+    await connection.run(sql.streams_pinned, ids, now_ms)
+    gone = await connection.run(sql.prune_streams, ids, before_ms)
+    await connection.run(sql.counts_add, 0, 0, -gone)
     return gone
 
 
-async def _prune_dedup(before_ms: int, limit: int, session: PooledConnection) -> int:
-    return await session.run(sql.prune_dedup, before_ms, limit)
+async def _prune_dedup(before_ms: int, limit: int, connection: PooledConnection) -> int:
+    return await connection.run(sql.prune_dedup, before_ms, limit)

@@ -17,30 +17,30 @@ _FORGET_OWNERS_MS = 24 * 3600 * 1000
 
 
 class PostgresOwners:
-    """Who works on this store. An owner lives as long as its wire holds its lock."""
+    """An owner counts as alive while its liveness connection holds its lock."""
 
-    def __init__(self, pool: Pool, wire: Liveness, clock: Clock) -> None:
-        self._pool, self._wire, self._clock = pool, wire, clock
+    def __init__(self, pool: Pool, liveness: Liveness, clock: Clock) -> None:
+        self._pool, self._liveness, self._clock = pool, liveness, clock
 
     async def enlist(self) -> Owner:
-        await self._wire.lay()
-        now_ms, who = self._clock.now_ms(), (os.getpid(), socket.gethostname(), str(own_process_id()))
+        await self._liveness.connect()
+        now_ms, process = self._clock.now_ms(), (os.getpid(), socket.gethostname(), str(own_process_id()))
 
-        async def work(session: PooledConnection) -> Owner:
-            id = int(await session.value(sql.owner_add, *who, now_ms, self._wire.silent))
-            await self._wire.hold(id)  # before anybody can see the row and find its lock free
-            unclean = await session.run(sql.owner_end_others, now_ms, id) > 0
-            await session.run(sql.owner_forget, now_ms - _FORGET_OWNERS_MS)
-            chain = await session.value(sql.node_free)
+        async def work(connection: PooledConnection) -> Owner:
+            id = int(await connection.value(sql.owner_add, *process, now_ms, self._liveness.silent))
+            await self._liveness.hold(id)  # before others can see the row and find its lock free
+            unclean = await connection.run(sql.owner_end_others, now_ms, id) > 0
+            await connection.run(sql.owner_forget, now_ms - _FORGET_OWNERS_MS)
+            chain = await connection.value(sql.node_free)
             while chain is None:
-                chain = await session.value(sql.node_add)
-            await session.run(sql.node_take, id, chain)
-            await session.run(sql.owner_chain, chain, id)
+                chain = await connection.value(sql.node_add)
+            await connection.run(sql.node_take, id, chain)
+            await connection.run(sql.owner_chain, chain, id)
             return Owner(id, chain, unclean)
 
         return await self._pool.run(work)
 
     async def retire(self, owner: Owner) -> None:
         now_ms = self._clock.now_ms()
-        await self._pool.run(lambda session: session.run(sql.owner_end, now_ms, owner.id), repeatable=True)
-        await self._wire.free(owner.id)
+        await self._pool.run(lambda connection: connection.run(sql.owner_end, now_ms, owner.id), repeatable=True)
+        await self._liveness.free(owner.id)

@@ -1,4 +1,4 @@
-"""Where the tables live: a database, named by a URL, and a schema in it."""
+"""The location of the tables: a database, given by a URL, and a schema in it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAME = re.compile(r"[a-z_][a-z0-9_]{0,47}")
 
 
 class Place(NamedTuple):
-    """`dsn` goes to the driver; `shown` is fit to be seen: it has no password. `direct`: past a pooler, if given."""
+    """`dsn` is for the driver; `shown` is without a password, for display; `direct` leads past a pooler."""
 
     dsn: str
     schema: str
@@ -33,27 +33,29 @@ def parse_place(url: str) -> Place:
     """
     parts = urlsplit(url)
     if parts.scheme not in SCHEMES:
-        raise BadConfig("a PostgreSQL store is named postgresql://USER@HOST/DATABASE, perhaps with ?schema=NAME")
+        raise BadConfig(
+            "the URL of a PostgreSQL store is postgresql://USER@HOST/DATABASE, optionally with ?schema=NAME"
+        )
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
     schema = query.pop("schema", SCHEMA_DEFAULT)
     if not _NAME.fullmatch(schema) or schema.startswith("pg_") or schema == "information_schema":
-        raise BadConfig(f"schema={schema!r} is not a name this store can use: use a-z, 0-9 and _, at most 48 of them")
-    past = query.pop("direct", None)
+        raise BadConfig(f"schema={schema!r} is not a valid name: use a-z, 0-9 and _, at most 48 of them")
+    direct = query.pop("direct", None)
     dsn = urlunsplit(parts._replace(query=urlencode(query)))
     user, at, host = parts.netloc.rpartition("@")
     shown = parts._replace(netloc=f"{user.partition(':')[0]}{at}{host}")
     if "password" in query:
         shown = shown._replace(query=urlencode({k: v for k, v in parse_qsl(parts.query) if k != "password"}))
-    return Place(dsn, schema, urlunsplit(shown), None if past is None else _direct(parts, query, past))
+    return Place(dsn, schema, urlunsplit(shown), None if direct is None else _direct(parts, query, direct))
 
 
-def _direct(parts: SplitResult, query: Mapping[str, str], past: str) -> str:
+def _direct(parts: SplitResult, query: Mapping[str, str], direct: str) -> str:
     """The same database and user, reached at another HOST[:PORT], or at the folder of a socket."""
-    found = _HOST_PORT.fullmatch(past)
-    if found is None:
-        raise BadConfig(f"direct={past!r} is not where a server is: use HOST, HOST:PORT or /FOLDER:PORT")
+    match = _HOST_PORT.fullmatch(direct)
+    if match is None:
+        raise BadConfig(f"direct={direct!r} is not the address of a server: use HOST, HOST:PORT or /FOLDER:PORT")
     user, at, _ = parts.netloc.rpartition("@")
-    where = {"host": found[1], "port": found[2] or "5432"}
+    where = {"host": match[1], "port": match[2] or "5432"}
     others = {name: value for name, value in query.items() if name not in where}
     return urlunsplit(parts._replace(netloc=user + at, query=urlencode({**others, **where}, safe="/")))
 
@@ -70,5 +72,5 @@ def in_schema(text: str, schema: str) -> str:
 
 
 def quoted(schema: str) -> str:
-    """The schema as SQL writes it. Quoted, because the name may be a word of SQL, such as user."""
+    """The schema as an SQL identifier. Quoted, because the name may be an SQL keyword, such as user."""
     return schema if schema == SCHEMA_DEFAULT else f'"{schema}"'

@@ -1,4 +1,4 @@
-"""Connections, shared: works run in transactions, and a lost connection is replaced without anybody noticing."""
+"""A pool of connections. Functions ("works") run in transactions; a lost connection is replaced transparently."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ SIZE_MAX = 10
 TRIES = 6
 PAUSE_S = 0.02
 
-# A queue's statistics are stale by nature: a plan made while a table was empty must not scan it when it is not.
+# The statistics of a queue are always stale: a plan made while a table was empty must not scan it when it is full.
 _PLANNING = "SET {0}enable_seqscan = off; SET {0}jit = off"
-# And whoever stands still in the middle of a transaction loses it: its locks would hold everybody up.
+# A process that is stopped in the middle of a transaction loses it: its locks would block the others.
 IDLE_MAX_MS = 10_000
 _SETTINGS = f"{_PLANNING.format('LOCAL ')}; SET LOCAL idle_in_transaction_session_timeout = {IDLE_MAX_MS}"
-# Claims and routing need no flush of their own: a later settle's flush carries them, and a crash only repeats them.
+# Claims and routing need no flush of their own: a later settle flushes them, and a crash only repeats them.
 _BEGIN = {
     True: f"BEGIN ISOLATION LEVEL READ COMMITTED; {_SETTINGS}; SET LOCAL synchronous_commit = on",
     False: f"BEGIN ISOLATION LEVEL READ COMMITTED; {_SETTINGS}; SET LOCAL synchronous_commit = off",
@@ -35,10 +35,10 @@ _BEGIN = {
 
 
 class Pool:
-    """A bounded number of connections, made when they are needed. `prepare` runs once, on the first of them.
+    """At most `SIZE_MAX` connections, opened on demand. `prepare` runs once, on the first of them.
 
     Behind a pooler, each transaction may run on another server process: then no statement is kept prepared, and even a
-    look is a transaction.
+    single read is a transaction.
     """
 
     def __init__(self, place: Place, prepare: Work[None], probe: Probe, clock: ServerClock) -> None:
@@ -51,18 +51,18 @@ class Pool:
         self._closed = False
         self.pids: set[int] = set()
         self.failed: Callable[[StoreFailed], None] = lambda error: None
-        """Called when the server says that its data is damaged."""
+        """Called when the server reports damaged data."""
 
     async def run(self, work: Work[T], *, durable: bool = True, repeatable: bool = False) -> T:
         """Run a work in a transaction of its own; `durable`: return only when it is on disk.
 
-        What another transaction undid is done again. `repeatable` says that doing it twice is doing it once: then it is
-        also done again when the connection was lost and nobody knows whether it was committed.
+        A work that was rolled back because of another transaction is retried. `repeatable`: the work is idempotent, so
+        it is also retried when the connection was lost and it is unknown whether it was committed.
         """
 
-        async def whole(session: PooledConnection) -> T:
-            async with transaction(session, durable, self._probe):
-                return await work(session)
+        async def whole(connection: PooledConnection) -> T:
+            async with transaction(connection, durable, self._probe):
+                return await work(connection)
 
         return await self._try(whole, repeatable)
 
@@ -71,60 +71,60 @@ class Pool:
         return await self._try(partial(self._single, work), repeatable=True)
 
     async def once(self, work: Work[T]) -> T:
-        """As `alone`, for a work that must not be repeated when nobody knows whether it was committed."""
+        """As `alone`, for a work that must not be retried when it is unknown whether it was committed."""
         return await self._try(partial(self._single, work), repeatable=False)
 
-    async def _single(self, work: Work[T], session: PooledConnection) -> T:
+    async def _single(self, work: Work[T], connection: PooledConnection) -> T:
         if not self.pooled:
-            return await work(session)
-        async with transaction(session, True, self._probe):
-            return await work(session)
+            return await work(connection)
+        async with transaction(connection, True, self._probe):
+            return await work(connection)
 
     async def opened(self) -> None:
-        """Once it returns there has been a connection: we know the database's clock, and whether a pooler is there."""
+        """Wait for the first connection: from then on the database's clock and the presence of a pooler are known."""
         if not self._prepared:
             await self._try(_nothing, repeatable=True)
 
     async def rows(self, text: str, *values: Any) -> list[Row]:
-        """Look at something."""
-        return await self.alone(lambda session: session.rows(text, *values))
+        """Run one reading statement."""
+        return await self.alone(lambda connection: connection.rows(text, *values))
 
     async def value(self, text: str, *values: Any) -> Any:
-        return await self.alone(lambda session: session.value(text, *values))
+        return await self.alone(lambda connection: connection.value(text, *values))
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[PooledConnection]:
-        """A connection for a while. One that broke meanwhile is thrown away, not given to the next."""
+        """Lend a connection. One that broke meanwhile is discarded, not returned to the pool."""
         if self._closed:
             raise StoreError("this store is closed")
         async with self._slots:
-            session = await self._take()
+            connection = await self._take()
             try:
-                yield session
+                yield connection
             except BaseException:
-                # Whatever state it is in (an open transaction, a cancelled query): a fresh one is certain.
-                if session.closed or session.raw.is_in_transaction():
-                    self._discard(session)
+                # It may be in any state (an open transaction, a cancelled query): a new connection is safe.
+                if connection.closed or connection.raw.is_in_transaction():
+                    self._discard(connection)
                 raise
             finally:
-                if session.pid in self.pids:
-                    self._give(session)
+                if connection.pid in self.pids:
+                    self._give(connection)
 
     async def close(self) -> None:
         self._closed = True
         while self._idle:
-            session = self._idle.pop()
-            self.pids.discard(session.pid)
+            connection = self._idle.pop()
+            self.pids.discard(connection.pid)
             try:
-                await session.close()
+                await connection.close()
             except FAULTS:
-                session.drop()
+                connection.drop()
 
     async def _try(self, work: Work[T], repeatable: bool) -> T:
         for attempt in range(1, TRIES + 1):
             try:
-                async with self.connection() as session:
-                    return await work(session)
+                async with self.connection() as connection:
+                    return await work(connection)
             except FAULTS as error:
                 again = is_again(error) or (repeatable and is_lost(error))
                 if not again or attempt == TRIES:
@@ -137,86 +137,86 @@ class Pool:
 
     async def _take(self) -> PooledConnection:
         while self._idle:
-            session = self._idle.pop()
-            if not session.closed:
-                return session
-            self.pids.discard(session.pid)
+            connection = self._idle.pop()
+            if not connection.closed:
+                return connection
+            self.pids.discard(connection.pid)
         if not self._prepared:
             await self._prepare_once()
-        session = await PooledConnection.connect(self.place.dsn, self.place.schema, cached=not self.pooled)
-        self.pids.add(session.pid)
+        connection = await PooledConnection.connect(self.place.dsn, self.place.schema, cached=not self.pooled)
+        self.pids.add(connection.pid)
         try:
             if not self.pooled:
-                await session.script(_PLANNING.format(""))
+                await connection.script(_PLANNING.format(""))
             if self.clock.stale:
                 asked_ms = self.clock.boot_ms()
-                self.clock.learn((await session.look()).now_ms, asked_ms)
+                self.clock.learn((await connection.look()).now_ms, asked_ms)
         except BaseException:
-            self._discard(session)
+            self._discard(connection)
             raise
-        return session
+        return connection
 
     async def _prepare_once(self) -> None:
-        """On a connection that keeps nothing, since what stands between us and the database is not known yet."""
+        """On a connection without prepared statements, since it is not known yet whether there is a pooler."""
         async with self._first:
             if self._prepared:
                 return
-            session = await PooledConnection.connect(self.place.dsn, self.place.schema, cached=False)
+            connection = await PooledConnection.connect(self.place.dsn, self.place.schema, cached=False)
             try:
                 asked_ms = self.clock.boot_ms()
-                facts = await session.look()
+                facts = await connection.look()
                 self.clock.learn(facts.now_ms, asked_ms)
-                await self._prepare(session)
+                await self._prepare(connection)
                 self.pooled, self._prepared = facts.pooled, True
             finally:
-                session.drop()
+                connection.drop()
 
-    def _give(self, session: PooledConnection) -> None:
-        if session.closed or self._closed:
-            self._discard(session)
+    def _give(self, connection: PooledConnection) -> None:
+        if connection.closed or self._closed:
+            self._discard(connection)
         else:
-            self._idle.append(session)
+            self._idle.append(connection)
 
-    def _discard(self, session: PooledConnection) -> None:
-        self.pids.discard(session.pid)
-        session.drop()
+    def _discard(self, connection: PooledConnection) -> None:
+        self.pids.discard(connection.pid)
+        connection.drop()
 
 
-async def _nothing(session: PooledConnection) -> None:
+async def _nothing(connection: PooledConnection) -> None:
     pass
 
 
 @asynccontextmanager
-async def transaction(session: PooledConnection, durable: bool, probe: Probe) -> AsyncIterator[None]:
-    await begin(session, durable)
+async def transaction(connection: PooledConnection, durable: bool, probe: Probe) -> AsyncIterator[None]:
+    await begin(connection, durable)
     try:
         probe("begun")
         yield
         probe("before_commit")
     except BaseException:
-        await undo(session)
+        await undo(connection)
         raise
-    await session.raw.execute("COMMIT")
+    await connection.raw.execute("COMMIT")
     probe("after_commit")
 
 
-async def begin(session: PooledConnection, durable: bool) -> None:
-    await session.raw.execute(_BEGIN[durable])
+async def begin(connection: PooledConnection, durable: bool) -> None:
+    await connection.raw.execute(_BEGIN[durable])
 
 
-async def undo(session: PooledConnection) -> None:
-    """Roll back, if there is still somebody to tell."""
-    if session.closed:
+async def undo(connection: PooledConnection) -> None:
+    """Roll back, unless the connection is closed already."""
+    if connection.closed:
         return
     try:
-        await session.raw.execute("ROLLBACK")
+        await connection.raw.execute("ROLLBACK")
     except FAULTS:
-        session.drop()
+        connection.drop()
 
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """The driver's errors leave this block as ours."""
+    """Raise the driver's errors of this block as Holdfast errors."""
     try:
         yield
     except FAULTS as error:

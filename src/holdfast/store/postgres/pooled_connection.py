@@ -1,4 +1,4 @@
-"""What the store asks of a connection: a few words over asyncpg, in the store's own schema."""
+"""A connection as the store uses it: a thin wrapper around asyncpg that fills in the store's schema."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import asyncpg
 from holdfast.store.postgres.place import in_schema
 
 Row = Any
-"""A record: it unpacks and indexes as a tuple does."""
+"""An asyncpg record: it unpacks and indexes like a tuple."""
 
 APPLICATION = "holdfast"
 CONNECT_TIMEOUT_S = 10.0
@@ -20,14 +20,14 @@ _LOOK = "SELECT pg_backend_pid(), (extract(epoch FROM clock_timestamp()) * 1000)
 
 
 class Facts(NamedTuple):
-    """`pooled`: who greeted us is not who answers, so a pooler stands between. `now_ms`: the database's clock."""
+    """`pooled`: another server process answers than was connected to, so there is a pooler. `now_ms`: server time."""
 
     pooled: bool
     now_ms: int
 
 
 class PooledConnection:
-    """A connection in the hands of one work at a time."""
+    """A connection that is used by one work at a time."""
 
     def __init__(self, raw: Any, schema: str) -> None:
         self.raw, self._schema = raw, schema
@@ -36,7 +36,7 @@ class PooledConnection:
 
     @classmethod
     async def connect(cls, dsn: str, schema: str, *, cached: bool = True) -> PooledConnection:
-        """`cached`: statements are prepared once and kept, which needs a session that is really ours."""
+        """`cached`: statements are prepared once and kept, which needs a server session of our own."""
         raw = await asyncpg.connect(
             dsn,
             timeout=CONNECT_TIMEOUT_S,
@@ -46,7 +46,7 @@ class PooledConnection:
         return cls(raw, schema)
 
     async def look(self) -> Facts:
-        """In one transaction, which even a pooler leaves in the hands of one server process."""
+        """Measure in one transaction, which even a pooler gives to one server process."""
         async with self.raw.transaction():
             pid, now_ms = await self.raw.fetchrow(_LOOK)
         return Facts(pid != self.pid, now_ms)
@@ -56,14 +56,14 @@ class PooledConnection:
         return bool(self.raw.is_closed())
 
     async def rows(self, text: str, *values: Any) -> list[Row]:
-        found: list[Row] = await self.raw.fetch(self._named(text), *values)
-        return found
+        rows: list[Row] = await self.raw.fetch(self._named(text), *values)
+        return rows
 
     async def value(self, text: str, *values: Any) -> Any:
         return await self.raw.fetchval(self._named(text), *values)
 
     async def run(self, text: str, *values: Any) -> int:
-        """How many rows it touched."""
+        """Run a statement. Returns the number of rows it changed."""
         status: str = await self.raw.execute(self._named(text), *values)
         count = status.rpartition(" ")[2]
         return int(count) if count.isdigit() else 0

@@ -1,4 +1,4 @@
-"""The book on PostgreSQL: links are written in the transaction they speak of."""
+"""Receipts on PostgreSQL: a link is written in the transaction that it records."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class PostgresReceipts:
 
 
 async def write_link(
-    session: PooledConnection, chain: str, at_ms: int, actor: str, transitions: Sequence[Leaf]
+    connection: PooledConnection, chain: str, at_ms: int, actor: str, transitions: Sequence[Leaf]
 ) -> Head | None:
-    """One link for one transaction, and the head it makes. Nothing happened: no link."""
+    """Write one link for one transaction and return the new head; None, and no link, without transitions."""
     if not transitions:
         return None
-    ((seq, head),) = await session.rows(sql.node_head, chain)
+    ((seq, head),) = await connection.rows(sql.node_head, chain)
     new = next_link(chain, Head(seq, head), at_ms, actor, transitions)
-    await session.run(sql.receipt_add, chain, new.seq, new.at_ms, new.prev, new.root, new.hash, new.leaves)
+    await connection.run(sql.receipt_add, chain, new.seq, new.at_ms, new.prev, new.root, new.hash, new.leaves)
     return Head(new.seq, new.hash)
 
 

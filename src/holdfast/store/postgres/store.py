@@ -31,7 +31,7 @@ from holdfast.store.roles.store import Feature
 from holdfast.version import __version__
 
 LeaseClock = Callable[[], int | None]
-"""Milliseconds for leases, or None: the database's own clock, the only one that all processes share."""
+"""Milliseconds for leases, or None for the database's own clock, the only one that all processes share."""
 
 
 class PostgresStore:
@@ -45,11 +45,11 @@ class PostgresStore:
         self.url = place.shown
         self._listeners: list[Callable[[str], None]] = []
 
-        async def prepare(session: PooledConnection) -> None:
+        async def prepare(connection: PooledConnection) -> None:
             if create:
-                await migrate(session, place.schema, __version__)
+                await migrate(connection, place.schema, __version__)
             else:
-                await require(session)
+                await require(connection)
 
         pool = self._pool = Pool(place, prepare, probe, clock)
         changed = self._changed
@@ -80,10 +80,10 @@ class PostgresStore:
         probe: Probe = no_probe,
         **of_other_stores: Any,
     ) -> PostgresStore:
-        """Name the store; nothing is connected yet. `create`: make and migrate the tables where needed.
+        """Create the store without connecting yet. `create`: create and migrate the tables where needed.
 
-        All times are the database's. Whoever brings a clock of his own, which only tests do, owns that time too:
-        leases then run on its boot clock, so that a test can let them end without waiting.
+        All times are the database's, unless a `clock` is given, which only tests do: leases then run on its boot
+        clock, so that a test can let them expire without waiting.
         """
         lease_clock: LeaseClock = _database_clock if clock is None else clock.boot_ms
         server_clock = ServerClock(clock or SystemClock(), own=clock is not None)
@@ -102,17 +102,17 @@ class PostgresStore:
     async def close(self) -> None:
         await self._liveness.close()
         await self._pool.close()
-        await asyncio.sleep(0)  # connections that were dropped let go of their sockets on the loop's next turn
+        await asyncio.sleep(0)  # dropped connections close their sockets in the next turn of the loop
 
 
 async def prepare_database(url: str) -> int:
-    """Make or update the tables. The version found before."""
+    """Create or update the tables. Returns the version found before."""
     place = parse_place(url)
     found = 0
 
-    async def prepare(session: PooledConnection) -> None:
+    async def prepare(connection: PooledConnection) -> None:
         nonlocal found
-        found = await migrate(session, place.schema, __version__)
+        found = await migrate(connection, place.schema, __version__)
 
     pool = Pool(place, prepare, no_probe, ServerClock(SystemClock(), own=False))
     try:

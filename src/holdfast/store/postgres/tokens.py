@@ -14,7 +14,7 @@ class PostgresTokens:
 
     async def add(self, id: str, name: str, scope: str, hash: str) -> None:
         now_ms = self._clock.now_ms()
-        await self._pool.run(lambda session: session.run(sql.token_add, id, name, scope, hash, now_ms))
+        await self._pool.run(lambda connection: connection.run(sql.token_add, id, name, scope, hash, now_ms))
 
     async def scope_of(self, hash: str) -> str | None:
         scope = await self._pool.value(sql.token_scope, hash)
@@ -25,4 +25,4 @@ class PostgresTokens:
 
     async def revoke(self, id: str) -> bool:
         now_ms = self._clock.now_ms()
-        return await self._pool.run(lambda session: session.run(sql.token_revoke, now_ms, id)) > 0
+        return await self._pool.run(lambda connection: connection.run(sql.token_revoke, now_ms, id)) > 0

@@ -1,4 +1,4 @@
-"""One connection shim with two drivers: `apsw` in the daemon, the standard `sqlite3` inside an application.
+"""One connection interface with two drivers: `apsw` in the daemon, the standard `sqlite3` inside an application.
 
 Never two SQLite libraries on one file in one process: closing a descriptor in one would drop the POSIX locks of
 the other. Which driver a process uses is therefore decided once, in `store.open`.
@@ -46,15 +46,15 @@ _BUSY, _LOCKED, _READONLY, _IOERR, _CORRUPT, _FULL, _CANTOPEN, _CONSTRAINT, _NOT
 
 
 _IOERR_WRITE, _IOERR_SHMSIZE = _IOERR | 3 << 8, _IOERR | 19 << 8
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Connection(Protocol):
-    """What the store asks of a driver. Statements only; the transaction belongs to the writer."""
+    """What the store needs of a driver. Statements only; transactions belong to the writer."""
 
     def rows(self, sql: str, params: Params = ()) -> list[Row]: ...
     def each(self, sql: str, params: Params, visit: Callable[[Row], bool]) -> None:
-        """Show row by row, each read when its turn comes, for as long as `visit` wants more."""
+        """Call `visit` with one row after another, each read on demand, until it returns False."""
 
     def run(self, sql: str, params: Params = ()) -> int: ...
     def many(self, sql: str, rows: Iterable[Params]) -> None: ...
@@ -67,7 +67,7 @@ class Connection(Protocol):
 
 
 class ApswConnection:
-    """The daemon's driver: it brings its own SQLite, which has the WAL-reset fault mended."""
+    """The daemon's driver: it brings its own SQLite, in which the WAL-reset bug is fixed."""
 
     def __init__(self, path: Path, readonly: bool = False) -> None:
         import apsw
@@ -76,7 +76,7 @@ class ApswConnection:
         flags = apsw.SQLITE_OPEN_READONLY if readonly else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
         try:
             self._raw = apsw.Connection(str(path), flags=flags)
-            # Plans do not depend on what is bound: a cached statement is not compiled anew at every use.
+            # Plans do not depend on bound values: a cached statement is not recompiled at every use.
             self._raw.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
             self._raw.execute("PRAGMA trusted_schema = OFF")  # older libraries do not trust their own JSON functions
         except apsw.Error as error:
@@ -126,13 +126,13 @@ class ApswConnection:
 
     def _translate(self, error: Exception) -> HoldfastError:
         code = getattr(error, "extendedresult", 0) or getattr(error, "result", 0)
-        if code == _IOERR_WRITE and hasattr(self, "_raw") and self._raw.system_errno in _NO_ROOM:
-            code = _FULL  # SQLite has a word of its own for a full disk, and none for a quota that is used up
+        if code == _IOERR_WRITE and hasattr(self, "_raw") and self._raw.system_errno in _DISK_FULL:
+            code = _FULL  # SQLite has a code for a full disk, but none for an exhausted quota
         return translate(code, str(error))
 
 
 class StdlibConnection:
-    """The application's driver: whatever SQLite its Python was built with."""
+    """The application's driver, with the SQLite its Python was built with."""
 
     def __init__(self, path: Path, readonly: bool = False) -> None:
         self._folder = path.absolute().parent
@@ -186,21 +186,21 @@ class StdlibConnection:
         self._raw.close()
 
     def _translate(self, error: sqlite3.Error) -> HoldfastError:
-        """The standard library does not tell what the system said: whether there is no room has to be tried out."""
-        if getattr(error, "sqlite_errorcode", 0) == _IOERR_WRITE and not _has_room(self._folder):
+        """The standard library hides errno: whether the disk is full has to be found out by a write."""
+        if getattr(error, "sqlite_errorcode", 0) == _IOERR_WRITE and not _has_space(self._folder):
             return translate(_FULL, str(error))
         return translate_stdlib(error)
 
 
-def _has_room(folder: Path) -> bool:
-    """Whether a little can be written there. What fails for another reason says nothing about room."""
+def _has_space(folder: Path) -> bool:
+    """Whether `PROBE_BYTES` can be written there. A failure for another reason counts as enough space."""
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(bytes(PROBE_BYTES))
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        return error.errno not in _NO_ROOM
+        return error.errno not in _DISK_FULL
     return True
 
 
@@ -210,14 +210,14 @@ def translate_stdlib(error: sqlite3.Error) -> HoldfastError:
 
 
 def translate(code: int, text: str) -> HoldfastError:
-    """The one place where SQLite's errors become ours."""
+    """Translate an SQLite error to a Holdfast error. No other function does this."""
     primary = code & 0xFF
     if primary == _CONSTRAINT and "holdfast: " in text:
         return _door_error(text.rpartition("holdfast: ")[2])
     if primary in (_BUSY, _LOCKED):
-        return StoreBusy("the database is locked by another writer; it is tried again, nothing is lost")
+        return StoreBusy("the database is locked by another writer; Holdfast retries, nothing is lost")
     if primary == _FULL or code == _IOERR_SHMSIZE:  # the -shm file could not grow: nothing was written
-        return StoreFull("the disk is full: nothing can be accepted until there is room")
+        return StoreFull("the disk is full: nothing can be accepted until space is freed")
     if primary == _READONLY:
         return StoreFull("the database cannot be written: the file or its file system is read-only")
     if primary in (_CORRUPT, _NOTADB):
@@ -240,7 +240,7 @@ def _door_error(text: str) -> HoldfastError:
 
 
 def tune(connection: Connection, *, synchronous: str = "FULL") -> None:
-    """Set what the promise needs on every connection; the busy timeout first, since the rest may have to wait."""
+    """Set the pragmas that durability needs; the busy timeout first, since the others may have to wait for a lock."""
     connection.set_busy_timeout(BUSY_TIMEOUT_MS)
     mode = connection.rows("PRAGMA journal_mode = WAL")[0][0]
     if str(mode).lower() != "wal":

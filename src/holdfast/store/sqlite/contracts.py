@@ -25,7 +25,7 @@ from holdfast.store.sqlite.writer import Writer
 class SqliteContracts:
     def __init__(self, writer: Writer, reader: Reader, clock: Clock, changed: Callable[[str], None]) -> None:
         self._writer, self._reader, self._clock, self._changed = writer, reader, clock, changed
-        self._memo = ContractCache()
+        self._cache = ContractCache()
 
     async def put(
         self, contract: Contract, secret: str | None, *, headers: Mapping[str, str] | None = None, keep: bool = False
@@ -68,14 +68,14 @@ class SqliteContracts:
         def work(connection: Connection) -> bool:
             if not connection.run(sql.config_digest_set, (digest,)):
                 return False
-            wanted = {one.contract.id: one for one in registered}
+            changed = {given.contract.id: given for given in registered}
             for id, text, _, source, _ in connection.rows(sql.contract_all):
-                if source == "config" and id not in wanted:
+                if source == "config" and id not in changed:
                     _remove(connection, id, now_ms)
-                elif source == "config" and _is_same(connection, wanted[id], text):
-                    del wanted[id]  # it stays as it is, and stays disabled if it was
-            for one in wanted.values():
-                _put(connection, one, False, now_ms)
+                elif source == "config" and _is_same(connection, changed[id], text):
+                    del changed[id]  # unchanged: leave it as it is, also if it is disabled
+            for given in changed.values():
+                _put(connection, given, False, now_ms)
             connection.run(sql.contract_bump)
             return True
 
@@ -94,7 +94,7 @@ class SqliteContracts:
 
     async def all(self, inactive: bool = False) -> list[Contract]:
         rows = await self._reader.run(lambda c: c.rows(sql.contract_all))
-        return [contract for contract in self._memo.read(rows) if inactive or contract.active]
+        return [contract for contract in self._cache.read(rows) if inactive or contract.active]
 
     async def remove(self, id: str) -> bool:
         now_ms = self._clock.now_ms()
@@ -202,7 +202,7 @@ def _remove(connection: Connection, id: str, now_ms: int) -> bool:
 
 
 def _is_same(connection: Connection, registered: ContractInput, text: str) -> bool:
-    """Whether what is stored under this id is just what is handed in."""
+    """Whether the stored contract, secret and headers are the same as the given ones."""
     private = _private(connection, registered.contract.id, 0)
     return (
         text == contract_text(registered.contract)

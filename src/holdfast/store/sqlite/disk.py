@@ -1,7 +1,7 @@
-"""Room on the disk: a low-water mark that closes intake early, and a ballast to let go of when nothing is left.
+"""Free disk space: a low-water mark below which intake closes, and a ballast file to delete when the disk is full.
 
-A full disk cannot even be pruned, for deleting writes too. So new facts are refused while there is still room to
-finish what was accepted, and the keeper holds some blocks in a file of its own that it gives up in an emergency.
+A full disk cannot even be pruned, because deleting rows writes too. So new events are refused while there is still
+space to finish the accepted ones, and the keeper reserves some blocks in a ballast file that it deletes when needed.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ log = logging.getLogger("holdfast.disk")
 
 
 def free_bytes(folder: Path) -> int:
-    """What an ordinary user may still write there. An error where nothing may be written at all."""
-    found = os.statvfs(folder)
-    if found.f_flag & os.ST_RDONLY:
+    """Free bytes for an ordinary user. Raises `OSError` if the file system is read-only."""
+    stats = os.statvfs(folder)
+    if stats.f_flag & os.ST_RDONLY:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(folder))
-    return found.f_bavail * found.f_frsize
+    return stats.f_bavail * stats.f_frsize
 
 
 @dataclass(frozen=True, slots=True)
 class DiskSpace:
-    """How much is kept free. The mark lies above the ballast: letting go of it must not open intake again."""
+    """How much is kept free. The mark is above the ballast: deleting the ballast must not open intake again."""
 
     low_water_bytes: int = 32 * MIB
     ballast_bytes: int = 16 * MIB
@@ -51,7 +51,7 @@ class DiskSpace:
 
 
 class Disk:
-    """Watches the room beside one database. Only the keeper has a ballast; everybody heeds the mark."""
+    """Watches the disk of one database. Only the keeper has a ballast; every process obeys the mark."""
 
     def __init__(self, database: Path, clock: Clock, keeper: bool, space: DiskSpace) -> None:
         self._database, self._folder = database, database.parent
@@ -63,24 +63,24 @@ class Disk:
         self.look(make=False)
 
     def admit(self) -> None:
-        """Refuse a new fact while there is too little room. Claims, settlements and reads do not ask."""
+        """Raise while there is too little space for new events. Claims, settlements and reads do not call this."""
         if self._clock.boot_ms() - self._looked_ms >= LOOK_EVERY_MS:
             self.look(make=False)
         if (why := self.refusal()) is not None:
             raise StoreFull(why)
 
     def refusal(self) -> str | None:
-        """Why nothing new is accepted; None: there is room."""
+        """Why nothing new is accepted; None if there is enough space."""
         if self._read_only:
             return (
-                f"the file system of {self._folder} is read-only: what is there can be read, nothing new is accepted; "
+                f"the file system of {self._folder} is read-only: events can be read, nothing new is accepted; "
                 "mount it writable, and intake opens by itself"
             )
         if self.is_low:
             return (
                 f"only {(self._free or 0) / MIB:.1f} MiB are free in {self._folder}, and below "
                 f"{self._space.low_water_bytes / MIB:g} MiB nothing new is accepted, so that what was accepted can be "
-                "finished; make room, and intake opens by itself"
+                "finished; free some space, and intake opens by itself"
             )
         return None
 
@@ -89,7 +89,7 @@ class Disk:
         return self._free is not None and self._free < self._space.low_water_bytes
 
     def look(self, make: bool = True) -> None:
-        """Measure, and keep the ballast in step: let go in need, make it (on the watch only) when there is plenty."""
+        """Measure free space. Delete the ballast when it is needed; with `make`, create it when there is plenty."""
         self._looked_ms = self._clock.boot_ms()
         was_low = self.is_low
         self._free = self._measure()
@@ -98,20 +98,20 @@ class Disk:
         if not self._keeper or self._free is None:
             return
         if self._free < self._space.ballast_bytes // 4:
-            self._let_go()
+            self._delete_ballast()
             return
         plenty = self._free >= self._space.low_water_bytes + self._space.ballast_bytes
-        if make and plenty and not self._holds() and self._looked_ms - self._ran_out_ms >= REMAKE_AFTER_MS:
-            self._make()
+        if make and plenty and not self._has_ballast() and self._looked_ms - self._ran_out_ms >= REMAKE_AFTER_MS:
+            self._create_ballast()
 
     def ran_out(self) -> None:
-        """A write found no room. What the ballast held is there for the next try."""
-        if self._keeper and os.access(self._database, os.W_OK):  # a file that is read-only has room enough
+        """Call this when a write found the disk full: the space of the ballast is freed for the next try."""
+        if self._keeper and os.access(self._database, os.W_OK):  # a read-only file is not a full disk
             self._ran_out_ms = self._clock.boot_ms()
-            self._let_go()
+            self._delete_ballast()
 
     def close(self) -> None:
-        """An orderly end leaves nothing lying about. After a crash the ballast is still there, for the next start."""
+        """Delete the ballast. After a crash it remains, for the next start."""
         if self._keeper:
             with contextlib.suppress(OSError):
                 self.ballast.unlink()
@@ -127,20 +127,20 @@ class Disk:
         self._read_only = False
         try:
             return self._space.free(self._folder)
-        except OSError as error:  # what cannot be measured is unknown, not nothing
+        except OSError as error:  # unknown, which is not the same as full
             self._read_only = error.errno == errno.EROFS
             log.warning("the free space of %s cannot be measured: %s", self._folder, error)
             return None
 
-    def _holds(self) -> bool:
+    def _has_ballast(self) -> bool:
         return _size(self.ballast) == self._space.ballast_bytes
 
-    def _let_go(self) -> None:
+    def _delete_ballast(self) -> None:
         with contextlib.suppress(OSError):
             self.ballast.unlink()
-            log.warning("no room left in %s: the ballast was given up", self._folder)
+            log.warning("no space left in %s: the ballast file was deleted", self._folder)
 
-    def _make(self) -> None:
+    def _create_ballast(self) -> None:
         try:
             self.ballast.unlink(missing_ok=True)
             descriptor = os.open(self.ballast, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
@@ -149,13 +149,13 @@ class Disk:
             finally:
                 os.close(descriptor)
         except OSError as error:
-            log.warning("no ballast can be made in %s: %s", self._folder, error)
+            log.warning("the ballast file cannot be created in %s: %s", self._folder, error)
             with contextlib.suppress(OSError):
                 self.ballast.unlink()
 
 
 class IntakeEvents(SqliteEvents):
-    """Events that are taken in only while there is room."""
+    """Events, accepted only while there is enough disk space."""
 
     disk: Disk
 
@@ -165,20 +165,20 @@ class IntakeEvents(SqliteEvents):
 
 
 class IntakeContracts(SqliteContracts):
-    """Contracts that are taken in only while there is room. To disable or remove one is always allowed."""
+    """Contracts, accepted only while there is enough disk space. Disabling and removing is always allowed."""
 
     disk: Disk
 
     async def put(
         self, contract: Contract, secret: str | None, *, headers: Mapping[str, str] | None = None, keep: bool = False
     ) -> None:
-        if not keep:  # an application that starts anew says again what the store knows
+        if not keep:  # an application that restarts registers contracts that are stored already
             self.disk.admit()
         await super().put(contract, secret, headers=headers, keep=keep)
 
 
 def _fill(descriptor: int, count: int) -> None:
-    """Real blocks: a hole would hold nothing."""
+    """Allocate real blocks: a sparse file would reserve nothing."""
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(descriptor, 0, count)
         return

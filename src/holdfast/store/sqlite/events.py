@@ -1,4 +1,4 @@
-"""Events on SQLite: append through the door, look without holding anyone up."""
+"""Events on SQLite: append through the door (the view for publishing), read without blocking writers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class SqliteEvents:
         return Event(*rows[0]) if rows else None
 
     async def find(self, wanted: EventFilter, after: str | None, limit: int) -> Page[Event]:
-        """Newest first. A filter without an index looks at a bounded number of rows, then hands out a cursor."""
+        """Newest first. A filter without an index scans a bounded number of rows, then returns a cursor."""
         before = int(after) if after else _NEWEST
         rows, more = await self._reader.run(lambda c: _find(c, wanted, before, limit))
         return Page([Event(*row) for row in rows], None if more is None else str(more))
@@ -94,14 +94,14 @@ class _Append(JoinedWork[list[Appended]]):
     def all_of(cls, connection: Connection, works: Sequence[_Append]) -> list[list[Appended]]:
         if len(works) == 1:
             return [append(connection, works[0]._prepared, works[0]._now_ms)]
-        # The time of the last: those before it were not accepted earlier, since their commit is the same.
+        # The latest time: all are accepted by the same commit.
         prepared = [one for work in works for one in work._prepared]
         answers = iter(append(connection, prepared, max(work._now_ms for work in works)))
         return [list(islice(answers, len(work._prepared))) for work in works]
 
 
 def with_ids(events: Sequence[NewEvent], now_ms: int, chance: Chance) -> list[tuple[NewEvent, str]]:
-    """Each event with the id it came with, or a fresh one. Random bytes are read once: that is a system call."""
+    """Each event with its own id or a new one. Random bytes are read once for all, since that is a system call."""
     entropy = chance.entropy(ENTROPY_BYTES * len(events))
     starts = range(0, len(entropy), ENTROPY_BYTES)
     return [
@@ -111,7 +111,7 @@ def with_ids(events: Sequence[NewEvent], now_ms: int, chance: Chance) -> list[tu
 
 
 def append(connection: Connection, prepared: Sequence[tuple[NewEvent, str]], now_ms: int) -> list[Appended]:
-    """Append inside a transaction that is already open: the one way events come into the table."""
+    """Append inside a transaction that is already open: all events enter the table here."""
     if all(map(_is_plain, prepared)):
         return _append_plain(connection, prepared, now_ms)
     connection.many(sql.event_append, [door_row(event, id, now_ms) for event, id in prepared])
@@ -128,13 +128,13 @@ def door_row(event: NewEvent, id: str, now_ms: int) -> tuple[object, ...]:
 
 
 def _is_plain(item: tuple[NewEvent, str]) -> bool:
-    """Whether the door has nothing to look up for it: no key, no time to wait for, and an id that is certainly new."""
+    """Whether the door has nothing to check: no dedup key, no `not_before`, and an id that is certainly new."""
     event = item[0]
     return event.dedup_key is None and event.not_before_ms is None and event.id is None
 
 
 def _append_plain(connection: Connection, prepared: Sequence[tuple[NewEvent, str]], now_ms: int) -> list[Appended]:
-    """Many events by few statements: one for each stream, then one for many events."""
+    """Insert many events with few statements: one for each stream, then one for many events."""
     next_seq: dict[str, int] = {}
     for stream, count in Counter(event.stream for event, _ in prepared if event.stream is not None).items():
         extended = connection.rows(sql.stream_extend, (stream, count, now_ms))
@@ -159,9 +159,9 @@ def _append_plain(connection: Connection, prepared: Sequence[tuple[NewEvent, str
 
 
 def _appended(connection: Connection, event: NewEvent, id: str) -> Appended:
-    """What became of it: a fresh event under its own id, or the first one under its key."""
+    """The result of an append: a new event with its own id, or the first one with the same dedup key."""
     first = [] if event.dedup_key is None else connection.rows(sql.event_first, (event.source, event.dedup_key))
-    if first:  # a key that retention forgot leaves only the id
+    if first:  # the key may have been pruned; then the event is new
         first_id, stream, seq = first[0]
         return Appended(first_id, stream or first_id, seq, duplicate=first_id != id)
     if event.stream is None:
@@ -169,8 +169,8 @@ def _appended(connection: Connection, event: NewEvent, id: str) -> Appended:
     return Appended(id, event.stream, connection.rows(sql.event_seq, (id,))[0][0])
 
 
-class _Take:
-    """Takes what is wanted of the rows it is shown, until it has enough or has looked at enough."""
+class _Collect:
+    """Collects matching rows until it has enough of them or has scanned `SCAN_MAX`."""
 
     def __init__(self, limit: int, wanted: EventFilter = _ANY) -> None:
         self._limit, self._wanted = limit, wanted
@@ -190,8 +190,8 @@ class _Take:
 
 
 def _find(connection: Connection, wanted: EventFilter, before: int, limit: int) -> tuple[list[Row], int | None]:
-    """The rows, and where to go on behind them."""
-    take, by_seq = _Take(limit, wanted), pages_by_seq(wanted)
+    """The matching rows, and the position after them."""
+    take, by_seq = _Collect(limit, wanted), pages_by_seq(wanted)
     if wanted.unmatched:
         connection.each(sql.event_page_unmatched, (before, SCAN_MAX), take)
     elif by_seq:
@@ -204,6 +204,6 @@ def _find(connection: Connection, wanted: EventFilter, before: int, limit: int) 
 
 
 def _read(connection: Connection, stream: str, after_seq: int, limit: int) -> list[Row]:
-    take = _Take(limit)
+    take = _Collect(limit)
     connection.each(sql.stream_read, (stream, after_seq, limit), take)
     return take.rows

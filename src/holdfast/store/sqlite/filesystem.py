@@ -1,4 +1,4 @@
-"""Network file systems are refused: SQLite's log needs shared memory and locks that they do not keep."""
+"""Refuse network file systems: SQLite's log needs shared memory and locks that they do not provide."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def refuse_network(folder: Path) -> None:
 
 
 def file_system(folder: Path, mounts: str = "/proc/self/mounts") -> str | None:
-    """The type of the file system a folder is on, where the system can tell."""
+    """The type of the file system a folder is on, None where that is unknown."""
     try:
         lines = Path(mounts).read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

@@ -1,7 +1,7 @@
-"""Rows that are alike, many by one statement.
+"""Insert many rows with one statement.
 
-A statement for each row looks up and writes the table's sequence each time, and gives the interpreter's lock away and
-waits for it again while other threads are busy.
+A statement for each row would read and write the table's sequence each time, and release the interpreter's lock and
+wait for it again while other threads are busy.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from itertools import chain
 from holdfast.store.sqlite.connection import Connection, Params
 
 SIZES = (50, 10)
-"""How many rows go into one statement: few enough for an old SQLite."""
+"""How many rows go into one statement: few enough for the variable limit of an old SQLite."""
 
 
 def insert(connection: Connection, text: str, rows: Sequence[Params]) -> None:
-    """Run an insert of one row for all of them, in their order."""
+    """Run an insert of one row for all `rows`, in their order."""
     start = 0
     for size in SIZES:
         while start + size <= len(rows):
@@ -30,7 +30,7 @@ def insert(connection: Connection, text: str, rows: Sequence[Params]) -> None:
 
 @cache
 def _of_many(text: str, width: int, size: int) -> str:
-    """The same insert with so many rows of values."""
+    """The same insert with `size` rows of values."""
     values = f"({', '.join('?' * width)})"
     if text.count(values) != 1:
         raise ValueError(f"this is not an insert of {width} values: {text}")

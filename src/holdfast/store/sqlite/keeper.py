@@ -1,6 +1,6 @@
 """The keeper of a file: one process at a time routes, delivers, checkpoints and prunes.
 
-Proven by a lock that the system itself frees when the process dies, so that a successor may begin at once.
+The keeper holds a file lock that the operating system frees when the process dies, so a successor can start at once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from holdfast.domain.errors import KeeperHeld
 
 
 class Keeper:
-    """Hold the lock for as long as this object lives; `release` gives it up."""
+    """Holds the lock until `release`. Raises `KeeperHeld` if another process has it."""
 
     def __init__(self, database: Path, facts: dict[str, Any]) -> None:
         self.path = database.with_name(database.name + ".keeper")

@@ -1,11 +1,11 @@
-"""The write-ahead log, laid out ahead of small commits.
+"""Preallocation of the write-ahead log, which makes small commits faster.
 
-A commit that makes the log's file longer makes the file system sync its own journal as well; one into room that is
-there already does not, and takes about two thirds of the time. So while small commits follow one another the log is
-made a step longer at a time, with zeros, in a transaction that is about to be synced anyway.
+A commit that extends the log file makes the file system sync its own journal as well. A commit into space that is
+already allocated does not, and takes about two thirds of the time. While small commits follow one another, the log is
+extended by `STEP_BYTES` of zeros at a time, in a transaction that is about to be synced anyway.
 
-Only ever beyond the end of the file, and only under the write lock: nobody else writes there meanwhile. To SQLite what
-follows its last commit is not part of the log, whatever it is; it is found by salt and checksum.
+Zeros are written only after the end of the file and only under the write lock, so no other process writes there at the
+same time. SQLite finds the end of the log by salt and checksum, so it ignores whatever follows the last commit.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _ZEROS = bytes(STEP_BYTES)
 
 
 class Log:
-    """The log of one file. `has_room` says whether the disk can spare a step."""
+    """The log of one database. `has_space`: whether the disk has space for another step."""
 
-    def __init__(self, path: Path, has_room: Callable[[], bool]) -> None:
-        self._path, self._has_room = path, has_room
+    def __init__(self, path: Path, has_space: Callable[[], bool]) -> None:
+        self._path, self._has_space = path, has_space
         self._descriptor: int | None = None
         self._end = 0
         self._closed = False
 
-    def lay(self) -> None:
-        """Call this with the write lock held, before a commit that is synced. What goes wrong here is no one's loss."""
+    def extend(self) -> None:
+        """Call this with the write lock held, before a commit that is synced. An error here is harmless."""
         if self._closed:
             return
         try:
@@ -40,9 +40,9 @@ class Log:
                 return
             end = os.fstat(self._descriptor).st_size
             is_small, self._end = 0 < end - self._end <= SMALL_BYTES, end
-            if is_small and self._has_room():
+            if is_small and self._has_space():
                 self._end += os.pwrite(self._descriptor, _ZEROS, end)
-        except OSError:  # the commit itself will find out, if it matters to it
+        except OSError:  # if it matters, the commit fails too
             self.close()
 
     def close(self) -> None:

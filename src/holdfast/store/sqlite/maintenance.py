@@ -28,19 +28,19 @@ _TRUNCATE = "PRAGMA wal_checkpoint(TRUNCATE)"
 
 
 class Inspector:
-    """Looks through the whole file, on a connection and in a thread of its own: it takes long, and nobody waits for it.
+    """Checks the whole file, which takes long, so on a connection and in a thread of its own.
 
-    On the checkpointer's connection it would hold up the checkpoint, and with an old SQLite every writer with it.
+    On the checkpointer's connection it would delay the checkpoint, and with an old SQLite every writer too.
     """
 
     def __init__(self, open: Callable[[], Connection], executor: Executor) -> None:
         self._open, self._executor = open, executor
         self._connection: Connection | None = None
 
-    async def look(self) -> list[Row]:
-        return await self._executor.submit(self._look)
+    async def check(self) -> list[Row]:
+        return await self._executor.submit(self._check)
 
-    def _look(self) -> list[Row]:
+    def _check(self) -> list[Row]:
         self._connection = connection = self._open()
         try:
             connection.set_busy_timeout(BUSY_TIMEOUT_MS)
@@ -50,7 +50,7 @@ class Inspector:
             connection.close()
 
     def close(self) -> None:
-        """Without waiting for the end of a look."""
+        """Interrupt a check that is in progress."""
         if (connection := self._connection) is not None:
             connection.interrupt()
         self._executor.close()
@@ -71,16 +71,16 @@ class SqliteMaintenance:
         self._inspector = inspector
         self._writer, self._reader, self._clock, self._path, self._disk = writer, reader, clock, path, disk
         self._wal = path.with_name(path.name + "-wal")
-        self._wall = ClockStepWatch(writer, clock)
+        self._clock_steps = ClockStepWatch(writer, clock)
         self.wal_max_bytes = WAL_MAX_BYTES
         self._checkpointer, self._executor = checkpointer, executor
         self._seen: int | None = None
         self._looked_ms = 0
         self._inodes: dict[Path, int] = {path: path.stat().st_ino}
-        self._mended = has_wal_reset_fix(checkpointer.rows("SELECT sqlite_version()")[0][0])
+        self._has_wal_reset_fix = has_wal_reset_fix(checkpointer.rows("SELECT sqlite_version()")[0][0])
 
     async def prune(self, retention: Retention, limit: int) -> dict[str, int]:
-        """Remove what is past its time, in batches short enough to hold nobody up; at most `limit` of each kind."""
+        """Remove expired rows, in batches short enough not to block others; at most `limit` of each kind."""
         now_ms = self._clock.now_ms()
         first_d, last_d, first_e, last_e = (await self._reader.run(lambda c: c.rows(sql.prune_span)))[0]
         counts = dict.fromkeys(PRUNED, 0)
@@ -107,22 +107,22 @@ class SqliteMaintenance:
         return await self._writer.run(work, heavy=True)
 
     async def backup(self, path: Path) -> None:
-        """A complete copy while everybody works. The copy exists whole or not at all."""
+        """Make a complete copy while the store is in use. The file appears only when the copy is complete."""
         await self._executor.submit(partial(_copy, self._checkpointer, path))
 
     async def checkpoint(self) -> bool:
-        """Move the log into the file. Only the keeper does this, and with an old SQLite never while anybody writes.
+        """Move the log into the file. Only the keeper does this, and with an old SQLite never during a write.
 
-        SQLite begins the log again only if all of it was moved when a transaction begins. Under a steady load there are
-        always commits that came meanwhile, so a long log is moved once more while our writer rests.
+        SQLite restarts the log only if all of it was moved when a transaction begins. Under a steady load there are
+        always newer commits, so a long log is moved once more while the writer is paused.
         """
         try:
             was_long = False
-            if self._mended:
+            if self._has_wal_reset_fix:
                 was_long = await self._executor.submit(self._move_log) >= RESTART_FRAMES
                 if was_long:
                     await self._writer.alone(self._restart_log)
-            else:  # the write lock keeps every writer out meanwhile
+            else:  # the write lock keeps all writers out
                 work = lambda connection: self._checkpointer.rows(_CHECKPOINT)  # noqa: E731
                 await self._writer.run(work, durable=False, heavy=True)
         except StoreFailed as error:
@@ -131,16 +131,16 @@ class SqliteMaintenance:
         except StoreFull:
             self._disk.ran_out()
             raise
-        await self._wall.tick()
+        await self._clock_steps.tick()
         return was_long
 
     def _move_log(self) -> int:
-        """How long the log was, in pages; one whose file is long counts as long even if little of it is in use."""
+        """Checkpoint. Returns the log's length in pages; a large file counts as long even if little of it is used."""
         ((_, frames, _),) = self._checkpointer.rows(_CHECKPOINT)
         return RESTART_FRAMES if self.wal_bytes() > self.wal_max_bytes else int(frames)
 
     def _restart_log(self) -> None:
-        """Readers that still use the log are waited for, but not for long: the writer waits with us."""
+        """Wait at most `RESTART_TIMEOUT_MS` for readers that still use the log, since the writer waits too."""
         self._checkpointer.set_busy_timeout(RESTART_TIMEOUT_MS)
         try:
             self._checkpointer.rows(_TRUNCATE if self.wal_bytes() > self.wal_max_bytes else _RESTART)
@@ -154,7 +154,7 @@ class SqliteMaintenance:
             return 0
 
     def gauges(self) -> dict[str, Any]:
-        """What an alarm would watch: the log, the room on the disk, whether intake is open."""
+        """Values to monitor: the size of the log, free disk space, whether intake is open."""
         return {"wal_bytes": self.wal_bytes(), **self._disk.gauges()}
 
     async def about(self) -> str:
@@ -162,10 +162,10 @@ class SqliteMaintenance:
         return f"SQLite {version}"
 
     async def check(self) -> list[str]:
-        """What SQLite itself finds wrong with the file."""
+        """The problems that SQLite's own check finds in the file."""
         try:
-            rows = await self._inspector.look()
-        except StoreFailed as error:  # damaged so badly that not even the check can read it
+            rows = await self._inspector.check()
+        except StoreFailed as error:  # too damaged even for the check
             return [error.message]
         return [] if rows == [("ok",)] else [str(row[0]) for row in rows]
 
@@ -182,7 +182,7 @@ class SqliteMaintenance:
         return self._writer.commits
 
     def changed_elsewhere(self) -> bool:
-        """Whether another connection committed since we last looked. Raises if the file was replaced under us."""
+        """Whether another connection committed since the last call. Raises if the file was replaced while in use."""
         now_ms = self._clock.boot_ms()
         if now_ms - self._looked_ms >= LOOK_EVERY_MS:
             self._looked_ms = now_ms
@@ -195,7 +195,7 @@ class SqliteMaintenance:
         return before is not None and before != self._seen
 
     def check_file(self) -> None:
-        """Raises if the file, its log or its index is no longer the one we write to: what we write would be lost."""
+        """Raises if the file, its log or its index was replaced: further writes would be lost."""
         for path in (self._path, self._wal, self._path.with_name(self._path.name + "-shm")):
             try:
                 inode = path.stat().st_ino
@@ -237,7 +237,7 @@ def _prune_sessions(before_ms: int, limit: int, connection: Connection) -> int:
 
 
 def _prune_streams(retention: Retention, now_ms: int, limit: int, connection: Connection) -> int:
-    """Streams that stayed empty for long. A name that comes back begins at 1 again, so nothing may remember the old."""
+    """Streams that stayed empty for long. A stream of the same name starts at 1 again, so nothing may refer to it."""
     before_ms = now_ms - retention.streams_kept_ms
     ids = [id for (id,) in connection.rows(sql.streams_emptied, (before_ms, limit))]
     connection.many(sql.streams_refilled, [(id,) for id in ids])
@@ -260,6 +260,6 @@ def _copy(connection: Connection, path: Path) -> None:
 
 
 def has_wal_reset_fix(version: str) -> bool:
-    """Whether this SQLite has the WAL-reset fault mended: it could lose commits made while another checkpoints."""
+    """Whether the WAL-reset bug is fixed in this SQLite: it could lose commits made during a checkpoint."""
     numbers = tuple(int(part) for part in version.split("."))
     return numbers >= (3, 51, 3) or (3, 50, 7) <= numbers < (3, 51) or (3, 44, 6) <= numbers < (3, 45)

@@ -1,4 +1,4 @@
-"""Numbered SQL, applied once each, all in one transaction. A store made by a later version is refused."""
+"""Numbered SQL scripts, each applied once, all in one transaction. A store of a later version is refused."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def scripts() -> list[tuple[int, str]]:
 
 @cache
 def _read_scripts() -> tuple[tuple[int, str], ...]:
-    """Once for a process: every opening asks for the newest version."""
+    """Read once for each process, since every opening needs the newest version."""
     folder = files("holdfast.store.sqlite").joinpath("migrations")
     names = sorted(entry.name for entry in folder.iterdir() if entry.name[:4].isdigit())
     return tuple((int(name[:4]), folder.joinpath(name).read_text(encoding="utf-8")) for name in names)
@@ -34,7 +34,7 @@ def version_known() -> int:
 
 
 def version_of(connection: Connection) -> int:
-    """0 where there are no Holdfast tables yet."""
+    """The schema version; 0 if there are no Holdfast tables yet."""
     if not connection.rows("SELECT 1 FROM sqlite_master WHERE name = 'holdfast_meta'"):
         return 0
     rows = connection.rows("SELECT value FROM holdfast_meta WHERE key = 'schema_version'")
@@ -42,7 +42,7 @@ def version_of(connection: Connection) -> int:
 
 
 def check_version(connection: Connection) -> int:
-    """The version of this store, if this program can work with it."""
+    """The version of this store. Raises if it is newer than this program."""
     found = version_of(connection)
     if found > version_known():
         made_by = connection.rows("SELECT value FROM holdfast_meta WHERE key = 'made_by'")
@@ -54,13 +54,13 @@ def check_version(connection: Connection) -> int:
 
 
 def require(connection: Connection) -> None:
-    """For those who only use a store: it must be there and be of this version."""
+    """Raise unless the tables exist and have this version: for processes that may not migrate."""
     if check_version(connection) < version_known():
         raise StoreMissing("this database is not set up for this version; run: holdfast db migrate")
 
 
 def migrate(connection: Connection, made_by: str, *, own: bool) -> int:
-    """Bring the schema to the newest version. `own`: the file is ours alone, so it may show the seeds' views."""
+    """Bring the schema to the newest version. `own`: not an application's file, so add the compatibility views."""
     connection.run("BEGIN IMMEDIATE")
     try:
         found = check_version(connection)
@@ -77,7 +77,7 @@ def migrate(connection: Connection, made_by: str, *, own: bool) -> int:
         if found < version_known():
             _set(connection, "schema_version", str(version_known()))
             _set(connection, "made_by", made_by)
-            _remake_views(connection)
+            _recreate_views(connection)
         connection.run("COMMIT")
     except BaseException:
         connection.run("ROLLBACK")
@@ -90,16 +90,16 @@ def kind_of(connection: Connection) -> str:
 
 
 def printed(own: bool) -> str:
-    """Everything `migrate` would run on an empty database, for people who run their own."""
+    """Everything `migrate` would run on an empty database, for those who apply SQL with tools of their own."""
     kind = "own" if own else "application"
     values = f"('schema_version', '{version_known()}'), ('kind', '{kind}')"
-    known = f"INSERT INTO holdfast_meta (key, value) VALUES {values};\n"  # noqa: S608
-    return "\n".join([*(text for _, text in scripts()), known, views() if own else ""])
+    facts = f"INSERT INTO holdfast_meta (key, value) VALUES {values};\n"  # noqa: S608
+    return "\n".join([*(text for _, text in scripts()), facts, views() if own else ""])
 
 
 @cache
 def split(script: str) -> tuple[str, ...]:
-    """The statements of a script, triggers whole. There are few scripts, and looking for their ends takes a while."""
+    """The statements of a script; a trigger is one statement. Cached, since finding their ends is slow."""
     return tuple(_statements(script))
 
 
@@ -121,7 +121,7 @@ def _apply(connection: Connection, found: int) -> None:
                 connection.run(statement)
 
 
-def _remake_views(connection: Connection) -> None:
+def _recreate_views(connection: Connection) -> None:
     if kind_of(connection) != "own":
         return
     for statement in split(views()):

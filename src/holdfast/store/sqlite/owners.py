@@ -15,7 +15,7 @@ _FORGET_OWNERS_MS = 24 * 3600 * 1000
 
 
 class SqliteOwners:
-    """Who works on the file. Being the keeper is proven by the file lock; a fresh keeper's predecessors are dead."""
+    """The file lock proves that this process is the keeper, so a new keeper knows that earlier keepers are dead."""
 
     def __init__(self, writer: Writer, clock: Clock, keeper: bool) -> None:
         self._writer, self._clock, self._keeper = writer, clock, keeper

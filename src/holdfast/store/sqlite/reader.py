@@ -1,4 +1,4 @@
-"""Reads beside the writer: one connection, short transactions, in a thread so that a long list delays nobody."""
+"""Reads parallel to the writer: one connection, short transactions, in a thread so that a long list blocks nothing."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ class Reader:
     ) -> None:
         self._connection, self._executor, self._failed = connection, executor, failed
 
-    async def run(self, look: Callable[[Connection], T]) -> T:
-        """Everything `look` reads is one snapshot; it must fetch all rows before it returns."""
+    async def run(self, read: Callable[[Connection], T]) -> T:
+        """Run `read` in one snapshot; it must fetch all rows before it returns."""
         try:
-            return await self._executor.submit(lambda: self._snapshot(look))
+            return await self._executor.submit(lambda: self._snapshot(read))
         except StoreFailed as error:
             self._failed(error)
             raise
 
-    def _snapshot(self, look: Callable[[Connection], T]) -> T:
+    def _snapshot(self, read: Callable[[Connection], T]) -> T:
         self._connection.run("BEGIN")
         try:
-            found = look(self._connection)
+            result = read(self._connection)
         except BaseException:
-            with contextlib.suppress(StoreError):  # what went wrong first is what must be told
+            with contextlib.suppress(StoreError):  # report the first error
                 self._connection.run("ROLLBACK")
             raise
         self._connection.run("COMMIT")
-        return found
+        return result
 
     def close(self) -> None:
         self._executor.close()

@@ -1,4 +1,4 @@
-"""The book on SQLite: links are written in the transaction they speak of."""
+"""Receipts on SQLite: a link is written in the transaction that it records."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ def write_link(
     actor: str,
     transitions: Sequence[Leaf],
 ) -> None:
-    """One link for one transaction. Nothing happened: no link."""
+    """Write one link for one transaction; none without transitions."""
     if not transitions:
         return
     seq, head = connection.rows(sql.node_head, (chain,))[0]
-    fresh = link(chain, Head(seq, bytes(head)), at_ms, leaf_lines(transitions, at_ms, actor))
-    connection.run(sql.receipt_add, (chain, fresh.seq, fresh.at_ms, fresh.prev, fresh.root, fresh.hash, fresh.leaves))
-    connection.run(sql.node_advance, (fresh.seq, fresh.hash, chain))
+    new = link(chain, Head(seq, bytes(head)), at_ms, leaf_lines(transitions, at_ms, actor))
+    connection.run(sql.receipt_add, (chain, new.seq, new.at_ms, new.prev, new.root, new.hash, new.leaves))
+    connection.run(sql.node_advance, (new.seq, new.hash, chain))

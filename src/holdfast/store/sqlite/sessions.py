@@ -32,5 +32,5 @@ class SqliteSessions:
 
 
 def change_session(connection: Connection, change: SessionChange, now_ms: int) -> None:
-    """In a transaction that is already open: alone, or that of a settle."""
+    """Change the row in a transaction that is already open."""
     connection.run(sql.session_change, (*session_values(change), now_ms))

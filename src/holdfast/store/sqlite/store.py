@@ -47,7 +47,7 @@ DRIVERS: dict[str, Callable[..., Connection]] = {"apsw": ApswConnection, "sqlite
 
 
 class SqliteStore:
-    """Open with `SqliteStore.open`. `keep`: be the keeper, or say who is."""
+    """Open with `SqliteStore.open`. `keep`: be the keeper; raises `KeeperHeld` if another process is."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class SqliteStore:
         write, read, upkeep = make(path), make(path), make(path)
         for connection in (write, read, upkeep):
             tune(connection)
-        write.rows(f"PRAGMA journal_size_limit = {WAL_MAX_BYTES}")  # what an old SQLite, never told to cut, goes by
+        write.rows(f"PRAGMA journal_size_limit = {WAL_MAX_BYTES}")  # an old SQLite's log is never truncated
         require(write)
         own = kind_of(write) == "own"
         self.features = frozenset(
@@ -76,7 +76,7 @@ class SqliteStore:
         if keeper is None:
             self._log.close()
         self._failure_listeners: list[Callable[[StoreFailed], None]] = []
-        self._writer = Writer(write, executor("writer"), probe, disk.ran_out, self._log.lay, self._failed)
+        self._writer = Writer(write, executor("writer"), probe, disk.ran_out, self._log.extend, self._failed)
         self._reader = Reader(read, executor("reader"), self._writer.fail)
         self._maintenance_executor = executor("maintenance")
         self._maintenance_connection = upkeep
@@ -115,7 +115,7 @@ class SqliteStore:
         probe: Probe = no_probe,
         disk_space: DiskSpace | None = None,
     ) -> SqliteStore:
-        """Open a file, making and migrating it where needed. Takes the keeper's lock first where it is to keep."""
+        """Open a file, creating and migrating it where needed. With `keep`, the keeper's lock is taken first."""
         clock = clock or SystemClock()
         _check_place(path, create)
         keeper = _keeper(path, {"what": what, "since": iso_time(clock.now_ms())}) if keep else None
@@ -155,7 +155,7 @@ class SqliteStore:
 
 
 def prepare_file(path: Path, driver: str, *, own: bool, create: bool) -> int:
-    """Make the file for its owner alone and bring its schema up to date, if so asked. The version found before."""
+    """With `create`, make the file (mode 600) and update its schema. Returns the version found before."""
     if not path.exists():
         if not create:
             raise StoreError(f"there is no database at {path}; run: holdfast db migrate --store sqlite:///{path}")
@@ -163,7 +163,7 @@ def prepare_file(path: Path, driver: str, *, own: bool, create: bool) -> int:
     connection = DRIVERS[driver](path)
     try:
         tune(connection)
-        if not create:  # who only uses a store does not change it under those who work with it
+        if not create:  # a user of the store must not migrate it while others work with it
             return check_version(connection)
         return migrate(connection, __version__, own=own)
     finally:
@@ -191,7 +191,7 @@ def _keeper(path: Path, facts: dict[str, Any]) -> Keeper:
         return Keeper(path, facts)
     except OSError as error:
         raise StoreError(
-            f"{path.parent} cannot be written ({error.strerror}), and who keeps a store must write beside it; "
+            f"{path.parent} cannot be written ({error.strerror}), and the keeper must write to it; "
             "make the folder writable, or choose another store"
         ) from error
 

@@ -31,14 +31,14 @@ HEAVY_ROWS = 1000
 
 
 class JoinedWork(Generic[T]):
-    """A work that is done together with others of its class that stand beside it in a batch, by fewer statements."""
+    """A work that is combined with adjacent works of its class in a batch, to use fewer statements."""
 
     def __call__(self, connection: Connection) -> T:
         return self.all_of(connection, [self])[0]
 
     @classmethod
     def all_of(cls, connection: Connection, works: Sequence[Any]) -> list[T]:
-        """Do all of them; what each comes to, in their order."""
+        """Do all works. Returns their results in the same order."""
         raise NotImplementedError
 
 
@@ -104,12 +104,12 @@ class Writer:
         if self._failed is not None:
             raise self._failed
         if self._closed:
-            raise StoreBusy("this store is closed; ask again when it is open")
+            raise StoreBusy("this store is closed")
         self._waiting.append(item)
         if not self._busy:
             self._busy = True
             try:
-                await asyncio.sleep(0)  # whoever is about to hand in work shares the commit
+                await asyncio.sleep(0)  # works that are about to be queued share the commit
             except asyncio.CancelledError:
                 item.future.cancel()
                 asyncio.get_running_loop().call_soon(self._next)
@@ -117,12 +117,12 @@ class Writer:
             self._next()
         return await item.future
 
-    def peek(self, look: Callable[[Connection], T]) -> T | None:
-        """Look at something on the write connection, if nobody is using it right now."""
-        return None if self._busy or self._failed else look(self._connection)
+    def peek(self, read: Callable[[Connection], T]) -> T | None:
+        """Read on the write connection if it is idle; None if it is in use."""
+        return None if self._busy or self._failed else read(self._connection)
 
     def fail(self, error: StoreFailed) -> None:
-        """The disk failed or the file is damaged: nothing more is written on top of what may be lost."""
+        """Stop all writes: the disk failed or the file is damaged, and earlier writes may be lost."""
         if self._failed is None:
             self._failed = error
             self._on_failure(error)
@@ -136,9 +136,9 @@ class Writer:
         self._connection.close()
 
     def _next(self) -> None:
-        """Do what waits here, and commit it in the writer's thread if it is more than one work.
+        """Do the queued works in this thread, and commit in the writer's thread if it is more than one work.
 
-        Another process may hold the lock; then everything is left to the writer's thread, which can wait for it.
+        If another process holds the lock, everything is left to the writer's thread, which can wait for it.
         """
         batch = self._take()
         here, state = self._executor.inline, _State.CLOSED
@@ -180,14 +180,14 @@ class Writer:
             self._idle.set_result(None)
 
     def _take(self) -> list[_Item]:
-        """What goes into the next transaction; a work that wants to be alone comes by itself."""
+        """The works of the next transaction; a work marked `alone` comes by itself."""
         batch = [self._waiting.popleft()]
         while not batch[0].alone and self._waiting and not self._waiting[0].alone and len(batch) < BATCH_MAX:
             batch.append(self._waiting.popleft())
         return batch
 
     def _complete(self, batch: list[_Item], state: _State) -> None:
-        """In the writer's thread: whatever is left to do."""
+        """In the writer's thread: do the rest."""
         if batch[0].alone:
             self._guarded_alone(batch[0])
             return
@@ -196,7 +196,7 @@ class Writer:
         self._commit(batch)
 
     def _open(self, batch: list[_Item], wait: bool, together: bool = True) -> _State:
-        """Begin a transaction and do the works. Errors of a work stay with it. It is open then, if it may wait."""
+        """Begin a transaction and do the works. Errors of a work stay with it. With `wait`, always returns OPEN."""
         try:
             self._sync(any(item.durable for item in batch))
             if not self._begin(wait):
@@ -216,7 +216,7 @@ class Writer:
         return _State.OPEN
 
     def _commit(self, batch: list[_Item]) -> None:
-        """Commit the transaction, unless it failed already. An error of the commit belongs to all."""
+        """Commit the transaction, unless it failed already. An error of the commit fails all works."""
         if not self._in_transaction:
             return
         try:
@@ -240,7 +240,7 @@ class Writer:
             item.error = item.error or error
 
     def _together(self, batch: list[_Item]) -> bool:
-        """All works of a batch as one, as they nearly always go. False: one of several failed, and must be found."""
+        """Run all works without savepoints, which nearly always succeeds. False: one of several works failed."""
         try:
             for kind, group in groupby(batch, lambda item: type(item.work)):
                 items = list(group)
@@ -266,7 +266,7 @@ class Writer:
             item.error = error
 
     def _guarded(self, item: _Item) -> None:
-        """One work that may fail alone."""
+        """Run one work in a savepoint, so that it can fail alone."""
         self._connection.run("SAVEPOINT work")
         try:
             item.result = item.work(self._connection)
@@ -278,14 +278,14 @@ class Writer:
         self._connection.run("RELEASE work")
 
     def _forget(self, error: Exception) -> None:
-        """Undo one work. A full disk makes SQLite undo the whole transaction by itself: then it is the fault of all."""
+        """Undo one work. On a full disk SQLite rolls back the whole transaction by itself: then all works fail."""
         try:
             self._connection.run("ROLLBACK TO work")
         except StoreError:
             raise error from None
 
     def _begin(self, wait: bool) -> bool:
-        """Begin a transaction. False, only if it may not wait: another process has the lock."""
+        """Begin a transaction. False, only without `wait`: another process has the lock."""
         if self._failed is not None:
             raise self._failed
         if wait:
@@ -310,7 +310,7 @@ class Writer:
                 self._failed = error
 
     def _sync(self, durable: bool) -> None:
-        """Claims and routing need no fsync of their own: the next durable commit carries them along."""
+        """Claims and routing need no fsync of their own: the next durable commit syncs them too."""
         if durable != self._synced:
             self._connection.run(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             self._synced = durable
