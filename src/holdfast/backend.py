@@ -12,8 +12,8 @@ Holdfast's deliveries.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
-from functools import cached_property
+import threading
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, TypeVar
 
 from holdfast.domain.address import queue_address
@@ -65,17 +65,29 @@ class OutboxBackend(Protocol):
     def reclaim_stuck_in_flight(self) -> int: ...
 
 
+class _Connection(NamedTuple):
+    """The queue, and the event loop it runs on. Callers with and without an event loop of their own block on it."""
+
+    thread: LoopThread
+    queue: MessageQueue
+
+
 class NativeSqlOutbox:
     """`OutboxBackend` on a store. Calls block and are thread-safe; `close` it, or use it in a `with` block.
 
     A queue is the direct address `handler:queue.NAME`. Each message is one delivery, with attempts, receipts and dead
     letters like any other. A claim has a lease; ending a message after its lease expired raises `Conflict`.
+    A forked child opens a connection of its own; messages that its parent claimed stay with the parent.
     """
 
     is_durable = True
 
     def __init__(self, url: str, *, lease_seconds: float = 300.0) -> None:
         self.url, self._lease_s = url, lease_seconds
+        self._opening = threading.Lock()
+        self._connection: _Connection | None = None
+        # Connections of the parent process: closing one in a forked child could damage the parent's.
+        self._inherited: list[_Connection] = []
 
     def enqueue(self, connection: object, payload: object, *, queue: str = QUEUE, max_attempts: int = ATTEMPTS) -> str:
         """Append a message in the caller's transaction; the caller commits. Returns its id, which never changes."""
@@ -92,7 +104,7 @@ class NativeSqlOutbox:
 
     def claim(self, queue: str = QUEUE) -> OutboxRow | None:
         """Claim the next message that is due, for the length of the lease. None if there is none."""
-        claim = self._run(self._desk.claim(queue))
+        claim = self._run(lambda messages: messages.claim(queue))
         if claim is None:
             return None
         event = claim.event
@@ -100,47 +112,46 @@ class NativeSqlOutbox:
 
     def confirm(self, id: str) -> None:
         """The message was processed."""
-        self._run(self._desk.end(id, Delivered()))
+        self._run(lambda messages: messages.settle(id, Delivered()))
 
     def release(self, id: str, error: str) -> None:
         """The attempt failed: the message is due again after the backoff, or dead when its attempts are used up."""
-        self._run(self._desk.end(id, Retry(error)))
+        self._run(lambda messages: messages.settle(id, Retry(error)))
 
     def dlq(self, id: str, error: str) -> None:
         """The message can never succeed: make it a dead letter now."""
-        self._run(self._desk.end(id, Dead(Reason.REJECTED, error)))
+        self._run(lambda messages: messages.settle(id, Dead(Reason.REJECTED, error)))
 
     def stats(self, queue: str = QUEUE) -> dict[str, int]:
         """Messages that are pending, claimed and dead: `{"pending": 1, "in_flight": 0, "dlq": 0}`."""
-        return self._run(self._desk.stats(queue))
+        return self._run(lambda messages: messages.stats(queue))
 
     def dlq_count(self, queue: str = QUEUE) -> int:
-        return self._run(self._desk.dead_count(queue))
+        return self._run(lambda messages: messages.dead_count(queue))
 
     def dlq_inspect(self, limit: int = 10, queue: str = QUEUE) -> list[JsonObject]:
         """Dead letters with payload and last error, newest first."""
         if not 1 <= limit <= INSPECT_MAX:
             raise BadInput(f"limit must be from 1 to {INSPECT_MAX}, not {limit}")
-        return self._run(self._desk.dead(queue, limit))
+        return self._run(lambda messages: messages.dead(queue, limit))
 
     def dlq_reprocess(self, ids: Sequence[str], queue: str = QUEUE) -> int:
         """Requeue dead letters. Returns how many were requeued."""
         if isinstance(ids, str):
             raise BadInput(f"dlq_reprocess takes a list of ids, not the text {short_repr(ids)}")
-        return self._run(self._desk.reprocess(queue, ids))
+        return self._run(lambda messages: messages.reprocess(queue, ids))
 
     def reclaim_stuck_in_flight(self) -> int:
         """Release messages held by dead processes or expired leases. Returns how many."""
-        return self._run(self._desk.reclaim())
+        return self._run(lambda messages: messages.reclaim())
 
     def close(self) -> None:
         """Release the claimed messages and close the store."""
-        if "_desk" in self.__dict__:
-            self._run(self._desk.close())
-            del self._desk
-        if "_thread" in self.__dict__:
-            self._thread.stop()
-            del self._thread
+        with self._opening:
+            connection, self._connection = self._connection, None
+        if connection is not None and connection.thread.is_alive:
+            connection.thread.run(connection.queue.close())
+            connection.thread.stop()
 
     def __enter__(self) -> Self:
         return self
@@ -148,16 +159,23 @@ class NativeSqlOutbox:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @cached_property
-    def _desk(self) -> MessageQueue:
+    def _run(self, work: Callable[[MessageQueue], Coroutine[object, object, T]]) -> T:
+        connection = self._open()
+        return connection.thread.run(work(connection.queue))
+
+    def _open(self) -> _Connection:
         from holdfast.operations.message_queue import MessageQueue
 
-        return self._run(MessageQueue.open(self.url, round(self._lease_s * 1000)))
-
-    @cached_property
-    def _thread(self) -> LoopThread:
-        """Callers with and without an event loop block on this one."""
-        return LoopThread("holdfast-outbox")
-
-    def _run(self, work: Coroutine[object, object, T]) -> T:
-        return self._thread.run(work)
+        with self._opening:
+            connection = self._connection
+            if connection is None or not connection.thread.is_alive:
+                if connection is not None:
+                    self._inherited.append(connection)
+                thread = LoopThread("holdfast-outbox")
+                try:
+                    queue = thread.run(MessageQueue.open(self.url, round(self._lease_s * 1000)))
+                except BaseException:
+                    thread.stop()
+                    raise
+                connection = self._connection = _Connection(thread, queue)
+            return connection

@@ -140,13 +140,15 @@ class Threads:
     def __init__(self, name: str, workers: int = 1) -> None:
         self._name, self._workers = name, workers
         self._pool: ThreadPoolExecutor | None = None
+        self._process_id = 0
 
     def submit(self, work: Callable[[], T]) -> Awaitable[T]:
         import asyncio
         from concurrent.futures import ThreadPoolExecutor
 
-        if self._pool is None:
+        if self._pool is None or self._process_id != os.getpid():  # a fork does not copy the threads
             self._pool = ThreadPoolExecutor(self._workers, thread_name_prefix=self._name)
+            self._process_id = os.getpid()
         return asyncio.get_running_loop().run_in_executor(self._pool, work)
 
     def close(self) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import faulthandler
+import os
 import re
 import sqlite3
 import subprocess
@@ -134,7 +136,7 @@ def test_an_end_that_comes_too_late_is_refused(url: str, connection: Any) -> Non
         late = slow.claim()
         assert other.reclaim_stuck_in_flight() == 1
         assert other.claim().id == late.id
-        with pytest.raises(Conflict, match="somebody else"):
+        with pytest.raises(Conflict, match="another process may hold it"):
             slow.confirm(late.id)
         other.confirm(late.id)
         assert other.stats() == {"pending": 0, "in_flight": 0, "dlq": 0}
@@ -226,3 +228,31 @@ async def test_it_may_be_called_inside_a_running_loop(outbox: NativeSqlOutbox, c
 def test_a_look_at_the_dead_letters_is_bounded(outbox: NativeSqlOutbox, limit: int) -> None:
     with pytest.raises(BadInput, match="1 to 100"):
         outbox.dlq_inspect(limit)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_claims_with_a_connection_of_its_own(outbox: NativeSqlOutbox, connection: Any) -> None:
+    ours, for_the_child = enqueue(outbox, connection, "first", "second")
+    assert row_id(outbox) == ours
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            faulthandler.dump_traceback_later(30, exit=True)  # a child that hangs shows where
+            if row_id(outbox) == for_the_child:
+                outbox.confirm(for_the_child)
+                with contextlib.suppress(NotFound):
+                    outbox.confirm(ours)
+                    os._exit(2)
+                outbox.close()
+                code = 0
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    outbox.confirm(ours)
+    assert outbox.stats() == {"pending": 0, "in_flight": 0, "dlq": 0}
+
+
+def row_id(outbox: NativeSqlOutbox) -> str | None:
+    row = outbox.claim()
+    return None if row is None else row.id

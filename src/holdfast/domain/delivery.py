@@ -147,6 +147,29 @@ def settle(attempts: int, outcome: Outcome, policy: Policy, now_ms: int, chance:
             assert_never(outcome)
 
 
+def settlement_of(
+    claim: Claim, outcome: Outcome, policy: Policy, now_ms: int, chance: float, started_at_ms: int
+) -> Settlement:
+    """The settlement of a claim whose attempt began at `started_at_ms` and has ended with this outcome."""
+    return Settlement(
+        claim,
+        settle(claim.delivery.attempts, outcome, policy, now_ms, chance),
+        outcome.effects if isinstance(outcome, Delivered) else (),
+        outcome.detail if isinstance(outcome, Delivered | Retry | Dead) else None,
+        started_at_ms,
+        type(outcome).__name__.lower(),
+    )
+
+
+def crash_loop(claim: Claim) -> Dead | None:
+    """The end of a claim that was started too often without ending; None if it may be attempted."""
+    if claim.starts <= STARTS_MAX:
+        return None
+    return Dead(
+        Reason.CRASH_LOOP, f"started {STARTS_MAX} times without ending: the attempt may have killed its process"
+    )
+
+
 def clean_error(error: str) -> str:
     """An error text for storage and display: one line of at most 2,000 characters, without control characters."""
     text = "".join(char if char.isprintable() else " " for char in error[: ERROR_MAX * 2])

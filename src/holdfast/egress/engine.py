@@ -17,12 +17,11 @@ from holdfast.domain.delivery import (
     SUSPECT_STARTS,
     Claim,
     Delivered,
-    Effect,
     Outcome,
     Retry,
     Settlement,
     Transition,
-    settle,
+    settlement_of,
 )
 from holdfast.domain.event import NewEvent
 from holdfast.domain.states import State
@@ -212,19 +211,11 @@ class Engine:
 
     def _settlement(self, held: HeldClaim, outcome: Outcome, now_ms: int) -> Settlement:
         chance = self._chance.fraction() if isinstance(outcome, Retry) else 0.0
-        after = settle(held.claim.delivery.attempts, outcome, held.terms.policy, now_ms, chance)
-        effects: Sequence[Effect] = outcome.effects if isinstance(outcome, Delivered) else ()
-        if after.state is State.DEAD and self._delivery_dead is not None:
-            event = self._delivery_dead(held.claim, after)
-            effects = () if event is None else (event,)
-        return Settlement(
-            held.claim,
-            after,
-            effects,
-            getattr(outcome, "detail", None),
-            held.started_at_ms,
-            type(outcome).__name__.lower(),
-        )
+        settlement = settlement_of(held.claim, outcome, held.terms.policy, now_ms, chance, held.started_at_ms)
+        if settlement.transition.state is State.DEAD and self._delivery_dead is not None:
+            event = self._delivery_dead(held.claim, settlement.transition)
+            return settlement._replace(effects=() if event is None else (event,))
+        return settlement
 
     async def _claim(self, ending: list[HeldClaim]) -> float | None:
         """Claim up to the capacity; the seconds until the next delivery is due.

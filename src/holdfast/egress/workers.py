@@ -6,8 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 
-from holdfast.domain.delivery import STARTS_MAX, Dead, Outcome, Retry
-from holdfast.domain.states import Reason
+from holdfast.domain.delivery import Outcome, Retry, crash_loop
 from holdfast.egress.attempt_log import describe
 from holdfast.egress.deliverer import Deliverer
 from holdfast.egress.held_claim import AttemptTimer, HeldClaim
@@ -97,8 +96,8 @@ class Workers:
         claim = held.claim
         if held.lost:
             return Retry("the lease was lost before the attempt began")
-        if claim.starts > STARTS_MAX:
-            return _crash_loop()
+        if (dead := crash_loop(claim)) is not None:
+            return dead
         held.worker = worker
         self._timer.start(held)
         try:
@@ -118,9 +117,3 @@ class Workers:
         if held.is_cancelled and worker is not None:
             worker.uncancel()  # the handler ignored its cancellation and ended by itself
         return outcome
-
-
-def _crash_loop() -> Dead:
-    return Dead(
-        Reason.CRASH_LOOP, f"started {STARTS_MAX} times without ending: the attempt may have killed its process"
-    )

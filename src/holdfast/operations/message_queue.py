@@ -1,17 +1,17 @@
-"""One direct address worked as a bare queue: claim a message, end it, count and repair its dead letters."""
+"""One direct address used as a plain queue: claim a message, settle it, count and requeue dead letters."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from holdfast.domain.address import KINDS, queue_address
-from holdfast.domain.delivery import STARTS_MAX, Claim, Dead, Outcome, Settlement, settle
+from holdfast.domain.delivery import Claim, Outcome, crash_loop, settlement_of
 from holdfast.domain.errors import Conflict, KeeperHeld, NotFound
 from holdfast.domain.event import iso_time
 from holdfast.domain.json_value import JsonObject
 from holdfast.domain.retry import POLICIES
-from holdfast.domain.states import Reason
 from holdfast.domain.text import short_repr
 from holdfast.ports import SystemChance, SystemClock
 from holdfast.routing.registry import Registry
@@ -27,14 +27,23 @@ POLICY = POLICIES["receipt"]
 SERVE_EVERY_MS = 60_000
 
 
+class _Held(NamedTuple):
+    claim: Claim
+    started_at_ms: int
+
+
 class MessageQueue:
-    """An owner of its own beside whoever else works on the store. Every end carries the lease's token."""
+    """A claimant with an owner id of its own, beside the engines of other processes.
+
+    The caller does the work of an engine's worker: it claims one message, processes it and passes the outcome to
+    `settle`. The lease is not renewed.
+    """
 
     def __init__(self, url: str, store: Store, owner: Owner, lease_ms: int) -> None:
         self._url, self._store, self._owner, self._lease_ms = url, store, owner, lease_ms
         self._clock, self._chance = SystemClock(), SystemChance()
         self._router = Router(store.routing, Registry(store.contracts, POLICIES))
-        self._held: dict[str, tuple[Claim, int]] = {}
+        self._held: dict[str, _Held] = {}
         self._served_ms: dict[str, int] = {}
 
     @classmethod
@@ -43,7 +52,7 @@ class MessageQueue:
         return cls(url, store, await store.owners.enlist(), lease_ms)
 
     async def claim(self, queue: str) -> Claim | None:
-        """The next message that is due. One that has killed five processes is buried on the way."""
+        """The next message that is due. Messages in a crash loop become dead letters and are skipped."""
         address = queue_address(queue)
         await self._route()
         await self._serve(address)
@@ -52,24 +61,23 @@ class MessageQueue:
             if not claimed.claims:
                 return None
             (claim,) = claimed.claims
-            self._held[claim.event.id] = claim, self._clock.now_ms()
-            if claim.starts <= STARTS_MAX:
+            self._held[claim.event.id] = _Held(claim, self._clock.now_ms())
+            if (dead := crash_loop(claim)) is None:
                 return claim
-            await self.end(claim.event.id, Dead(Reason.CRASH_LOOP, f"started {STARTS_MAX} times and never ended"))
+            await self.settle(claim.event.id, dead)
 
-    async def end(self, id: str, outcome: Outcome) -> None:
+    async def settle(self, id: str, outcome: Outcome) -> None:
+        """Settle a claimed message. `Conflict` if its lease has expired."""
         held = self._held.pop(id, None)
         if held is None:
-            raise NotFound(f"message {short_repr(id)} is not in your hands; claim it first")
-        claim, started_ms = held
-        now_ms = self._clock.now_ms()
-        policy = replace(POLICY, attempts=claim.event.properties.get("max_attempts", POLICY.attempts))
-        after = settle(claim.delivery.attempts, outcome, policy, now_ms, self._chance.fraction())
-        word = type(outcome).__name__.lower()
-        done = Settlement(claim, after, detail=None, started_at_ms=started_ms, outcome=word)
-        if await self._store.deliveries.settle(self._owner, [done]):
+            raise NotFound(f"message {short_repr(id)} is not claimed by this outbox; claim it first")
+        policy = replace(POLICY, attempts=held.claim.event.properties.get("max_attempts", POLICY.attempts))
+        settlement = settlement_of(
+            held.claim, outcome, policy, self._clock.now_ms(), self._chance.fraction(), held.started_at_ms
+        )
+        if await self._store.deliveries.settle(self._owner, [settlement]):
             await self._enlist_again()
-            raise Conflict(f"the lease of message {id} had ended, and somebody else may have it; nothing was changed")
+            raise Conflict(f"the lease of message {id} has expired, and another process may hold it; nothing changed")
 
     async def stats(self, queue: str) -> dict[str, int]:
         await self._route()
@@ -80,41 +88,41 @@ class MessageQueue:
         return sum((await self._store.operator.count_dead(DeliveryFilter(address=queue_address(queue)))).values())
 
     async def dead(self, queue: str, limit: int) -> list[JsonObject]:
-        wanted = DeliveryFilter(state="dead", address=queue_address(queue))
-        page = await self._store.operator.deliveries(wanted, None, limit)
+        dead_letters = DeliveryFilter(state="dead", address=queue_address(queue))
+        page = await self._store.operator.deliveries(dead_letters, None, limit)
         return [await self._letter(queue, row) for row in page.items]
 
     async def reprocess(self, queue: str, ids: Sequence[str]) -> int:
-        chosen: list[int] = []
+        delivery_ids: list[int] = []
         for id in ids:
-            wanted = DeliveryFilter("dead", address=queue_address(queue), event=id)
-            chosen += [row.id async for row in self._rows(wanted)]
+            of_event = DeliveryFilter("dead", address=queue_address(queue), event=id)
+            delivery_ids += [row.id async for row in self._rows(of_event)]
         operator = self._store.operator
-        return len(await operator.reprocess(self._owner, chosen, frozenset({"dead"}), "outbox backend"))
+        return len(await operator.reprocess(self._owner, delivery_ids, frozenset({"dead"}), "outbox backend"))
 
     async def reclaim(self) -> int:
         return await self._store.deliveries.reclaim()
 
     async def close(self) -> None:
-        await self._store.deliveries.release([claim for claim, _ in self._held.values()])
+        await self._store.deliveries.release([held.claim for held in self._held.values()])
         await self._store.owners.retire(self._owner)
         await self._store.close()
 
     async def _enlist_again(self) -> None:
-        """Whoever becomes the keeper of a file ends all others there, and what they hold is given to somebody else."""
+        """Get a new owner id: a process that becomes the keeper of a SQLite file ends all other owners and leases."""
         await self._store.owners.retire(self._owner)
         self._owner = await self._store.owners.enlist()
         self._held.clear()
 
     async def _route(self) -> None:
-        """See that what was enqueued can be claimed: on SQLite the keeper's work, and ours where there is none."""
+        """Route enqueued messages so that they can be claimed. On SQLite the keeper does this, if there is one."""
         if not await self._store.routing.backlog():
             return
         if Feature.ONE_KEEPER not in self._store.features:
             await self._route_all()
             return
         try:
-            with keep_closed(self._url, "an outbox backend, for a moment"):
+            with keep_closed(self._url, "an outbox backend, briefly"):
                 await self._route_all()
                 await self._store.maintenance.checkpoint()
         except KeeperHeld:
@@ -140,11 +148,11 @@ class MessageQueue:
             capacity_default=dict.fromkeys(KINDS, 1),
         )
 
-    async def _rows(self, wanted: DeliveryFilter) -> AsyncIterator[DeliveryRow]:
-        """Page by page: a queue may be long."""
+    async def _rows(self, filter: DeliveryFilter) -> AsyncIterator[DeliveryRow]:
+        """All matching rows, read in pages."""
         after: str | None = None
         while True:
-            page = await self._store.operator.deliveries(wanted, after, PAGE_MAX)
+            page = await self._store.operator.deliveries(filter, after, PAGE_MAX)
             for row in page.items:
                 yield row
             if (after := page.next) is None:
