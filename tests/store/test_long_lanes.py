@@ -19,9 +19,9 @@ def thinned(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     places: list[int] = []
     real = routing.thin_out
 
-    def thin_out(connection: object, owner: object, joined: Joined, now_ms: int) -> None:
+    def thin_out(connection: object, ready: object, owner: object, joined: Joined, now_ms: int) -> None:
         places.append(joined.pos)
-        real(connection, owner, joined, now_ms)  # type: ignore[arg-type]
+        real(connection, ready, owner, joined, now_ms)  # type: ignore[arg-type]
 
     monkeypatch.setattr(routing, "thin_out", thin_out)
     monkeypatch.setattr(routing, "LANE_MAX", 2)

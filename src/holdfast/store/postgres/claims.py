@@ -1,79 +1,77 @@
-"""Claiming on PostgreSQL: what is due and served, fair over the queues, without waiting for other claimers.
+"""Claiming on PostgreSQL: a fair share of the due rows of each served queue, without waiting for other processes.
 
-The short way is a look at the queues and a call of `holdfast.lease`, each a transaction by itself. Where a lane is held
-by name, something is suspect, or a contract's concurrency is shared with other processes, all of it is one transaction
-with the steps that those need.
+Normally a claim is two transactions of one statement each: a read of the queues and a call of the function `lease`.
+Where a lane is paused by name, a row is suspect, or a contract's concurrency is shared with other processes, all of it
+is one transaction with the additional steps that those need.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from functools import partial
+from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple
 
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.pooled_connection import PooledConnection, Row
+from holdfast.store.postgres.ready_queue import PostgresReadyQueue, Rows
 from holdfast.store.postgres.statements import sql
 from holdfast.store.roles.deliveries import Claimed, ClaimRequest
+from holdfast.store.roles.ready_queue import LeaseOrder, LeaseShare
 from holdfast.store.rows import to_claim
 
 QUEUES_MAX = 1000
 _NO_END = 1 << 62
 
-LeaseCall = Callable[..., Awaitable[list[Row]]]
-"""Carries out `ready_lease`, by itself or in a transaction that is open."""
-
-
-class Order(NamedTuple):
-    """A claim to be made: at what time, by which lease clock (None: the database's), and with which token."""
-
-    request: ClaimRequest
-    now_ms: int
-    lease_now: int | None
-    token: int
-
 
 class Due(NamedTuple):
-    """Queues with work that is due and that we serve, when the next of the others is due, and whether to be careful."""
+    """The served queues with due work, when the next of the others is due, and whether the long way is needed."""
 
     queues: list[Row]
     next_ms: int | None
     careful: bool
 
 
-async def claim(pool: Pool, order: Order) -> Claimed:
-    """Repeatable: with the same token, what an earlier try leased is found again."""
-    due = await pool.alone(lambda session: _look(session, order))
+async def claim(pool: Pool, ready: PostgresReadyQueue, request: ClaimRequest, order: LeaseOrder) -> Claimed:
+    """Repeatable: with the same token, rows that an earlier try leased are found again."""
+    due = await pool.alone(lambda session: _look(session, ready, request, order))
     if not due.queues:
         return Claimed([], due.next_ms, 0)
     if due.careful:
-        return await pool.run(lambda session: _claim_carefully(session, order), durable=False, repeatable=True)
-    taking = Taking(partial(pool.rows, sql.ready_lease), order, due.queues)
+        return await pool.run(
+            lambda session: _claim_carefully(session, ready, request, order), durable=False, repeatable=True
+        )
+    taking = Taking(pool, ready, request, order, due.queues)
     await taking.lease_all()
     return taking.claimed(due.next_ms)
 
 
-async def _claim_carefully(session: PooledConnection, order: Order) -> Claimed:
-    await session.run(sql.paused_unready)
-    queues, next_ms, _ = await _look(session, order)
+async def _claim_carefully(
+    session: PooledConnection, ready: PostgresReadyQueue, request: ClaimRequest, order: LeaseOrder
+) -> Claimed:
+    await ready.remove_paused(session)
+    queues, next_ms, _ = await _look(session, ready, request, order)
     if not queues:
         return Claimed([], next_ms, 0)
-    taking = Taking(partial(session.rows, sql.ready_lease), order, queues)
+    taking = Taking(session, ready, request, order, queues)
     await taking.share(session)
-    if order.request.suspects:
+    if request.suspects:
         await taking.suspect(session)
     await taking.lease_all()
     return taking.claimed(next_ms)
 
 
 class Taking:
-    """One claim under way: how much is left of its limit and of each queue's capacity, and who was served last."""
+    """One claim in progress: how much is left of its limit and of each queue's capacity, and the last queue served."""
 
-    def __init__(self, lease: LeaseCall, order: Order, queues: Sequence[Row]) -> None:
-        request = order.request
-        self._lease, self._order, self._queues = lease, order, queues
-        self._fence = (request.owner, order.token, order.lease_now)
+    def __init__(
+        self,
+        session: Rows,
+        ready: PostgresReadyQueue,
+        request: ClaimRequest,
+        order: LeaseOrder,
+        queues: Sequence[Row],
+    ) -> None:
+        self._session, self._ready, self._order, self._queues = session, ready, order, queues
         self._lease_ms = {row[0]: request.lease_ms[row[3]] for row in queues}
         self._capacity = {row[0]: request.capacity.get(row[0], request.capacity_default[row[3]]) for row in queues}
         self._left, self._last = request.limit, 0
@@ -81,12 +79,12 @@ class Taking:
         self._held_back = False
 
     async def share(self, session: PooledConnection) -> None:
-        """Leave of a contract's concurrency what others have under way. What is leased counts, begun or not."""
+        """Subtract from a contract's concurrency what all processes have leased, started or not."""
         most = {row[0]: row[6] for row in self._queues if row[6] is not None}
         if not most:
             return
         await session.run(sql.queue_hold, list(most))
-        leased = dict(await session.rows(sql.queue_leased, list(most)))
+        leased = await self._ready.count_leased(session, list(most))
         for queue, bound in most.items():
             left = max(0, bound - leased.get(queue, 0))
             self._held_back = self._held_back or left < self._capacity[queue]
@@ -94,12 +92,11 @@ class Taking:
         await self._take([], [])  # an earlier try may have leased all there was capacity for
 
     async def suspect(self, session: PooledConnection) -> None:
-        """One delivery, of any queue, that was begun twice without an end: it may be what kills processes."""
-        suspicious = {row[0] for row in await session.rows(sql.suspect_queues, self._order.now_ms)}
+        """Lease one suspect, of any queue. Only one at a time, since it may be what crashes processes."""
+        suspects = await self._ready.suspect_queues(session, self._order.due_ms)
         for queue, capacity in self._capacity.items():
-            if queue in suspicious and capacity > 0 and self._left > 0:
-                values = (*self._fence, self._lease_ms[queue], queue, self._order.now_ms)
-                await session.run(sql.suspect_lease, *values)
+            if queue in suspects and capacity > 0 and self._left > 0:
+                await self._ready.lease_suspect(session, self._order, queue, self._lease_ms[queue])
                 await self._take([], [])
                 self._last = queue
                 return
@@ -120,15 +117,15 @@ class Taking:
         wanted = [min(most, self._capacity[queue]) for queue in queues]
         got = await self._take(queues, wanted)
         order = list(self._capacity)
-        # Where the limit was not reached, everybody had a turn.
+        # Where the limit was not reached, every queue had its turn.
         self._last = order[-1] if self._left > 0 else max(got, key=order.index, default=queues[-1])
         return [queue for queue, asked in zip(queues, wanted, strict=True) if got[queue] >= asked]
 
     async def _take(self, queues: list[int], wanted: list[int]) -> Counter[int]:
-        """How many of each queue the token holds now that it did not hold before."""
-        leases = [self._lease_ms[queue] for queue in queues]
-        rows = await self._lease(*self._fence, queues, wanted, leases, self._order.now_ms, self._left)
-        # Of a queue that an earlier try emptied we know nothing any more: what it took comes back with its lease's end.
+        """Lease, and return how many more of each queue the token holds now."""
+        shares = [LeaseShare(queue, most, self._lease_ms[queue]) for queue, most in zip(queues, wanted, strict=True)]
+        rows = await self._ready.lease(self._session, self._order, shares, self._left)
+        # A queue that an earlier try emptied is not in this claim: what that try leased is reclaimed when it expires.
         held = [row for row in rows if row[1] in self._capacity]
         got = Counter(row[1] for row in held) - Counter(row[1] for row in self._held)
         self._held = held
@@ -143,16 +140,16 @@ class Taking:
         return Claimed(claims, next_ms, self._last if len(self._queues) > 1 else 0, self._held_back)
 
 
-async def _look(session: PooledConnection, order: Order) -> Due:
-    request, due, careful = order.request, list[Row](), False
+async def _look(session: PooledConnection, ready: PostgresReadyQueue, request: ClaimRequest, order: LeaseOrder) -> Due:
+    due, careful = list[Row](), False
     next_ms: int | None = None
-    async for row in _walk(session, request.after_queue):
+    async for row in _walk(session, ready, request.after_queue):
         id, _, address, kind, due_at, unusual, shared = row
         if kind not in request.served.kinds and address not in request.served.addresses:
             continue
         if due_at is None or request.capacity.get(id, 1) <= 0 or address in request.served.blocked:
             continue
-        if due_at <= order.now_ms:
+        if due_at <= order.due_ms:
             due.append(row)
             careful = careful or unusual or shared is not None
             if len(due) == QUEUES_MAX:
@@ -162,12 +159,12 @@ async def _look(session: PooledConnection, order: Order) -> Due:
     return Due(due, next_ms, careful)
 
 
-async def _walk(session: PooledConnection, after: int) -> AsyncIterator[Row]:
+async def _walk(session: PooledConnection, ready: PostgresReadyQueue, after: int) -> AsyncIterator[Row]:
     """Every queue with unleased work once, page by page: those after the one served last, then the others."""
     for first, last in ((after, _NO_END), (0, after)):
         at, more = first, first < last
         while more:
-            page = await session.rows(sql.ready_queues, at, QUEUES_MAX)
+            page = await ready.queues(session, at, QUEUES_MAX)
             for row in page:
                 if row[0] <= last:
                     yield row

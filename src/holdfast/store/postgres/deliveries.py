@@ -11,22 +11,26 @@ from holdfast.domain.ids import ENTROPY_BYTES, make_id
 from holdfast.domain.receipt import Head
 from holdfast.domain.states import Reason, State
 from holdfast.ports import Chance
-from holdfast.store.postgres.claims import Order, claim
+from holdfast.store.postgres.claims import claim
 from holdfast.store.postgres.clock import ServerClock
 from holdfast.store.postgres.liveness import Liveness
 from holdfast.store.postgres.owner_check import BACK_S, OwnerCheck
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.pooled_connection import PooledConnection
+from holdfast.store.postgres.ready_queue import PostgresReadyQueue
 from holdfast.store.postgres.settling import Settled, end_unheld, is_simple, settle, settle_simply
 from holdfast.store.postgres.statements import sql
 from holdfast.store.roles.deliveries import BATCH_MAX, Claimed, ClaimRequest
+from holdfast.store.roles.lease import leases_of
 from holdfast.store.roles.owners import Owner
+from holdfast.store.roles.ready_queue import LeaseOrder
 
 
 class PostgresDeliveries:
     def __init__(
         self,
         pool: Pool,
+        ready: PostgresReadyQueue,
         liveness: Liveness,
         clock: ServerClock,
         lease_clock: Callable[[], int | None],
@@ -34,21 +38,21 @@ class PostgresDeliveries:
         changed: Callable[[str], None],
     ) -> None:
         self._pool, self._liveness, self._clock, self._chance, self._changed = pool, liveness, clock, chance, changed
-        self._lease_now = lease_clock
+        self._ready, self._lease_now = ready, lease_clock
         self._owner_check = OwnerCheck(liveness.is_here, lambda: liveness.troubled)
         self._served_since_ms = 0
         self._unsure: set[int] = set()
-        """Tokens of claims that may have taken something, and never said."""
+        """Tokens of claims that may have leased something, and whose response was lost."""
         self._heads: dict[str, Head] = {}
-        """Where each chain of ours ended when we last wrote to it."""
+        """The head of each chain of this process, as of its last write."""
 
     async def claim(self, request: ClaimRequest) -> Claimed:
-        """Repeatable: the token is the same at every try, so that a claim whose answer was lost is found again."""
+        """Repeatable: each try has the same token, so that a claim whose response was lost is found again."""
         self._liveness.lease_keeper.lease_ms = min(request.lease_ms.values())
         await self._disown()
-        order = Order(request, self._clock.now_ms(), self._lease_now(), self._chance.token())
+        order = LeaseOrder(request.owner, self._chance.token(), self._lease_now(), self._clock.now_ms())
         try:
-            claimed = await claim(self._pool, order)
+            claimed = await claim(self._pool, self._ready, request, order)
         except BaseException:
             self._unsure.add(order.token)
             raise
@@ -57,25 +61,21 @@ class PostgresDeliveries:
         return replace(claimed, next_due_ms=claimed.next_due_ms - self._clock.shift_ms())
 
     async def _disown(self) -> None:
-        """Give back what a claim took whose answer never came: nobody knows of it, so nobody has begun it."""
+        """Release leases of claims whose response was lost: they are unknown here, so none of them was started."""
         if tokens := list(self._unsure):
             await self._pool.run(
-                lambda session: session.run(sql.lease_disown, tokens), durable=False, repeatable=True
+                lambda session: self._ready.disown(session, tokens), durable=False, repeatable=True
             )  # fmt: skip
             self._unsure.difference_update(tokens)
 
     async def renew(self, claims: Sequence[Claim], lease_ms: int) -> set[int]:
-        ids, tokens = _fences(claims)
-        lease_now = self._lease_now()
-        held = await self._pool.run(
-            lambda session: session.rows(sql.lease_renew, lease_now, lease_ms, ids, tokens),
-            durable=False,
-            repeatable=True,
+        leases, lease_now = leases_of(claims), self._lease_now()
+        return await self._pool.run(
+            lambda session: self._ready.renew(session, leases, lease_now, lease_ms), durable=False, repeatable=True
         )
-        return set(ids) - {row[0] for row in held}
 
     async def settle(self, owner: Owner, settlements: Sequence[Settlement]) -> set[int]:
-        """Not repeated over a lost connection: the second try would find its own tokens gone, and call them lost."""
+        """Not repeated after a lost connection: a second try would find its tokens gone and report them as lost."""
         now_ms, shift_ms = self._clock.now_ms(), self._clock.shift_ms()
         settlements = [_shifted(one, shift_ms) if shift_ms else one for one in settlements]
         settled = await self._settle_simply(owner.chain, settlements, now_ms)
@@ -91,7 +91,9 @@ class PostgresDeliveries:
         head = self._heads.pop(chain, None)  # known again when we know how it ended
         if head is None or not settlements or not is_simple(settlements):
             return None
-        return await self._pool.once(lambda session: settle_simply(session, chain, head, settlements, now_ms))
+        return await self._pool.once(
+            lambda session: settle_simply(session, self._ready, chain, head, settlements, now_ms)
+        )
 
     async def _settle(self, chain: str, settlements: Sequence[Settlement], now_ms: int) -> Settled:
         effects = [
@@ -99,28 +101,28 @@ class PostgresDeliveries:
             for s in settlements
         ]
         ring = not self._liveness.working
-        settled = await self._pool.run(lambda session: settle(session, chain, settlements, effects, now_ms, ring))
+        settled = await self._pool.run(
+            lambda session: settle(session, self._ready, chain, settlements, effects, now_ms, ring)
+        )
         if any(effects):
             self._changed("events")
         return settled
 
     async def release(self, claims: Sequence[Claim]) -> None:
-        ids, tokens = _fences(claims)
-        await self._pool.run(
-            lambda session: session.run(sql.lease_release, ids, tokens), durable=False, repeatable=True
-        )
+        leases = leases_of(claims)
+        await self._pool.run(lambda session: self._ready.release(session, leases), durable=False, repeatable=True)
         self._changed("deliveries")
 
     async def uncount_starts(self, claims: Sequence[Claim]) -> None:
-        ids, tokens = _fences(claims)
-        await self._pool.run(lambda session: session.run(sql.lease_uncount, ids, tokens), durable=False)
+        leases = leases_of(claims)
+        await self._pool.run(lambda session: self._ready.uncount_starts(session, leases), durable=False)
 
     async def reclaim(self, holding: Sequence[int] = ()) -> int:
         """An owner that may have lost only its connection keeps its leases until they end."""
         lease_now, held = self._lease_now(), list(holding)
-        gone = self._owner_check.gone(await self._pool.rows(sql.owners_missing))
+        gone = self._owner_check.gone(await self._ready.missing_holders(self._pool))
         count = await self._pool.run(
-            lambda session: session.run(sql.lease_reclaim, lease_now, gone, held), durable=False, repeatable=True
+            lambda session: self._ready.reclaim(session, lease_now, gone, held), durable=False, repeatable=True
         )
         if self._owner_check.doubtful:  # check again once the doubt is resolved
             asyncio.get_running_loop().call_later(BACK_S, self._changed, "owners")
@@ -132,17 +134,17 @@ class PostgresDeliveries:
         return True  # any number of processes work on this store, and one may have begun a moment ago
 
     async def resume_handed(self) -> int:
-        """Put what was handed over, and whose time to look has come, where it can be claimed again."""
+        """Put handed-over deliveries whose confirmation is overdue into the ready queue again."""
         now_ms = self._clock.now_ms()
         count = await self._pool.run(
-            lambda session: session.run(sql.handed_due, now_ms, BATCH_MAX), durable=False, repeatable=True
+            lambda session: self._ready.put_handed(session, now_ms, BATCH_MAX), durable=False, repeatable=True
         )
         if count:
             self._changed("deliveries")
         return count
 
     async def record_served(self, addresses: Sequence[str]) -> None:
-        """Say which single addresses this process serves, so that nobody buries what waits for them."""
+        """Record which single addresses this process serves, so that their deliveries are not dead-lettered."""
         now_ms = self._clock.now_ms()
         self._served_since_ms = self._served_since_ms or now_ms
         await self._pool.run(
@@ -150,36 +152,36 @@ class PostgresDeliveries:
         )
 
     async def drop_removed(self, owner: Owner) -> int:
-        """End what waits for contracts that were removed, a bounded number at a time."""
+        """Drop pending deliveries of removed contracts, a bounded number at a time."""
         now_ms = self._clock.now_ms()
 
         async def work(session: PooledConnection) -> int:
-            for (queue,) in await session.rows(sql.removed_queues):
-                events = dict(await session.rows(sql.removed_pending, queue, BATCH_MAX))
+            for queue in await self._ready.removed_queues(session):
+                events = await self._ready.removed_pending(session, queue, BATCH_MAX)
                 end = (State.PENDING, State.DROPPED, Reason.CONTRACT_REMOVED, now_ms, "contract removed")
-                if done := await end_unheld(session, owner.chain, events, *end):
+                if done := await end_unheld(session, self._ready, owner.chain, events, *end):
                     return len(done)
             return 0
 
         return await self._pool.run(work)
 
     async def dead_letter_unserved(self, owner: Owner, grace_ms: int, since_ms: int) -> int:
-        """End as dead(no_handler) what has waited a grace time for a handler that nobody serves."""
+        """End as dead(no_handler) deliveries to a handler that no process has served for the grace time."""
         now_ms = self._clock.now_ms()
         cutoff = now_ms - grace_ms
         if max(since_ms + self._clock.shift_ms(), self._served_since_ms) > cutoff:
             return 0
 
         async def work(session: PooledConnection) -> int:
-            events = dict(await session.rows(sql.unserved_pending, cutoff, BATCH_MAX))
+            events = await self._ready.unserved_pending(session, cutoff, BATCH_MAX)
             end = (State.PENDING, State.DEAD, Reason.NO_HANDLER, now_ms, "nobody serves this handler")
-            return len(await end_unheld(session, owner.chain, events, *end))
+            return len(await end_unheld(session, self._ready, owner.chain, events, *end))
 
         return await self._pool.run(work)
 
 
 def _shifted(one: Settlement, shift_ms: int) -> Settlement:
-    """With its times by the database's clock: the engine knows only the clock of its own machine."""
+    """A settlement with its times on the database's clock: the engine has only the clock of its own machine."""
     due, handed = one.transition.due_at_ms, one.transition.handed_until_ms
     if due is None and handed is None:
         return one
@@ -188,7 +190,3 @@ def _shifted(one: Settlement, shift_ms: int) -> Settlement:
         handed_until_ms=None if handed is None else handed + shift_ms,
     )
     return one._replace(transition=after)
-
-
-def _fences(claims: Sequence[Claim]) -> tuple[list[int], list[int]]:
-    return [one.delivery.id for one in claims], [one.token for one in claims]

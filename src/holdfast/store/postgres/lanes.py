@@ -1,4 +1,4 @@
-"""Lanes on PostgreSQL: joining at the tail, leaving, and who is the head then. A lane's row is its lock."""
+"""Lanes on PostgreSQL: joining at the tail, leaving, and the next head. A lane's row is its lock."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from holdfast.store.postgres.pooled_connection import PooledConnection
+from holdfast.store.postgres.ready_queue import PostgresReadyQueue
 from holdfast.store.postgres.statements import sql
 
 
 class Seat(NamedTuple):
-    """A place in a lane; `head`: nobody waits before it, and the lane may go on."""
+    """A place in a lane; `head`: nothing waits before it, and the lane is not paused."""
 
     lane: int
     pos: int
@@ -35,13 +36,15 @@ async def join_lanes(session: PooledConnection, keys: Sequence[str]) -> list[Sea
     return given
 
 
-async def leave_lanes(session: PooledConnection, lanes: Iterable[int | None], now_ms: int) -> bool:
-    """After ends: the next of each lane becomes its head, if the lane may go on. Whether there is one."""
+async def leave_lanes(
+    session: PooledConnection, ready: PostgresReadyQueue, lanes: Iterable[int | None], now_ms: int
+) -> bool:
+    """Make the next of each lane its head, unless the lane is paused. Returns whether there is a new head."""
     counts = Counter(lane for lane in lanes if lane is not None)
     if not counts:
         return False
     left = await session.rows(sql.lane_leave, list(counts), list(counts.values()))
     going = [lane for lane, waiting, paused in left if waiting and not paused]
     if going:
-        await session.run(sql.lane_next, going, now_ms)
+        await ready.put_heads(session, going, now_ms)
     return bool(going)

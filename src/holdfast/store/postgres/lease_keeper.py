@@ -19,7 +19,7 @@ from holdfast.logs import LogThrottle
 from holdfast.ports import in_thread
 from holdfast.store.postgres.errors import FAULTS, translate
 from holdfast.store.postgres.pooled_connection import PooledConnection
-from holdfast.store.postgres.statements import sql
+from holdfast.store.postgres.ready_queue import PostgresReadyQueue
 
 LEASE_MS = 30_000
 GIVE_UP_S = 900.0
@@ -34,6 +34,7 @@ class LeaseKeeper:
 
     def __init__(self, dsn: str, schema: str, owners: Callable[[], Iterable[int]]) -> None:
         self._dsn, self._schema, self._owners = dsn, schema, owners
+        self._ready = PostgresReadyQueue()
         self._stopped = threading.Event()
         self._throttle = LogThrottle(log, burst=3)
         self._thread: threading.Thread | None = None
@@ -86,6 +87,6 @@ class LeaseKeeper:
         connection = await PooledConnection.connect(self._dsn, self._schema, cached=False)
         try:
             async with connection.raw.transaction():
-                return sum([await connection.run(sql.lease_prolong, owner, self.lease_ms) for owner in self._owners()])
+                return sum([await self._ready.prolong(connection, owner, self.lease_ms) for owner in self._owners()])
         finally:
             await connection.close()

@@ -12,12 +12,14 @@ from holdfast.store.postgres.clock import ServerClock
 from holdfast.store.postgres.lanes import join_lanes
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.pooled_connection import PooledConnection, Row
+from holdfast.store.postgres.ready_queue import PostgresReadyQueue
 from holdfast.store.postgres.receipts import write_link
 from holdfast.store.postgres.settling import end_unheld
 from holdfast.store.postgres.statements import sql
 from holdfast.store.roles.operator import AttemptRow, DeliveryFilter, DeliveryRow
 from holdfast.store.roles.owners import Owner
 from holdfast.store.roles.page import Page
+from holdfast.store.roles.ready_queue import ReadyRow
 from holdfast.store.rows import to_attempt_row, to_delivery_row
 
 SPAN = 2000
@@ -28,8 +30,10 @@ _DEAD_REASONS = ", ".join(f"'{reason}'" for reason in sorted(REASONS_OF[State.DE
 
 
 class PostgresOperator:
-    def __init__(self, pool: Pool, clock: ServerClock, changed: Callable[[str], None]) -> None:
-        self._pool, self._clock, self._changed = pool, clock, changed
+    def __init__(
+        self, pool: Pool, ready: PostgresReadyQueue, clock: ServerClock, changed: Callable[[str], None]
+    ) -> None:
+        self._pool, self._ready, self._clock, self._changed = pool, ready, clock, changed
 
     async def deliveries(self, wanted: DeliveryFilter, after: str | None, limit: int) -> Page[DeliveryRow]:
         """Newest first. Dead letters have an index; anything else looks at a bounded span, then hands out a cursor."""
@@ -64,18 +68,17 @@ class PostgresOperator:
         return [row[0] for row in await self._pool.rows(sql.dead_oldest, *values)]
 
     async def count_ready(self, address: str) -> tuple[int, int]:
-        """How many for this address could be claimed, now or when their time comes, and how many are in hand."""
-        ((waiting, held),) = await self._pool.rows(sql.ready_count, address)
-        return waiting, held
+        """How many deliveries of this address can be claimed, now or once they are due, and how many are leased."""
+        return await self._ready.count_address(self._pool, address)
 
     async def reprocess(self, owner: Owner, ids: Sequence[int], states: frozenset[str], actor: str) -> list[int]:
-        """Begin a new life of ended deliveries, at the tail of their lanes. The ids that were in one of `states`."""
+        """Requeue ended deliveries at the tail of their lanes. Returns the ids that were in one of `states`."""
         now_ms = self._clock.now_ms()
 
         async def work(session: PooledConnection) -> list[int]:
             facts = {row[0]: row for row in await session.rows(sql.delivery_facts, list(ids))}
             chosen = [facts[id] for id in dict.fromkeys(ids) if id in facts and facts[id][1] in states]
-            await _revive(session, chosen, now_ms)
+            await _revive(session, self._ready, chosen, now_ms)
             leaves: list[Leaf] = [(row[0], row[2] + 1, row[5], State.PENDING, None, 0) for row in chosen]
             await write_link(session, owner.chain, now_ms, actor, leaves)
             return [row[0] for row in chosen]
@@ -96,7 +99,9 @@ class PostgresOperator:
         async def work(session: PooledConnection) -> list[int]:
             known = dict(await session.rows(sql.delivery_events, list(ids)))
             events = {id: known[id] for id in ids if id in known}
-            return await end_unheld(session, owner.chain, events, before, State.DROPPED, reason, now_ms, actor)
+            return await end_unheld(
+                session, self._ready, owner.chain, events, before, State.DROPPED, reason, now_ms, actor
+            )
 
         ended = await self._pool.run(work)
         self._changed("deliveries")
@@ -105,10 +110,9 @@ class PostgresOperator:
     async def make_due(self, ids: Sequence[int]) -> list[int]:
         """Make waiting deliveries due now."""
         now_ms = self._clock.now_ms()
-        rows = await self._pool.run(lambda session: session.rows(sql.ready_hasten, now_ms, list(ids)))
+        advanced = await self._pool.run(lambda session: self._ready.make_due(session, list(ids), now_ms))
         self._changed("deliveries")
-        hastened = {row[0] for row in rows}
-        return [id for id in dict.fromkeys(ids) if id in hastened]
+        return [id for id in dict.fromkeys(ids) if id in advanced]
 
     async def pause(self, scope: str, name: str) -> bool:
         now_ms = self._clock.now_ms()
@@ -117,7 +121,7 @@ class PostgresOperator:
             fresh = await session.run(sql.pause_add, scope, name, now_ms) > 0
             if scope == "lane":
                 for (lane,) in await session.rows(sql.lane_pause, name, True):
-                    await session.run(sql.lane_unready, lane)
+                    await self._ready.remove_lane(session, lane)
             else:
                 await session.run(sql.queue_pause, name)
             return fresh
@@ -131,7 +135,7 @@ class PostgresOperator:
             known = await session.run(sql.pause_remove, scope, name) > 0
             if scope == "lane":
                 for (lane,) in await session.rows(sql.lane_pause, name, False):
-                    await session.run(sql.lane_next, [lane], now_ms)
+                    await self._ready.put_heads(session, [lane], now_ms)
             else:
                 await session.run(sql.queue_pause, name)
             return known
@@ -147,7 +151,7 @@ class PostgresOperator:
         shift_ms = self._clock.shift_ms()
 
         async def look(session: PooledConnection) -> dict[str, Any]:
-            ((ready, leased, next_due),) = await session.rows(sql.figures_ready)
+            ready = await self._ready.counts(session)
             ((lanes, _),) = await session.rows(sql.figures_lanes)
             ((routed, unmatched, streams, unrouted),) = await session.rows(sql.figures_events)
             known = unrouted <= FIRST_MAX
@@ -156,12 +160,12 @@ class PostgresOperator:
                 "unmatched": unmatched,
                 "streams": streams + await session.value(sql.figures_first) if known else None,
                 "unrouted": unrouted,
-                "pending": ready + await session.value(sql.figures_behind),
-                "in_flight": leased,
+                "pending": ready.rows + await self._ready.count_behind(session),
+                "in_flight": ready.leased,
                 "lanes": lanes,
                 "dead": await session.value(sql.figures_dead),
-                "next_due_ms": _ours(next_due, shift_ms),
-                "oldest_pending_ms": _ours(await session.value(sql.figures_oldest), shift_ms),
+                "next_due_ms": _ours(ready.next_due_ms, shift_ms),
+                "oldest_pending_ms": _ours(await self._ready.oldest_created_ms(session), shift_ms),
             }
 
         return await self._pool.run(look, durable=False, repeatable=True)
@@ -172,7 +176,7 @@ def _ours(at_ms: int | None, shift_ms: int) -> int | None:
     return None if at_ms is None else at_ms - shift_ms
 
 
-async def _revive(session: PooledConnection, rows: Sequence[Row], now_ms: int) -> None:
+async def _revive(session: PooledConnection, ready: PostgresReadyQueue, rows: Sequence[Row], now_ms: int) -> None:
     keys = [_lane_key(row) for row in rows]
     seats = iter(await join_lanes(session, [key for key in keys if key is not None]))
     given = [None if key is None else next(seats) for key in keys]
@@ -180,7 +184,7 @@ async def _revive(session: PooledConnection, rows: Sequence[Row], now_ms: int) -
     places = [None if seat is None else seat.pos for seat in given]
     await session.run(sql.delivery_revive, [row[0] for row in rows], lanes, places)
     heads = [row for row, seat in zip(rows, given, strict=True) if seat is None or seat.head]
-    await session.run(sql.ready_add, [row[0] for row in heads], [row[4] for row in heads], now_ms)
+    await ready.put(session, [ReadyRow(row[0], row[4], now_ms) for row in heads])
 
 
 def _lane_key(facts: Row) -> str | None:

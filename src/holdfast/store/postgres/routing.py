@@ -13,24 +13,25 @@ from holdfast.store.postgres.bursts import thin_out
 from holdfast.store.postgres.lanes import join_lanes
 from holdfast.store.postgres.pool import Pool, begin, translated, undo
 from holdfast.store.postgres.pooled_connection import PooledConnection
+from holdfast.store.postgres.ready_queue import NewDeliveries, PlainBatch, PostgresReadyQueue
 from holdfast.store.postgres.statements import sql
 from holdfast.store.roles.owners import Owner
 from holdfast.store.roles.routing import Plan, RouteTarget
 
 
 class PostgresRouting:
-    def __init__(self, pool: Pool, clock: Clock, changed: Callable[[str], None]) -> None:
-        self._pool, self._clock, self._changed = pool, clock, changed
+    def __init__(self, pool: Pool, ready: PostgresReadyQueue, clock: Clock, changed: Callable[[str], None]) -> None:
+        self._pool, self._ready, self._clock, self._changed = pool, ready, clock, changed
         self._at_end = False
 
     @asynccontextmanager
     async def batch(self, limit: int) -> AsyncIterator[PostgresRoutingBatch]:
-        """Empty where another process routes: it will come to everything that is here now."""
+        """Empty while another process routes: that process will route all events that are stored now."""
         with translated():
             async with self._pool.connection() as session:
-                batch = PostgresRoutingBatch(session, self._clock, self._changed)
+                batch = PostgresRoutingBatch(session, self._ready, self._clock, self._changed)
                 try:
-                    # After a batch that was not full there is seldom more: one look is cheaper than a transaction.
+                    # After a batch that was not full there is seldom more: one read is cheaper than a transaction.
                     if not self._at_end or await session.value(sql.unrouted_first) is not None:
                         await batch.take(limit)
                     self._at_end = 0 < len(batch.events) < limit
@@ -43,10 +44,12 @@ class PostgresRouting:
 
 
 class PostgresRoutingBatch:
-    """Events with the router's lock around them, which the server frees with the transaction."""
+    """Events, under the router's lock, which ends with the transaction."""
 
-    def __init__(self, session: PooledConnection, clock: Clock, changed: Callable[[str], None]) -> None:
-        self._session, self._clock, self._changed = session, clock, changed
+    def __init__(
+        self, session: PooledConnection, ready: PostgresReadyQueue, clock: Clock, changed: Callable[[str], None]
+    ) -> None:
+        self._session, self._ready, self._clock, self._changed = session, ready, clock, changed
         self._begun = False
         self.version = 0
         self.events: Sequence[Event] = []
@@ -63,14 +66,17 @@ class PostgresRoutingBatch:
             self.due_at_ms = {row[1]: int(row[12]) for row in rows if row[12]}
 
     async def commit(self, plans: Sequence[Plan], owner: Owner | None = None) -> bool:
-        """Deliveries in, unrouted rows out: both or neither."""
+        """Insert deliveries and remove unrouted rows, in one transaction."""
         if not self._begun:
             return False
         with translated():
             now_ms = self._clock.now_ms()
-            work = _route_plain if _is_plain(plans) else _route
             firsts = {event.n for event in self.events if event.seq == 1 and event.stream != event.id}
-            routed = await work(self._session, self.version, owner, plans, firsts, now_ms)
+            values = (plans, firsts, now_ms)
+            if _is_plain(plans):
+                routed = await _route_plain(self._session, self._ready, self.version, *values)
+            else:
+                routed = await _route(self._session, self._ready, self.version, owner, *values)
             if routed is None:
                 return False
             self._begun = False
@@ -86,32 +92,43 @@ class PostgresRoutingBatch:
 
 
 def _is_plain(plans: Sequence[Plan]) -> bool:
-    """Whether all of it goes to queues that are there, without lanes and so without bursts."""
+    """Whether all targets are existing queues without lanes, and so without bursts."""
     return all(target.queue is not None and target.lane is None for plan in plans for target in plan.targets)
 
 
 async def _route_plain(
-    session: PooledConnection, version: int, owner: Owner | None, plans: Sequence[Plan], firsts: set[int], now_ms: int
+    session: PooledConnection,
+    ready: PostgresReadyQueue,
+    version: int,
+    plans: Sequence[Plan],
+    firsts: set[int],
+    now_ms: int,
 ) -> int | None:
-    """The number of deliveries that came of it; None where the contracts changed. `firsts` began their streams."""
+    """The number of new deliveries; None where the contracts changed. `firsts` began their streams."""
     duties = {(plan.n, target.queue): max(now_ms, plan.due_at_ms) for plan in plans for target in plan.targets}
     events, queues, due = [n for n, _ in duties], [queue for _, queue in duties], list(duties.values())
     unmatched = [plan.n for plan in plans if not plan.targets]
-    values = (version, [plan.n for plan in plans], unmatched, events, queues, due, now_ms, list(firsts))
-    ((found, routed),) = await session.rows(sql.route_plain, *values)
-    return int(routed) if found == version else None
+    routed = [plan.n for plan in plans]
+    batch = PlainBatch(version, routed, unmatched, events, queues, due, now_ms, list(firsts))
+    return await ready.put_plain(session, batch)
 
 
 async def _route(
-    session: PooledConnection, version: int, owner: Owner | None, plans: Sequence[Plan], firsts: set[int], now_ms: int
+    session: PooledConnection,
+    ready: PostgresReadyQueue,
+    version: int,
+    owner: Owner | None,
+    plans: Sequence[Plan],
+    firsts: set[int],
+    now_ms: int,
 ) -> int | None:
     if int(await session.value(sql.contract_version_held)) != version:
         return None
-    return await route(session, owner, plans, firsts, now_ms)
+    return await route(session, ready, owner, plans, firsts, now_ms)
 
 
 class Duty(NamedTuple):
-    """One delivery to be: an event for a queue, perhaps in a lane."""
+    """A delivery to insert: an event for a queue, perhaps in a lane."""
 
     event: int
     queue: int
@@ -122,19 +139,26 @@ class Duty(NamedTuple):
 
 
 async def route(
-    session: PooledConnection, owner: Owner | None, plans: Sequence[Plan], firsts: set[int], now_ms: int
+    session: PooledConnection,
+    ready: PostgresReadyQueue,
+    owner: Owner | None,
+    plans: Sequence[Plan],
+    firsts: set[int],
+    now_ms: int,
 ) -> int:
-    """The number of deliveries that came of it. The counts come last: retention waits for whoever holds their row."""
+    """The number of new deliveries. The counts are updated last, since retention waits for the lock on their row."""
     waiting = {row[0] for row in await session.rows(sql.unrouted_done, [plan.n for plan in plans])}
     plans = [plan for plan in plans if plan.n in waiting]
     unmatched = [plan.n for plan in plans if not plan.targets]
     added = await session.run(sql.unmatched_add, unmatched) if unmatched else 0
-    made = await _deliver(session, owner, [plan for plan in plans if plan.targets], now_ms)
+    made = await _deliver(session, ready, owner, [plan for plan in plans if plan.targets], now_ms)
     await session.run(sql.counts_add, len(plans), added, len(firsts & waiting))
     return made
 
 
-async def _deliver(session: PooledConnection, owner: Owner | None, matched: Sequence[Plan], now_ms: int) -> int:
+async def _deliver(
+    session: PooledConnection, ready: PostgresReadyQueue, owner: Owner | None, matched: Sequence[Plan], now_ms: int
+) -> int:
     if not matched:
         return 0
     direct = await _direct_queues(session, matched, now_ms)
@@ -147,15 +171,17 @@ async def _deliver(session: PooledConnection, owner: Owner | None, matched: Sequ
                 known.add((plan.n, queue))
                 due_at_ms, thins = max(now_ms, plan.due_at_ms), may_coalesce(target.address)
                 duties.append(Duty(plan.n, queue, target.lane, due_at_ms, target.burst, thins))
-    lanes = await _insert(session, duties, now_ms)
+    lanes = await _insert(session, ready, duties, now_ms)
     bursts = [duty.event for duty in duties if duty.burst is not None]
     if owner is not None and (bursts or any(count > LANE_MAX for count in lanes.values())):
-        await thin_out(session, owner, bursts, lanes, now_ms)
+        await thin_out(session, ready, owner, bursts, lanes, now_ms)
     return len(duties)
 
 
-async def _insert(session: PooledConnection, duties: Sequence[Duty], now_ms: int) -> dict[int, int]:
-    """How many now stand in each lane that was joined, of those that are thinned out."""
+async def _insert(
+    session: PooledConnection, ready: PostgresReadyQueue, duties: Sequence[Duty], now_ms: int
+) -> dict[int, int]:
+    """Insert deliveries. Returns how many are open in each lane that was joined and may be thinned out."""
     seats = iter(await join_lanes(session, [duty.lane for duty in duties if duty.lane is not None]))
     lanes: list[int | None] = []
     places: list[int | None] = []
@@ -170,7 +196,7 @@ async def _insert(session: PooledConnection, duties: Sequence[Duty], now_ms: int
             waiting[seat.lane] = seat.waiting
     events, queues = [duty.event for duty in duties], [duty.queue for duty in duties]
     bursts = [duty.burst for duty in duties]
-    await session.run(sql.delivery_add, events, queues, lanes, places, due, now_ms, bursts)
+    await ready.put_routed(session, NewDeliveries(events, queues, lanes, places, due, now_ms, bursts))
     return waiting
 
 

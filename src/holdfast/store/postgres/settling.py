@@ -1,13 +1,13 @@
 """Settling on PostgreSQL: a batch of ends in one transaction, a few statements however many there are.
 
-Most batches only hold deliveries that arrived, all still ours: the short way ends them in one round trip. It is given
-the next link of our chain, made from the head as we know it; if anything is otherwise, nothing is done, and the long
-way looks at each of them.
+Most batches contain only delivered deliveries whose leases are all still held: the short way ends them in one round
+trip. It passes the next link of the receipt chain, made from the head as last written. If a lease was lost or the chain
+has grown, nothing is changed, and the long way settles each of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import asyncpg
@@ -21,6 +21,7 @@ from holdfast.store.postgres.events import append
 from holdfast.store.postgres.group_append import Prepared
 from holdfast.store.postgres.lanes import leave_lanes
 from holdfast.store.postgres.pooled_connection import PooledConnection
+from holdfast.store.postgres.ready_queue import PostgresReadyQueue
 from holdfast.store.postgres.receipts import next_link, write_link
 from holdfast.store.postgres.statements import sql
 from holdfast.store.roles.lease import Lease
@@ -38,7 +39,7 @@ class Settled(NamedTuple):
 
 
 def is_simple(settlements: Sequence[Settlement]) -> bool:
-    """Whether the short way will do: they all arrived, and have nothing to tell and nothing to leave behind."""
+    """Whether the short way is enough: all were delivered, without details and effects."""
     delivered = State.DELIVERED
     for _, transition, effects, detail, _, _ in settlements:
         if transition.state is not delivered or detail is not None or effects:
@@ -47,55 +48,61 @@ def is_simple(settlements: Sequence[Settlement]) -> bool:
 
 
 async def settle_simply(
-    session: PooledConnection, chain: str, head: Head, settlements: Sequence[Settlement], now_ms: int
+    session: PooledConnection,
+    ready: PostgresReadyQueue,
+    chain: str,
+    head: Head,
+    settlements: Sequence[Settlement],
+    now_ms: int,
 ) -> Settled | None:
     """End them all in one statement, which is a transaction by itself. None: nothing was done, take the long way."""
     new = next_link(chain, head, now_ms, "engine", [_leaf(one) for one in settlements])
-    ids, tokens = _fences(settlements)
-    arrays = _array(ids), _array(tokens), _array([one.transition.attempts for one in settlements])
-    values = (*arrays, now_ms, chain, new.seq, new.prev, new.root, new.hash, new.leaves)
+    attempts = [one.transition.attempts for one in settlements]
     try:
-        moved = await session.value(sql.settle_delivered, *values)
+        moved = await ready.settle_delivered(session, [_lease(one) for one in settlements], attempts, new)
     except asyncpg.PostgresError as error:
         if error.sqlstate != UNFORESEEN:
             raise
         return None
-    return Settled(set(), bool(moved), Head(new.seq, new.hash))
+    return Settled(set(), moved, Head(new.seq, new.hash))
 
 
 async def settle(
     session: PooledConnection,
+    ready: PostgresReadyQueue,
     chain: str,
     settlements: Sequence[Settlement],
     effects: Sequence[Prepared],
     now_ms: int,
     ring: bool,
 ) -> Settled:
-    """Apply what is still ours, whatever it is."""
-    held = await _take_out(session, settlements)
+    """Apply the settlements whose lease is still held."""
+    held = await _take_out(session, ready, settlements)
     applied: list[Settlement] = []
     for settlement, events in zip(settlements, effects, strict=True):
         if _lease(settlement) in held:
             some = bool(settlement.effects)
             applied.append(await _with_effects(session, settlement, events, now_ms, ring) if some else settlement)
     await _wait(session, [one for one in applied if one.transition.state is State.PENDING])
-    moved = await _end(session, [one for one in applied if one.transition.state is not State.PENDING], now_ms)
+    moved = await _end(session, ready, [one for one in applied if one.transition.state is not State.PENDING], now_ms)
     await _record(session, applied, now_ms)
     head = await write_link(session, chain, now_ms, "engine", [_leaf(one) for one in applied])
     lost = {one.claim.delivery.id for one in settlements if _lease(one) not in held}
     return Settled(lost, moved, head)
 
 
-async def _take_out(session: PooledConnection, settlements: Sequence[Settlement]) -> set[Lease]:
-    """The fence: only rows that carry our token leave `ready`, or go back into it for another try."""
+async def _take_out(
+    session: PooledConnection, ready: PostgresReadyQueue, settlements: Sequence[Settlement]
+) -> set[Lease]:
+    """End the leases that are still held, for good or for another try. Returns those leases."""
     again = [one for one in settlements if one.transition.due_at_ms is not None]
     over = [one for one in settlements if one.transition.due_at_ms is None]
     held: set[Lease] = set()
     if again:
         due = [one.transition.due_at_ms for one in again]
-        held.update(Lease(*row) for row in await session.rows(sql.ready_again, *_fences(again), due))
+        held |= await ready.retry_later(session, [_lease(one) for one in again], due)
     if over:
-        held.update(Lease(*row) for row in await session.rows(sql.ready_end, *_fences(over)))
+        held |= await ready.end(session, [_lease(one) for one in over])
     return held
 
 
@@ -103,18 +110,10 @@ def _lease(settlement: Settlement) -> Lease:
     return Lease(settlement.claim.delivery.id, settlement.claim.token)
 
 
-def _fences(settlements: Sequence[Settlement]) -> tuple[list[int], list[int]]:
-    return [one.claim.delivery.id for one in settlements], [one.claim.token for one in settlements]
-
-
-def _array(numbers: Iterable[int]) -> str:
-    return f"{{{','.join(map(str, numbers))}}}"
-
-
 async def _with_effects(
     session: PooledConnection, settlement: Settlement, events: Prepared, now_ms: int, ring: bool
 ) -> Settlement:
-    """Effects that can never be appended end their own delivery, and disturb no other."""
+    """Append effects. Effects that can never be appended end their own delivery as dead, and affect no other."""
     await session.raw.execute("SAVEPOINT effects")
     try:
         if events:
@@ -145,7 +144,9 @@ async def _wait(session: PooledConnection, settlements: Sequence[Settlement]) ->
         )
 
 
-async def _end(session: PooledConnection, settlements: Sequence[Settlement], now_ms: int) -> bool:
+async def _end(
+    session: PooledConnection, ready: PostgresReadyQueue, settlements: Sequence[Settlement], now_ms: int
+) -> bool:
     if settlements:
         after = [one.transition for one in settlements]
         ended = await session.rows(
@@ -159,12 +160,12 @@ async def _end(session: PooledConnection, settlements: Sequence[Settlement], now
             [one.survivor for one in after],
             State.PENDING,
         )
-        return await leave_lanes(session, [row[1] for row in ended], now_ms)
+        return await leave_lanes(session, ready, [row[1] for row in ended], now_ms)
     return False
 
 
 async def _record(session: PooledConnection, settlements: Sequence[Settlement], now_ms: int) -> None:
-    """The history of attempts: those that failed, and whatever has something to tell."""
+    """Record attempts that failed or have details."""
     told = [one for one in settlements if one.transition.state is not State.DELIVERED or one.detail is not None]
     if not told:
         return
@@ -190,26 +191,27 @@ def _leaf(settlement: Settlement) -> Leaf:
 
 
 async def end_unheld(
-    session: PooledConnection, chain: str, events: Mapping[int, str], before: State, after: State, reason: Reason,
-    now_ms: int, actor: str, survivor: int | None = None,
+    session: PooledConnection, ready: PostgresReadyQueue, chain: str, events: Mapping[int, str], before: State,
+    after: State, reason: Reason, now_ms: int, actor: str, survivor: int | None = None,
 ) -> list[int]:  # fmt: skip
-    """End deliveries that no settlement carries, given with their event ids: those still in the state `before`.
+    """End deliveries without a settlement, given with their event ids: those still in the state `before`.
 
-    `ready` first, in the order of every settle: a holder loses its lease here, or has settled already and we lose.
-    And `ready` last: another transaction may have put one of them there while we waited, not knowing of its end.
+    Their ready rows are removed first, in the order of every settle: either a holder loses its lease here, or it has
+    settled already and its end stands. They are removed again at the end: another transaction, which did not see these
+    ends, may have put one of them back while this one waited for locks.
     """
     ids, count = list(events), len(events)
     if not ids:
         return []
     if before is State.PENDING:
-        await session.run(sql.ready_remove, ids)
+        await ready.remove(session, ids)
     none: list[None] = [None] * count
     rows = await session.rows(
         sql.delivery_end, ids, [after] * count, [reason] * count, none, none, now_ms, [survivor] * count, before
     )
     if before is State.PENDING:
-        await leave_lanes(session, [row[1] for row in rows], now_ms)
-        await session.run(sql.ready_remove, [row[0] for row in rows])
+        await leave_lanes(session, ready, [row[1] for row in rows], now_ms)
+        await ready.remove(session, [row[0] for row in rows])
     ended = {id: (generation, attempts) for id, _, generation, attempts in rows}
     done = [id for id in ids if id in ended]
     leaves: list[Leaf] = [(id, ended[id][0], events[id], after, reason, ended[id][1]) for id in done]

@@ -23,6 +23,7 @@ from holdfast.store.postgres.owners import PostgresOwners
 from holdfast.store.postgres.place import Place, parse_place
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.pooled_connection import PooledConnection
+from holdfast.store.postgres.ready_queue import PostgresReadyQueue
 from holdfast.store.postgres.receipts import PostgresReceipts
 from holdfast.store.postgres.routing import PostgresRouting
 from holdfast.store.postgres.sessions import PostgresSessions
@@ -56,12 +57,13 @@ class PostgresStore:
         liveness = self._liveness = Liveness(pool, chance, changed)
         self.events = PostgresEvents(pool, liveness, clock, chance, changed)
         self.contracts = PostgresContracts(pool, clock, changed)
-        self.routing = PostgresRouting(pool, clock, changed)
-        self.deliveries = PostgresDeliveries(pool, liveness, clock, lease_clock, chance, changed)
+        ready = PostgresReadyQueue()
+        self.routing = PostgresRouting(pool, ready, clock, changed)
+        self.deliveries = PostgresDeliveries(pool, ready, liveness, clock, lease_clock, chance, changed)
         gate_clock = _database_clock if lease_clock is _database_clock else clock.now_ms
         self.gates = PostgresGates(pool, gate_clock)
         self.sessions = PostgresSessions(pool, clock)
-        self.operator = PostgresOperator(pool, clock, changed)
+        self.operator = PostgresOperator(pool, ready, clock, changed)
         self.receipts = PostgresReceipts(pool)
         self.cursors = PostgresCursors(pool, clock)
         self.bookmarks = PostgresBookmarks(pool, clock)

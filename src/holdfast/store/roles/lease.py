@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
+
+from holdfast.domain.delivery import Claim
 
 
 class Lease(NamedTuple):
@@ -10,3 +13,7 @@ class Lease(NamedTuple):
 
     delivery: int
     token: int
+
+
+def leases_of(claims: Sequence[Claim]) -> list[Lease]:
+    return [Lease(claim.delivery.id, claim.token) for claim in claims]

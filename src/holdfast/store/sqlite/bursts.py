@@ -1,4 +1,4 @@
-"""Bursts on SQLite: in a lane, a waiting delivery gives way to a later one that says the same, newer."""
+"""Bursts on SQLite: in a lane, a newer delivery with the same burst key replaces a pending one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from holdfast.store.roles.deliveries import BATCH_MAX
 from holdfast.store.roles.owners import Owner
 from holdfast.store.sqlite.connection import Connection
 from holdfast.store.sqlite.deliveries import end_pending
-from holdfast.store.sqlite.statements import sql
+from holdfast.store.sqlite.ready_queue import SqliteReadyQueue
 
 
 class Joined(NamedTuple):
@@ -23,20 +23,19 @@ class Joined(NamedTuple):
     burst: str | None
 
 
-def thin_out(connection: Connection, owner: Owner, joined: Joined, now_ms: int) -> None:
-    """Drop what the newcomer replaces and, where the lane is full, the oldest that may go."""
+def thin_out(connection: Connection, ready: SqliteReadyQueue, owner: Owner, joined: Joined, now_ms: int) -> None:
+    """Drop what the new delivery replaces and, where the lane is full, its oldest deliveries that may be evicted."""
     if joined.burst is not None:
-        for id, burst, leased, generation, attempts, event_id in connection.rows(
-            sql.burst_behind, (joined.lane, joined.pos, COALESCE_LOOKBACK)
+        for id, burst, leased, generation, attempts, event_id in ready.before_in_lane(
+            connection, joined.lane, joined.pos, COALESCE_LOOKBACK
         ):
             if burst is None or leased:
                 break
             if burst == joined.burst:
                 row = (id, generation, attempts, event_id)
-                end_pending(
-                    connection, owner, [row], State.DROPPED, Reason.COALESCED, now_ms, "router", survivor=joined.id
-                )
+                end = (State.DROPPED, Reason.COALESCED, now_ms, "router")
+                end_pending(connection, ready, owner, [row], *end, survivor=joined.id)
                 return
     if joined.open > LANE_MAX:
-        rows = connection.rows(sql.burst_oldest, (joined.lane, min(joined.open - LANE_MAX, BATCH_MAX)))
-        end_pending(connection, owner, rows, State.DROPPED, Reason.EVICTED, now_ms, "router")
+        rows = ready.oldest_in_lane(connection, joined.lane, min(joined.open - LANE_MAX, BATCH_MAX))
+        end_pending(connection, ready, owner, rows, State.DROPPED, Reason.EVICTED, now_ms, "router")

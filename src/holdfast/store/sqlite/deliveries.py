@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from holdfast.domain.delivery import Claim, Settlement
@@ -12,10 +11,13 @@ from holdfast.domain.states import Reason, State
 from holdfast.ports import Chance, Clock
 from holdfast.store.process_id import is_running, parse_process_id
 from holdfast.store.roles.deliveries import BATCH_MAX, Claimed, ClaimRequest
+from holdfast.store.roles.lease import leases_of
 from holdfast.store.roles.owners import Owner
+from holdfast.store.roles.ready_queue import LeaseOrder, LeaseShare
 from holdfast.store.rows import to_claim
 from holdfast.store.sqlite.connection import Connection, Row
 from holdfast.store.sqlite.reader import Reader
+from holdfast.store.sqlite.ready_queue import SqliteReadyQueue
 from holdfast.store.sqlite.receipts import write_link
 from holdfast.store.sqlite.settling import advance_lane, settle
 from holdfast.store.sqlite.statements import sql
@@ -27,27 +29,26 @@ _NO_END = 1 << 62
 
 class SqliteDeliveries:
     def __init__(
-        self, writer: Writer, reader: Reader, clock: Clock, chance: Chance, changed: Callable[[str], None]
+        self,
+        writer: Writer,
+        reader: Reader,
+        ready: SqliteReadyQueue,
+        clock: Clock,
+        chance: Chance,
+        changed: Callable[[str], None],
     ) -> None:
         self._writer, self._reader, self._clock, self._chance, self._changed = writer, reader, clock, chance, changed
+        self._ready = ready
 
     async def claim(self, request: ClaimRequest) -> Claimed:
-        now_ms, boot_ms, token = self._clock.now_ms(), self._clock.boot_ms(), self._chance.token()
-        return await self._writer.run(
-            lambda connection: _claim(connection, request, now_ms, boot_ms, token), durable=False
-        )
+        order = LeaseOrder(request.owner, self._chance.token(), self._clock.boot_ms(), self._clock.now_ms())
+        return await self._writer.run(lambda connection: _claim(connection, self._ready, request, order), durable=False)
 
     async def renew(self, claims: Sequence[Claim], lease_ms: int) -> set[int]:
-        until = self._clock.boot_ms() + lease_ms
-
-        def work(connection: Connection) -> set[int]:
-            return {
-                claim.delivery.id
-                for claim in claims
-                if not connection.run(sql.lease_renew, (until, claim.delivery.id, claim.token))
-            }
-
-        return await self._writer.run(work, durable=False)
+        leases, boot_ms = leases_of(claims), self._clock.boot_ms()
+        return await self._writer.run(
+            lambda connection: self._ready.renew(connection, leases, boot_ms, lease_ms), durable=False
+        )
 
     async def settle(self, owner: Owner, settlements: Sequence[Settlement]) -> set[int]:
         now_ms = self._clock.now_ms()
@@ -57,29 +58,29 @@ class SqliteDeliveries:
             else ()
             for s in settlements
         ]
-        lost = await self._writer.run(lambda connection: settle(connection, owner.chain, settlements, effects, now_ms))
+        lost = await self._writer.run(
+            lambda connection: settle(connection, self._ready, owner.chain, settlements, effects, now_ms)
+        )
         if any(effects):
             self._changed("events")
         return lost
 
     async def release(self, claims: Sequence[Claim]) -> None:
-        rows = [(claim.delivery.id, claim.token) for claim in claims]
-        await self._writer.run(lambda connection: connection.many(sql.lease_release, rows), durable=False)
+        leases = leases_of(claims)
+        await self._writer.run(lambda connection: self._ready.release(connection, leases), durable=False)
         self._changed("deliveries")
 
     async def uncount_starts(self, claims: Sequence[Claim]) -> None:
-        rows = [(claim.delivery.id, claim.token) for claim in claims]
-        await self._writer.run(lambda connection: connection.many(sql.lease_uncount, rows), durable=False)
+        leases = leases_of(claims)
+        await self._writer.run(lambda connection: self._ready.uncount_starts(connection, leases), durable=False)
 
     async def reclaim(self, holding: Sequence[int] = ()) -> int:
-        boot_ms, boot_id, held = self._clock.boot_ms(), self._clock.boot_id, json.dumps(list(holding))
+        boot_ms = self._clock.boot_ms()
 
         def work(connection: Connection) -> int:
-            count = connection.run(sql.lease_reclaim, (boot_ms, boot_id, held))
-            for owner, pid, mark in connection.rows(sql.lease_holders):
-                if is_running(pid, parse_process_id(mark)) is False:
-                    count += connection.run(sql.lease_reclaim_of, (owner,))
-            return count
+            holders = self._ready.holders(connection)
+            gone = [owner for owner, pid, mark in holders if is_running(pid, parse_process_id(mark)) is False]
+            return self._ready.reclaim(connection, boot_ms, gone, holding)
 
         count = await self._writer.run(work, durable=False)
         if count:
@@ -87,33 +88,33 @@ class SqliteDeliveries:
         return count
 
     async def others_hold_leases(self, owner: Owner) -> bool:
-        found = await self._reader.run(lambda connection: connection.rows(sql.lease_others, (owner.id,)))
-        return bool(found[0][0])
+        return await self._reader.run(lambda connection: self._ready.others_hold(connection, owner.id))
 
     async def resume_handed(self) -> int:
-        """Put what was handed over, and whose time to look has come, where it can be claimed again."""
+        """Put handed-over deliveries whose confirmation is overdue into the ready queue again."""
         now_ms = self._clock.now_ms()
-        count = await self._writer.run(lambda c: c.run(sql.handed_due, (now_ms, BATCH_MAX)), durable=False)
+        count = await self._writer.run(lambda c: self._ready.put_handed(c, now_ms, BATCH_MAX), durable=False)
         if count:
             self._changed("deliveries")
         return count
 
     async def record_served(self, addresses: Sequence[str]) -> None:
-        """Say which single addresses this process serves, so that nobody buries what waits for them."""
+        """Record which single addresses this process serves, so that their deliveries are not dead-lettered."""
         now_ms = self._clock.now_ms()
         rows = [(now_ms, address) for address in addresses]
         await self._writer.run(lambda connection: connection.many(sql.queue_serve, rows), durable=False)
 
     async def drop_removed(self, owner: Owner) -> int:
-        """End what waits for contracts that were removed, a bounded number at a time."""
+        """Drop pending deliveries of removed contracts, a bounded number at a time."""
         now_ms = self._clock.now_ms()
 
         def work(connection: Connection) -> int:
-            for (queue,) in connection.rows(sql.removed_queues):
-                rows = connection.rows(sql.removed_pending, (queue, BATCH_MAX))
+            for queue in self._ready.removed_queues(connection):
+                rows = self._ready.removed_pending(connection, queue, BATCH_MAX)
                 if rows:
                     end_pending(
                         connection,
+                        self._ready,
                         owner,
                         rows,
                         State.DROPPED,
@@ -127,15 +128,16 @@ class SqliteDeliveries:
         return await self._writer.run(work, heavy=True)
 
     async def dead_letter_unserved(self, owner: Owner, grace_ms: int, since_ms: int) -> int:
-        """End as dead(no_handler) what has waited a grace time for a handler that nobody serves."""
+        """End as dead(no_handler) deliveries to a handler that no process has served for the grace time."""
         now_ms = self._clock.now_ms()
         cutoff = now_ms - grace_ms
         if since_ms > cutoff:
             return 0
 
         def work(connection: Connection) -> int:
-            rows = connection.rows(sql.unserved_pending, (cutoff, BATCH_MAX))
-            end_pending(connection, owner, rows, State.DEAD, Reason.NO_HANDLER, now_ms, "nobody serves this handler")
+            rows = self._ready.unserved_pending(connection, cutoff, BATCH_MAX)
+            end = (State.DEAD, Reason.NO_HANDLER, now_ms, "nobody serves this handler")
+            end_pending(connection, self._ready, owner, rows, *end)
             return len(rows)
 
         return await self._writer.run(work, heavy=True)
@@ -143,6 +145,7 @@ class SqliteDeliveries:
 
 def end_pending(
     connection: Connection,
+    ready: SqliteReadyQueue,
     owner: Owner,
     rows: Iterable[Row],
     state: State,
@@ -151,51 +154,52 @@ def end_pending(
     actor: str,
     survivor: int | None = None,
 ) -> None:
-    """End deliveries that no one is carrying: (id, generation, attempts, event id) each."""
+    """End deliveries without a settlement: (id, generation, attempts, event id) each."""
     leaves: list[Leaf] = []
     for id, generation, attempts, event_id in rows:
-        connection.run(sql.ready_remove, (id,))
+        ready.remove(connection, [id])
         connection.run(sql.delivery_end, (state, reason, attempts, now_ms, None, survivor, id))
-        advance_lane(connection, id, now_ms)
+        advance_lane(connection, ready, id, now_ms)
         leaves.append((id, generation, event_id, state, reason, attempts))
     write_link(connection, owner.chain, now_ms, actor, leaves)
 
 
-def _claim(connection: Connection, request: ClaimRequest, now_ms: int, boot_ms: int, token: int) -> Claimed:
-    connection.run(sql.paused_unready)
-    queues, next_due = _queues(connection, request, now_ms)
+def _claim(connection: Connection, ready: SqliteReadyQueue, request: ClaimRequest, order: LeaseOrder) -> Claimed:
+    ready.remove_paused(connection)
+    queues, next_due = _queues(connection, ready, request, order.due_ms)
     if not queues:
         return Claimed([], next_due, 0)
-    until = {kind: boot_ms + lease for kind, lease in request.lease_ms.items()}
     capacity = {id: request.capacity.get(id, request.capacity_default[kind]) for id, _, _, kind, _ in queues}
     left, last = request.limit, 0
 
-    def lease(statement: str, id: int, kind: str, *limit: int) -> None:
+    def count(id: int, leased: int) -> None:
         nonlocal left, last
-        got = connection.run(statement, (request.owner, token, until[kind], id, now_ms, *limit))
-        left, capacity[id], last = left - got, capacity[id] - got, id
+        left, capacity[id], last = left - leased, capacity[id] - leased, id
 
     if request.suspects and left > 0:
-        suspicious = {row[0] for row in connection.rows(sql.suspect_queues, (now_ms,))}
+        suspects = ready.suspect_queues(connection, order.due_ms)
         for id, _, _, kind, _ in queues:
-            if id in suspicious and capacity[id] > 0:
-                lease(sql.suspect_lease, id, kind)
+            if id in suspects and capacity[id] > 0:
+                count(id, ready.lease_suspect(connection, order, id, request.lease_ms[kind]))
                 break
-    share = max(1, left // len(queues))
-    for most in (share, left):  # a fair share for each first, then whatever is left
+    fair = max(1, left // len(queues))
+    for most in (fair, left):  # a fair share for each first, then whatever is left
         for id, _, _, kind, _ in queues:
             if left > 0 and capacity[id] > 0:
-                lease(sql.ready_lease, id, kind, min(left, capacity[id], most))
+                share = LeaseShare(id, min(capacity[id], most), request.lease_ms[kind])
+                count(id, ready.lease(connection, order, [share], left))
     addresses = {id: (address, contract or None) for id, contract, address, _, _ in queues}
-    claims = [to_claim(row, token, addresses) for row in connection.rows(sql.ready_leased, (token,))]
+    claims = [to_claim(row, order.token, addresses) for row in ready.leased(connection, order.token)]
     return Claimed(claims, next_due, last if len(queues) > 1 else 0)
 
 
-def _queues(connection: Connection, request: ClaimRequest, now_ms: int) -> tuple[list[Row], int | None]:
-    """Queues with work that is due and that we serve, and when the next of the others is due."""
+def _queues(
+    connection: Connection, ready: SqliteReadyQueue, request: ClaimRequest, now_ms: int
+) -> tuple[list[Row], int | None]:
+    """The served queues with work that is due, and when the next of the other served queues is due."""
     due: list[Row] = []
     next_due: int | None = None
-    for row in _walk(connection, request.after_queue):
+    for row in _walk(connection, ready, request.after_queue):
         id, _, address, kind, due_at = row
         if kind not in request.served.kinds and address not in request.served.addresses:
             continue
@@ -210,12 +214,12 @@ def _queues(connection: Connection, request: ClaimRequest, now_ms: int) -> tuple
     return due, next_due
 
 
-def _walk(connection: Connection, after: int) -> Iterator[Row]:
+def _walk(connection: Connection, ready: SqliteReadyQueue, after: int) -> Iterator[Row]:
     """Every queue with unleased work once, page by page: those after the one served last, then the others."""
     for first, last in ((after, _NO_END), (0, after)):
         at, more = first, first < last
         while more:
-            page = connection.rows(sql.ready_queues, (at, QUEUES_MAX))
+            page = ready.queues(connection, at, QUEUES_MAX)
             yield from (row for row in page if row[0] <= last)
             more = len(page) == QUEUES_MAX and page[-1][0] < last
             at = page[-1][0] if page else last

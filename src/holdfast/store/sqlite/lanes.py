@@ -20,7 +20,7 @@ class Seat(NamedTuple):
 
     @property
     def is_head(self) -> bool:
-        """Whether nothing waits before it, and the lane may go on."""
+        """Whether nothing waits before it, and the lane is not paused."""
         return self.waiting == 1 and not self.paused
 
 

@@ -12,11 +12,13 @@ from holdfast.ports import Clock
 from holdfast.store.roles.operator import AttemptRow, DeliveryFilter, DeliveryRow
 from holdfast.store.roles.owners import Owner
 from holdfast.store.roles.page import Page
+from holdfast.store.roles.ready_queue import ReadyRow
 from holdfast.store.rows import to_attempt_row, to_delivery_row
 from holdfast.store.sqlite.connection import Connection, Row
 from holdfast.store.sqlite.deliveries import end_pending
 from holdfast.store.sqlite.lanes import join_lanes
 from holdfast.store.sqlite.reader import Reader
+from holdfast.store.sqlite.ready_queue import SqliteReadyQueue
 from holdfast.store.sqlite.receipts import write_link
 from holdfast.store.sqlite.statements import sql
 from holdfast.store.sqlite.writer import Writer
@@ -27,8 +29,11 @@ SCAN_MAX = 50_000
 
 
 class SqliteOperator:
-    def __init__(self, writer: Writer, reader: Reader, clock: Clock, changed: Callable[[str], None]) -> None:
+    def __init__(
+        self, writer: Writer, reader: Reader, ready: SqliteReadyQueue, clock: Clock, changed: Callable[[str], None]
+    ) -> None:
         self._writer, self._reader, self._clock, self._changed = writer, reader, clock, changed
+        self._ready = ready
 
     async def deliveries(self, wanted: DeliveryFilter, after: str | None, limit: int) -> Page[DeliveryRow]:
         """Newest first."""
@@ -61,12 +66,11 @@ class SqliteOperator:
         return [row[0] for row in await self._reader.run(lambda c: c.rows(sql.dead_oldest, params))]
 
     async def count_ready(self, address: str) -> tuple[int, int]:
-        """How many for this address could be claimed, now or when their time comes, and how many are in hand."""
-        ((waiting, held),) = await self._reader.run(lambda c: c.rows(sql.ready_count, (address,)))
-        return waiting, held
+        """How many deliveries of this address can be claimed, now or once they are due, and how many are leased."""
+        return await self._reader.run(lambda connection: self._ready.count_address(connection, address))
 
     async def reprocess(self, owner: Owner, ids: Sequence[int], states: frozenset[str], actor: str) -> list[int]:
-        """Begin a new life of ended deliveries, at the tail of their lanes. The ids that were in one of `states`."""
+        """Requeue ended deliveries at the tail of their lanes. Returns the ids that were in one of `states`."""
         now_ms = self._clock.now_ms()
 
         def work(connection: Connection) -> list[int]:
@@ -74,7 +78,7 @@ class SqliteOperator:
             for id in ids:
                 facts = connection.rows(sql.delivery_facts, (id,))
                 if facts and facts[0][0] in states:
-                    leaves.append(_revive(connection, id, facts[0], now_ms))
+                    leaves.append(_revive(connection, self._ready, id, facts[0], now_ms))
             write_link(connection, owner.chain, now_ms, actor, leaves)
             return [leaf[0] for leaf in leaves]
 
@@ -98,7 +102,7 @@ class SqliteOperator:
                 if facts and facts[0][0] == before:
                     done.append((id, facts[0][1], facts[0][2], facts[0][5]))
             if before is State.PENDING:
-                end_pending(connection, owner, done, State.DROPPED, reason, now_ms, actor)
+                end_pending(connection, self._ready, owner, done, State.DROPPED, reason, now_ms, actor)
             else:
                 leaves: list[Leaf] = []
                 for id, generation, attempts, event_id in done:
@@ -114,9 +118,9 @@ class SqliteOperator:
     async def make_due(self, ids: Sequence[int]) -> list[int]:
         """Make waiting deliveries due now."""
         now_ms = self._clock.now_ms()
-        done = await self._writer.run(lambda c: [id for id in ids if c.run(sql.ready_hasten, (now_ms, id))])
+        advanced = await self._writer.run(lambda connection: self._ready.make_due(connection, ids, now_ms))
         self._changed("deliveries")
-        return done
+        return [id for id in dict.fromkeys(ids) if id in advanced]
 
     async def pause(self, scope: str, name: str) -> bool:
         now_ms = self._clock.now_ms()
@@ -125,7 +129,7 @@ class SqliteOperator:
             fresh = connection.run(sql.pause_add, (scope, name, now_ms)) > 0
             if scope == "lane":
                 for (lane,) in connection.rows(sql.lane_pause, (name, 1)):
-                    connection.run(sql.lane_unready, (lane,))
+                    self._ready.remove_lane(connection, lane)
             else:
                 connection.run(sql.queue_pause, (name,))
             return fresh
@@ -139,7 +143,7 @@ class SqliteOperator:
             known = connection.run(sql.pause_remove, (scope, name)) > 0
             if scope == "lane":
                 for (lane,) in connection.rows(sql.lane_pause, (name, 0)):
-                    connection.run(sql.lane_next, (lane, now_ms))
+                    self._ready.put_heads(connection, [lane], now_ms)
             else:
                 connection.run(sql.queue_pause, (name,))
             return known
@@ -154,29 +158,27 @@ class SqliteOperator:
 
     async def figures(self) -> dict[str, Any]:
         def look(connection: Connection) -> dict[str, Any]:
-            ready, leased, next_due = connection.rows(sql.figures_ready)[0]
+            ready = self._ready.counts(connection)
             lanes, _ = connection.rows(sql.figures_lanes)[0]
-            behind = connection.rows(sql.figures_behind)[0][0]
             routed, unmatched, streams = connection.rows(sql.figures_events)[0]
             unrouted = connection.rows(sql.unrouted_count)[0][0]
-            oldest = connection.rows(sql.figures_oldest)
             return {
                 "events": routed + unrouted,
                 "unmatched": unmatched,
                 "streams": streams,
                 "unrouted": unrouted,
-                "pending": ready + behind,
-                "in_flight": leased,
+                "pending": ready.rows + self._ready.count_behind(connection),
+                "in_flight": ready.leased,
                 "lanes": lanes,
                 "dead": connection.rows(sql.figures_dead)[0][0],
-                "next_due_ms": next_due,
-                "oldest_pending_ms": oldest[0][0] if oldest else None,
+                "next_due_ms": ready.next_due_ms,
+                "oldest_pending_ms": self._ready.oldest_created_ms(connection),
             }
 
         return await self._reader.run(look)
 
 
-def _revive(connection: Connection, id: int, facts: Row, now_ms: int) -> Leaf:
+def _revive(connection: Connection, ready: SqliteReadyQueue, id: int, facts: Row, now_ms: int) -> Leaf:
     _, generation, _, lane, queue, event_id, stream, contract, address, kind = facts
     pos = None
     claimable = True
@@ -186,7 +188,7 @@ def _revive(connection: Connection, id: int, facts: Row, now_ms: int) -> Leaf:
         lane, pos, claimable = seat.lane, seat.pos, seat.is_head
     connection.run(sql.delivery_revive, (lane, pos, id))
     if claimable:
-        connection.run(sql.ready_add, (id, queue, now_ms))
+        ready.put(connection, [ReadyRow(id, queue, now_ms)])
     return (id, generation + 1, event_id, State.PENDING, None, 0)
 
 

@@ -8,6 +8,7 @@ from holdfast.ports import Clock
 from holdfast.store.process_id import own_process_id
 from holdfast.store.roles.owners import Owner
 from holdfast.store.sqlite.connection import Connection
+from holdfast.store.sqlite.ready_queue import SqliteReadyQueue
 from holdfast.store.sqlite.statements import sql
 from holdfast.store.sqlite.writer import Writer
 
@@ -17,8 +18,8 @@ _FORGET_OWNERS_MS = 24 * 3600 * 1000
 class SqliteOwners:
     """The file lock proves that this process is the keeper, so a new keeper knows that earlier keepers are dead."""
 
-    def __init__(self, writer: Writer, clock: Clock, keeper: bool) -> None:
-        self._writer, self._clock, self._keeper = writer, clock, keeper
+    def __init__(self, writer: Writer, ready: SqliteReadyQueue, clock: Clock, keeper: bool) -> None:
+        self._writer, self._ready, self._clock, self._keeper = writer, ready, clock, keeper
 
     async def enlist(self) -> Owner:
         now_ms, boot_id, boot_ms = self._clock.now_ms(), self._clock.boot_id, self._clock.boot_ms()
@@ -29,7 +30,7 @@ class SqliteOwners:
             unclean = False
             if self._keeper:
                 unclean = connection.run(sql.owner_end_others, (now_ms, id)) > 0
-                connection.run(sql.lease_reclaim, (boot_ms, boot_id, "[]"))
+                self._ready.reclaim(connection, boot_ms)
                 connection.run(sql.owner_forget, (now_ms - _FORGET_OWNERS_MS,))
             free = connection.rows(sql.node_free) or connection.rows(sql.node_add)
             chain = str(free[0][0])

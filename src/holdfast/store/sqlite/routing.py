@@ -1,4 +1,4 @@
-"""Routing on SQLite: the keeper alone routes, so a batch is read beside the writer and committed if still true."""
+"""Routing on SQLite: only the keeper routes, so a batch is read outside the writer and committed if still current."""
 
 from __future__ import annotations
 
@@ -10,19 +10,24 @@ from holdfast.domain.event import Event
 from holdfast.domain.lane import LANE_MAX, may_coalesce
 from holdfast.ports import Clock
 from holdfast.store.roles.owners import Owner
+from holdfast.store.roles.ready_queue import ReadyRow
 from holdfast.store.roles.routing import Plan, RouteTarget
 from holdfast.store.sqlite.bursts import Joined, thin_out
 from holdfast.store.sqlite.connection import Connection, Row
 from holdfast.store.sqlite.inserts import insert
 from holdfast.store.sqlite.lanes import join_lanes
 from holdfast.store.sqlite.reader import Reader
+from holdfast.store.sqlite.ready_queue import SqliteReadyQueue
 from holdfast.store.sqlite.statements import sql
 from holdfast.store.sqlite.writer import HEAVY_ROWS, Writer
 
 
 class SqliteRouting:
-    def __init__(self, writer: Writer, reader: Reader, clock: Clock, changed: Callable[[str], None]) -> None:
+    def __init__(
+        self, writer: Writer, reader: Reader, ready: SqliteReadyQueue, clock: Clock, changed: Callable[[str], None]
+    ) -> None:
         self._writer, self._reader, self._clock, self._changed = writer, reader, clock, changed
+        self._ready = ready
 
     @asynccontextmanager
     async def batch(self, limit: int) -> AsyncIterator[SqliteRoutingBatch]:
@@ -43,7 +48,7 @@ class SqliteRouting:
     async def commit(self, owner: Owner | None, version: int, place: int, plans: Sequence[Plan]) -> bool:
         now_ms = self._clock.now_ms()
         done = await self._writer.run(
-            lambda connection: route(connection, owner, version, place, plans, now_ms),
+            lambda connection: route(connection, self._ready, owner, version, place, plans, now_ms),
             durable=False,
             heavy=sum(1 + len(plan.targets) for plan in plans) > HEAVY_ROWS,
         )
@@ -68,9 +73,15 @@ class SqliteRoutingBatch:
 
 
 def route(
-    connection: Connection, owner: Owner | None, version: int, place: int, plans: Sequence[Plan], now_ms: int
+    connection: Connection,
+    ready: SqliteReadyQueue,
+    owner: Owner | None,
+    version: int,
+    place: int,
+    plans: Sequence[Plan],
+    now_ms: int,
 ) -> bool:
-    """Deliveries in, the router's place forward: both or neither. `place` is where it was when the batch was taken."""
+    """Insert deliveries and advance the router's place. `place` is its value when the batch was read."""
     if connection.rows(sql.contract_version)[0][0] != version:
         return False
     last = plans[-1].n if plans else place
@@ -80,12 +91,12 @@ def route(
     unmatched = sum(connection.run(sql.unmatched_add, (plan.n,)) for plan in fresh if not plan.targets)
     if fresh:
         connection.run(sql.counts_add, (len(fresh), unmatched))
-    _deliver(connection, owner, _duties(connection, fresh, place, now_ms), now_ms)
+    _deliver(connection, ready, owner, _duties(connection, fresh, place, now_ms), now_ms)
     return True
 
 
 class Duty(NamedTuple):
-    """One delivery to be: an event for a queue, perhaps in a lane."""
+    """A delivery to insert: an event for a queue, perhaps in a lane."""
 
     event: int
     queue: int
@@ -94,7 +105,7 @@ class Duty(NamedTuple):
 
 
 def _duties(connection: Connection, plans: Sequence[Plan], place: int, now_ms: int) -> list[Duty]:
-    """What the plans come to: each event once for each queue, and not again if it was routed to it before."""
+    """The deliveries of the plans: each event once for each queue, and not again if it was routed to it before."""
     direct: dict[str, int] = {}
     duties: dict[tuple[int, int], Duty] = {}
     for plan in plans:
@@ -108,10 +119,12 @@ def _duties(connection: Connection, plans: Sequence[Plan], place: int, now_ms: i
     return list(duties.values())
 
 
-def _deliver(connection: Connection, owner: Owner | None, duties: Sequence[Duty], now_ms: int) -> None:
+def _deliver(
+    connection: Connection, ready: SqliteReadyQueue, owner: Owner | None, duties: Sequence[Duty], now_ms: int
+) -> None:
     seats = iter(join_lanes(connection, [duty.target.lane for duty in duties if duty.target.lane is not None]))
     deliveries: list[tuple[object, ...]] = []
-    ready: list[tuple[int, int, int]] = []
+    claimable: list[ReadyRow] = []
     bursts: list[Joined] = []
     for id, duty in enumerate(duties, connection.rows(sql.delivery_last)[0][0] + 1):
         target = duty.target
@@ -119,13 +132,13 @@ def _deliver(connection: Connection, owner: Owner | None, duties: Sequence[Duty]
         lane, pos = (None, None) if seat is None else (seat.lane, seat.pos)
         deliveries.append((id, duty.event, duty.queue, lane, pos, now_ms, target.burst))
         if seat is None or seat.is_head:
-            ready.append((id, duty.queue, duty.due_at_ms))
+            claimable.append(ReadyRow(id, duty.queue, duty.due_at_ms))
         if seat is not None and (
             target.burst is not None or (seat.waiting > LANE_MAX and may_coalesce(target.address))
         ):
             bursts.append(Joined(id, seat.lane, seat.pos, seat.waiting, target.burst))
     insert(connection, sql.delivery_add, deliveries)
-    insert(connection, sql.ready_add, ready)
+    ready.put(connection, claimable)
     if owner is not None:
         for joined in bursts:
-            thin_out(connection, owner, joined, now_ms)
+            thin_out(connection, ready, owner, joined, now_ms)

@@ -1,8 +1,8 @@
 """Settling on SQLite: a batch of ends in one transaction.
 
-Most of them arrived and leave nothing behind: those are ended together, by a few statements however many there are.
-Between two steps of a statement the interpreter may be given to another thread: fewer steps are fewer waits to get it
-back. Whatever ended in another way, or is no longer ours, is looked at one by one.
+Most of them were delivered and have no effects: those are ended together, by a few statements however many there are.
+Each step of a statement may give the interpreter's lock to another thread, so fewer steps mean fewer waits for it. Ends
+of other kinds, and batches with a lost lease, are settled one by one.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from holdfast.store.roles.lease import Lease
 from holdfast.store.rows import detail_text
 from holdfast.store.sqlite.connection import Connection
 from holdfast.store.sqlite.events import append
+from holdfast.store.sqlite.ready_queue import SqliteReadyQueue
 from holdfast.store.sqlite.receipts import write_link
 from holdfast.store.sqlite.sessions import change_session
 from holdfast.store.sqlite.statements import sql
@@ -30,17 +31,22 @@ Prepared = Sequence[tuple[NewEvent, str]]
 
 
 def settle(
-    connection: Connection, chain: str, settlements: Sequence[Settlement], effects: Sequence[Prepared], now_ms: int
+    connection: Connection,
+    ready: SqliteReadyQueue,
+    chain: str,
+    settlements: Sequence[Settlement],
+    effects: Sequence[Prepared],
+    now_ms: int,
 ) -> set[int]:
-    """Apply what is still ours, with one link for all of it. The ids whose lease was lost."""
-    arrived = _arrive(connection, [one for one in settlements if _is_plain(one)], now_ms)
+    """Apply the settlements whose lease is still held, with one receipt link. Returns the ids whose lease was lost."""
+    arrived = _arrive(connection, ready, [one for one in settlements if _is_plain(one)], now_ms)
     lost: set[int] = set()
     leaves: list[Leaf] = []
     for settlement, events in zip(settlements, effects, strict=True):
         lease = Lease(settlement.claim.delivery.id, settlement.claim.token)
         applied: Settlement | None = settlement
         if lease not in arrived or not _is_plain(settlement):
-            applied = _settle_with_effects(connection, settlement, events, now_ms)
+            applied = _settle_with_effects(connection, ready, settlement, events, now_ms)
         if applied is None:
             lost.add(settlement.claim.delivery.id)
         else:
@@ -50,12 +56,14 @@ def settle(
 
 
 def _is_plain(settlement: Settlement) -> bool:
-    """Whether it arrived, and leaves nothing behind."""
+    """Whether it was delivered, without effects."""
     return settlement.transition.state is State.DELIVERED and not settlement.effects
 
 
-def _arrive(connection: Connection, settlements: Iterable[Settlement], now_ms: int) -> set[Lease]:
-    """End together what is still ours: all of one token, then all with as many attempts. Their leases."""
+def _arrive(
+    connection: Connection, ready: SqliteReadyQueue, settlements: Iterable[Settlement], now_ms: int
+) -> set[Lease]:
+    """End leases by token, then deliveries by number of attempts. Returns the leases that were ended."""
     by_token: defaultdict[int, list[Settlement]] = defaultdict(list)
     for one in settlements:
         by_token[one.claim.token].append(one)
@@ -63,7 +71,7 @@ def _arrive(connection: Connection, settlements: Iterable[Settlement], now_ms: i
     told: list[Settlement] = []
     arrived: set[Lease] = set()
     for token, those in by_token.items():
-        if not _end_all(connection, token, [one.claim.delivery.id for one in those]):
+        if not ready.end_batch(connection, token, [one.claim.delivery.id for one in those]):
             continue
         for one in those:
             by_attempts[one.transition.attempts].append(one.claim.delivery.id)
@@ -73,46 +81,37 @@ def _arrive(connection: Connection, settlements: Iterable[Settlement], now_ms: i
         named = json.dumps(ids)
         connection.run(sql.delivery_arrive, (attempts, now_ms, named))
         for lane in json.loads(connection.rows(sql.delivery_lanes, (named,))[0][0]):
-            leave_lane(connection, lane, now_ms)
+            leave_lane(connection, ready, lane, now_ms)
     _record_attempts(connection, told, now_ms)
     return arrived
 
 
-def _end_all(connection: Connection, token: int, ids: Sequence[int]) -> bool:
-    """Whether each of them was held under this token; if one was not, nothing is done."""
-    if len(ids) == 1:
-        return connection.run(sql.ready_end, (token, json.dumps(ids))) == 1
-    connection.run("SAVEPOINT arriving")
-    whole = connection.run(sql.ready_end, (token, json.dumps(ids))) == len(ids)
-    if not whole:
-        connection.run("ROLLBACK TO arriving")
-    connection.run("RELEASE arriving")
-    return whole
-
-
-def advance_lane(connection: Connection, delivery: int, now_ms: int) -> None:
-    """After an end: the next in its lane becomes the head, if the lane may go on."""
+def advance_lane(connection: Connection, ready: SqliteReadyQueue, delivery: int, now_ms: int) -> None:
+    """After an end: make the next delivery of its lane the head, unless the lane is paused."""
     lane = connection.rows(sql.delivery_lane, (delivery,))[0][0]
     if lane is not None:
-        leave_lane(connection, lane, now_ms)
+        leave_lane(connection, ready, lane, now_ms)
 
 
-def leave_lane(connection: Connection, lane: int, now_ms: int) -> None:
-    """One fewer is open, and the next becomes the head."""
+def leave_lane(connection: Connection, ready: SqliteReadyQueue, lane: int, now_ms: int) -> None:
+    """Count one open delivery less, and make the next one the head, unless the lane is paused."""
     open_count, paused = connection.rows(sql.lane_leave, (lane,))[0]
     if open_count and not paused:
-        connection.run(sql.lane_next, (lane, now_ms))
+        ready.put_heads(connection, [lane], now_ms)
 
 
 def _settle_with_effects(
-    connection: Connection, settlement: Settlement, events: Prepared, now_ms: int
+    connection: Connection, ready: SqliteReadyQueue, settlement: Settlement, events: Prepared, now_ms: int
 ) -> Settlement | None:
-    """Both or neither. Effects that can never be appended end their own delivery, and disturb no other."""
+    """Settle with all effects or not at all.
+
+    Effects that can never be appended end their own delivery as dead, and affect no other.
+    """
     if not settlement.effects:
-        return settlement if _settle(connection, settlement, now_ms) else None
+        return settlement if _settle(connection, ready, settlement, now_ms) else None
     connection.run("SAVEPOINT effects")
     try:
-        held = _settle(connection, settlement, now_ms)
+        held = _settle(connection, ready, settlement, now_ms)
         if held:
             append(connection, events, now_ms)
             for change in settlement.changes:
@@ -123,21 +122,21 @@ def _settle_with_effects(
         told = clean_error(f"its effects cannot be appended: {error.message}")
         after = Transition(State.DEAD, settlement.transition.attempts, Reason.REJECTED, error=told)
         settlement = settlement._replace(transition=after, effects=(), outcome="dead")
-        return settlement if _settle(connection, settlement, now_ms) else None
+        return settlement if _settle(connection, ready, settlement, now_ms) else None
     finally:
         connection.run("RELEASE effects")
 
 
-def _settle(connection: Connection, settlement: Settlement, now_ms: int) -> bool:
-    """Apply one transition if the lease is still ours."""
+def _settle(connection: Connection, ready: SqliteReadyQueue, settlement: Settlement, now_ms: int) -> bool:
+    """Apply one transition if the lease is still held."""
     claim, after = settlement.claim, settlement.transition
     id = claim.delivery.id
     if after.state is State.PENDING and after.handed_until_ms is None:
-        if not connection.run(sql.ready_again, (after.due_at_ms, id, claim.token)):
+        if not ready.retry_later(connection, [Lease(id, claim.token)], [after.due_at_ms]):
             return False
         connection.run(sql.delivery_wait, (after.attempts, after.error, None, id))
     else:
-        if not connection.run(sql.ready_end, (claim.token, json.dumps([id]))):
+        if not ready.end(connection, [Lease(id, claim.token)]):
             return False
         if after.state is State.PENDING:
             connection.run(sql.delivery_wait, (after.attempts, after.error, after.handed_until_ms, id))
@@ -146,7 +145,7 @@ def _settle(connection: Connection, settlement: Settlement, now_ms: int) -> bool
                 sql.delivery_end,
                 (after.state, after.reason, after.attempts, now_ms, after.error, after.survivor, id),
             )
-            advance_lane(connection, id, now_ms)
+            advance_lane(connection, ready, id, now_ms)
     if after.state is not State.DELIVERED or settlement.detail is not None:
         _record_attempts(connection, [settlement], now_ms)
     return True

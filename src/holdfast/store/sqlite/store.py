@@ -36,6 +36,7 @@ from holdfast.store.sqlite.migrate import check_version, kind_of, migrate, requi
 from holdfast.store.sqlite.operator import SqliteOperator
 from holdfast.store.sqlite.owners import SqliteOwners
 from holdfast.store.sqlite.reader import Reader
+from holdfast.store.sqlite.ready_queue import SqliteReadyQueue
 from holdfast.store.sqlite.receipts import SqliteReceipts
 from holdfast.store.sqlite.routing import SqliteRouting
 from holdfast.store.sqlite.sessions import SqliteSessions
@@ -84,15 +85,16 @@ class SqliteStore:
         self.events = IntakeEvents(writer, reader, clock, chance, changed)
         self.contracts = IntakeContracts(writer, reader, clock, changed)
         self.events.disk = self.contracts.disk = disk
-        self.routing = SqliteRouting(writer, reader, clock, changed)
-        self.deliveries = SqliteDeliveries(writer, reader, clock, chance, changed)
+        ready = SqliteReadyQueue(clock)
+        self.routing = SqliteRouting(writer, reader, ready, clock, changed)
+        self.deliveries = SqliteDeliveries(writer, reader, ready, clock, chance, changed)
         self.gates = SqliteGates(writer, reader, clock)
         self.sessions = SqliteSessions(writer, reader, clock)
-        self.operator = SqliteOperator(writer, reader, clock, changed)
+        self.operator = SqliteOperator(writer, reader, ready, clock, changed)
         self.receipts = SqliteReceipts(reader)
         self.cursors = SqliteCursors(writer, reader, clock)
         self.bookmarks = SqliteBookmarks(writer, reader, clock)
-        self.owners = SqliteOwners(writer, clock, keeper is not None)
+        self.owners = SqliteOwners(writer, ready, clock, keeper is not None)
         self.tokens = SqliteTokens(writer, reader, clock)
         self._inspector = Inspector(lambda: make(path), executor("check"))
         self.maintenance = SqliteMaintenance(

@@ -62,12 +62,6 @@ UPDATE {schema}.owners SET ended_at = NULL WHERE id = $1;
 UPDATE {schema}.owners o SET ended_at = $1 WHERE o.id <> $2 AND o.ended_at IS NULL
   AND o.id NOT IN (SELECT {schema}.owners_alive());
 
--- name: owners_missing
--- Those that hold leases and give no sign of life.
-SELECT h.owner, o.pid, o.boot_id
-FROM (SELECT DISTINCT owner FROM {schema}.ready WHERE token IS NOT NULL) h LEFT JOIN {schema}.owners o ON o.id = h.owner
-WHERE h.owner NOT IN (SELECT {schema}.owners_alive());
-
 -- name: owner_forget
 DELETE FROM {schema}.owners WHERE ended_at < $1
   AND id NOT IN (SELECT owner FROM {schema}.ready WHERE owner IS NOT NULL)

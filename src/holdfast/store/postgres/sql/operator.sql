@@ -46,13 +46,6 @@ WHERE d.reason IN ('rejected', 'exhausted', 'crash_loop', 'no_handler')
   AND ($5::text IS NULL OR e.id = $5)
 ORDER BY d.id LIMIT $6;
 
--- name: ready_count
--- Each by its own index; what is in hand is little, whatever waits.
-SELECT (SELECT count(*) FROM {schema}.queues q JOIN {schema}.ready r ON r.queue = q.id AND r.token IS NULL
-        WHERE q.address = $1::text),
-       (SELECT count(*) FROM {schema}.ready r JOIN {schema}.queues q ON q.id = r.queue
-        WHERE r.token IS NOT NULL AND q.address = $1::text);
-
 -- name: delivery_facts
 -- Locked in one order, so that two operators with the same list do not wait for each other in a circle.
 SELECT d.id, d.state, d.generation, d.lane, d.queue, e.id, e.stream, q.contract, q.address, q.kind
@@ -68,31 +61,11 @@ SET state = 'pending', reason = NULL, settled_at = NULL, survivor = NULL, attemp
     lane = w.lane, pos = w.pos
 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) w(id, lane, pos) WHERE d.id = w.id;
 
--- name: ready_remove
-DELETE FROM {schema}.ready WHERE delivery = ANY ($1::bigint[]);
-
--- name: ready_hasten
-UPDATE {schema}.ready SET due_at = $1 WHERE delivery = ANY ($2::bigint[]) AND token IS NULL AND due_at > $1
-RETURNING delivery;
-
 -- name: lane_pause
 UPDATE {schema}.lanes SET paused = $2 WHERE key = $1 RETURNING id;
 
--- name: lane_unready
-DELETE FROM {schema}.ready WHERE token IS NULL AND delivery IN (
-  SELECT id FROM {schema}.deliveries WHERE lane = $1 AND pos > 0);
-
--- name: figures_ready
-SELECT count(*), count(token), min(CASE WHEN token IS NULL THEN due_at END) FROM {schema}.ready;
-
 -- name: figures_lanes
 SELECT count(*), coalesce(sum(open), 0)::bigint FROM {schema}.lanes WHERE open > 0;
-
--- name: figures_behind
-SELECT (SELECT count(*) FROM {schema}.deliveries WHERE pos > 0)
-     - (SELECT count(*) FROM {schema}.ready r JOIN {schema}.deliveries d ON d.id = r.delivery WHERE d.lane IS NOT NULL)
-     + (SELECT count(*) FROM {schema}.deliveries d WHERE handed_until IS NOT NULL AND lane IS NULL
-        AND NOT EXISTS (SELECT FROM {schema}.ready r WHERE r.delivery = d.id));
 
 -- name: figures_dead
 SELECT count(*) FROM {schema}.deliveries WHERE reason IN ('rejected', 'exhausted', 'crash_loop', 'no_handler');
@@ -106,7 +79,3 @@ SELECT count(*) FROM {schema}.unrouted u JOIN {schema}.events e ON e.n = u.event
 
 -- name: counts_add
 UPDATE {schema}.counts SET events = events + $1, unmatched = unmatched + $2, streams = streams + $3;
-
--- name: figures_oldest
-SELECT min(d.created_at) FROM (SELECT delivery FROM {schema}.ready ORDER BY delivery LIMIT 1) r
-JOIN {schema}.deliveries d ON d.id = r.delivery;

@@ -41,13 +41,6 @@ WHERE d.state = 'dead'
   AND (?4 IS NULL OR coalesce(e.stream, e.id) = ?4) AND (?5 IS NULL OR e.id = ?5)
 ORDER BY d.id LIMIT ?6;
 
--- name: ready_count
--- Each by its own index; what is in hand is little, whatever waits.
-SELECT (SELECT count(*) FROM holdfast_queues q JOIN holdfast_ready r ON r.queue = q.id AND r.token IS NULL
-        WHERE q.address = ?1),
-       (SELECT count(*) FROM holdfast_ready r JOIN holdfast_queues q ON q.id = r.queue
-        WHERE r.token IS NOT NULL AND q.address = ?1);
-
 -- name: delivery_facts
 SELECT d.state, d.generation, d.attempts, d.lane, d.queue, e.id, e.stream, q.contract, q.address, q.kind
 FROM holdfast_deliveries d JOIN holdfast_events e ON e.n = d.event JOIN holdfast_queues q ON q.id = d.queue
@@ -59,30 +52,11 @@ SET state = 'pending', reason = NULL, settled_at = NULL, survivor = NULL, attemp
     lane = ?, pos = ?
 WHERE id = ?;
 
--- name: ready_remove
-DELETE FROM holdfast_ready WHERE delivery = ?;
-
--- name: ready_hasten
-UPDATE holdfast_ready SET due_at = ?1 WHERE delivery = ?2 AND token IS NULL AND due_at > ?1;
-
 -- name: lane_pause
 UPDATE holdfast_lanes SET paused = ?2 WHERE key = ?1 RETURNING id;
 
--- name: lane_unready
-DELETE FROM holdfast_ready WHERE token IS NULL AND delivery IN (
-  SELECT id FROM holdfast_deliveries WHERE lane = ? AND state = 'pending');
-
--- name: figures_ready
-SELECT count(*), count(token), min(CASE WHEN token IS NULL THEN due_at END) FROM holdfast_ready;
-
 -- name: figures_lanes
 SELECT count(*), coalesce(sum(open), 0) FROM holdfast_lanes WHERE open > 0;
-
--- name: figures_behind
-SELECT (SELECT count(*) FROM holdfast_deliveries WHERE state = 'pending' AND lane IS NOT NULL)
-     - (SELECT count(*) FROM holdfast_ready r JOIN holdfast_deliveries d ON d.id = r.delivery WHERE d.lane IS NOT NULL)
-     + (SELECT count(*) FROM holdfast_deliveries d WHERE handed_until IS NOT NULL AND lane IS NULL
-        AND NOT EXISTS (SELECT 1 FROM holdfast_ready r WHERE r.delivery = d.id));
 
 -- name: figures_dead
 SELECT count(*) FROM holdfast_deliveries WHERE state = 'dead';
@@ -92,7 +66,3 @@ SELECT events, unmatched, streams FROM holdfast_counts;
 
 -- name: counts_add
 UPDATE holdfast_counts SET events = events + ?, unmatched = unmatched + ?;
-
--- name: figures_oldest
-SELECT min(d.created_at) FROM (SELECT delivery FROM holdfast_ready ORDER BY delivery LIMIT 1) r
-JOIN holdfast_deliveries d ON d.id = r.delivery;

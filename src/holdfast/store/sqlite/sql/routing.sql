@@ -38,17 +38,3 @@ INSERT INTO holdfast_lanes (key, tail, open, paused)
 VALUES (?1, ?2, ?2, EXISTS (SELECT 1 FROM holdfast_pauses WHERE scope = 'lane' AND name = ?1))
 ON CONFLICT (key) DO UPDATE SET tail = tail + ?2, open = open + ?2
 RETURNING id, tail, open, paused;
-
--- name: ready_add
-INSERT INTO holdfast_ready (delivery, queue, due_at) VALUES (?, ?, ?);
-
--- name: burst_behind
--- What waits just before a place in a lane, nearest first.
-SELECT d.id, d.burst, r.token IS NOT NULL, d.generation, d.attempts, e.id
-FROM holdfast_deliveries d JOIN holdfast_events e ON e.n = d.event LEFT JOIN holdfast_ready r ON r.delivery = d.id
-WHERE d.lane = ? AND d.pos < ? AND d.state = 'pending' ORDER BY d.pos DESC LIMIT ?;
-
--- name: burst_oldest
-SELECT d.id, d.generation, d.attempts, e.id
-FROM holdfast_deliveries d JOIN holdfast_events e ON e.n = d.event LEFT JOIN holdfast_ready r ON r.delivery = d.id
-WHERE d.lane = ? AND d.state = 'pending' AND d.burst IS NOT NULL AND r.token IS NULL ORDER BY d.pos LIMIT ?;
