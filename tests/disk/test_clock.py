@@ -1,4 +1,4 @@
-"""Clocks that are set: leases do not notice, order stays, and nothing waits for a time that was."""
+"""Clock steps: leases are not affected, order stays, and no delivery waits for the lost time."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def test_a_lease_is_neither_early_nor_late(harness: Harness, step: int) ->
 
 
 @pytest.mark.parametrize("step", STEPS)
-async def test_what_waits_for_its_first_attempt_can_be_claimed_after_a_step(harness: Harness, step: int) -> None:
+async def test_a_first_attempt_can_be_claimed_after_a_clock_step(harness: Harness, step: int) -> None:
     id = await harness.send()
     harness.clock.step_wall(step)
     await harness.store.maintenance.checkpoint()
@@ -85,7 +85,7 @@ async def test_a_wrong_clock_that_is_put_right_holds_nothing_back(harness: Harne
     assert (await harness.take()).delivery.id == again
 
 
-async def test_a_step_back_while_nobody_runs_is_noticed_at_the_next_start(harness: Harness) -> None:
+async def test_a_step_back_while_no_process_runs_is_noticed_at_the_next_start(harness: Harness) -> None:
     first = await harness.send()
     await harness.settle(await harness.take(), Retry("503", after_s=30))
     second = await harness.send()
@@ -97,7 +97,7 @@ async def test_a_step_back_while_nobody_runs_is_noticed_at_the_next_start(harnes
     assert (await harness.take()).delivery.id == first
 
 
-async def test_a_time_that_the_caller_named_is_kept(harness: Harness) -> None:
+async def test_a_not_before_of_the_caller_is_kept(harness: Harness) -> None:
     await harness.emit(at=datetime.fromtimestamp(harness.clock.now_ms() / 1000 + 600, UTC))
     await harness.route()
     harness.clock.step_wall(-HOUR)
@@ -150,7 +150,7 @@ async def test_two_processes_whose_clocks_differ_share_leases_rightly(harness: H
 
 
 @pytest.mark.parametrize("now_ms", [2**31 * 1000 - 500, 2**32 * 1000 - 500])
-async def test_nothing_happens_when_the_seconds_outgrow_a_word(harness: Harness, now_ms: int) -> None:
+async def test_times_after_the_year_2038_work(harness: Harness, now_ms: int) -> None:
     harness.clock.step_wall((now_ms - harness.clock.now_ms()) / 1000)
     before = await harness.send()
     harness.clock.advance(1)
@@ -165,7 +165,7 @@ async def sweep(harness: Harness, sweeper: Sweeper, minutes: int) -> None:
 
 
 @pytest.mark.parametrize("step", STEPS)
-async def test_a_step_does_not_bury_what_waits_for_a_handler(harness: Harness, step: int) -> None:
+async def test_a_clock_step_does_not_end_deliveries_that_wait_for_a_handler(harness: Harness, step: int) -> None:
     """The hour of grace is an hour: whatever the clock says, nobody waited for three days."""
     id = await harness.send()
     sweeper = Sweeper(harness.store.deliveries, harness.owner, frozenset, harness.clock)

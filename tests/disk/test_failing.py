@@ -1,4 +1,4 @@
-"""A disk that fails, and files that vanish: stop for good, say so, and find all that was promised at the next start."""
+"""A failing disk and vanishing files: the store stops, reports it, and has every commit at the next start."""
 
 from __future__ import annotations
 

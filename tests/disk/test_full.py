@@ -1,4 +1,4 @@
-"""A full disk: new facts are refused early, what was accepted goes on, and all opens again by itself."""
+"""A full disk: new events are refused early, accepted ones are finished, and intake opens again by itself."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def harness_on(shelf) -> Harness:
     return harness
 
 
-async def test_below_the_mark_intake_is_refused_and_the_rest_goes_on(shelf) -> None:
+async def test_below_the_mark_intake_is_refused_and_other_work_continues(shelf) -> None:
     harness = await harness_on(shelf)
     waiting = await harness.send()
     shelf.free = 2 * MIB
@@ -65,7 +65,7 @@ async def test_below_the_mark_intake_is_refused_and_the_rest_goes_on(shelf) -> N
     await harness.close()
 
 
-async def test_intake_opens_by_itself_when_there_is_room_again(shelf) -> None:
+async def test_intake_opens_by_itself_when_space_is_free_again(shelf) -> None:
     store = shelf.open()
     shelf.free = 0
     shelf.clock.advance(0.5)
@@ -86,7 +86,7 @@ async def test_intake_opens_by_itself_when_there_is_room_again(shelf) -> None:
     await store.close()
 
 
-async def test_the_ballast_is_real_and_the_keepers_alone(shelf, tmp_path: Path) -> None:
+async def test_the_ballast_allocates_blocks_and_only_for_the_keeper(shelf, tmp_path: Path) -> None:
     visitor = Disk(tmp_path / "visited.db", ManualClock(), False, DiskSpace(3 * MIB, MIB))
     assert not visitor.ballast.exists()
     store = shelf.open()
@@ -98,7 +98,7 @@ async def test_the_ballast_is_real_and_the_keepers_alone(shelf, tmp_path: Path) 
     assert not ballast.exists()
 
 
-async def test_a_write_without_room_lets_go_of_the_ballast_and_the_next_finds_it(shelf) -> None:
+async def test_a_write_on_a_full_disk_deletes_the_ballast_and_the_next_succeeds(shelf) -> None:
     harness = await harness_on(shelf)
     waiting = await harness.send()
     claim = await harness.take()
@@ -120,7 +120,7 @@ async def test_a_write_without_room_lets_go_of_the_ballast_and_the_next_finds_it
     await harness.close()
 
 
-async def test_a_start_on_a_full_disk_gives_up_the_ballast_first(shelf) -> None:
+async def test_a_start_on_a_full_disk_deletes_the_ballast_first(shelf) -> None:
     await shelf.open().close()
     ballast = shelf.path.with_name("h.db.ballast")
     ballast.write_bytes(bytes(MIB))  # as a crash would leave it
@@ -131,7 +131,7 @@ async def test_a_start_on_a_full_disk_gives_up_the_ballast_first(shelf) -> None:
 
 
 @pytest.mark.parametrize("file", ["-wal", ""])
-async def test_no_room_at_any_write_of_a_commit_or_a_checkpoint_loses_nothing(shelf, file: str) -> None:
+async def test_a_full_disk_at_any_write_of_a_commit_or_checkpoint_loses_nothing(shelf, file: str) -> None:
     """Every write in turn finds the disk full; the caller is told, and the same store goes on afterwards."""
     store = shelf.open()
     accepted: list[str] = []
@@ -190,7 +190,7 @@ async def test_a_folder_that_cannot_be_written_is_a_clear_error(shelf) -> None:
         shelf.open()
 
 
-def test_what_cannot_be_measured_is_unknown_and_closes_nothing(tmp_path: Path) -> None:
+def test_unknown_free_space_does_not_close_intake(tmp_path: Path) -> None:
     def free(folder: Path) -> int:
         raise OSError(errno.ENOSYS, "no such call")
 
@@ -199,7 +199,7 @@ def test_what_cannot_be_measured_is_unknown_and_closes_nothing(tmp_path: Path) -
     assert disk.gauges()["disk_free_bytes"] is None
 
 
-def test_a_mark_that_the_ballast_would_lift_intake_over_is_refused() -> None:
+def test_a_low_water_mark_that_the_ballast_alone_would_satisfy_is_refused() -> None:
     with pytest.raises(ValueError, match="one and a half times"):
         DiskSpace(low_water_bytes=MIB, ballast_bytes=MIB)
 
@@ -242,7 +242,7 @@ def test_on_a_disk_that_really_is_full_settling_pruning_and_checkpoints_go_on(tm
 
 
 @pytest.mark.slow
-def test_a_daemon_under_load_outlives_a_full_disk_and_drains_by_itself(tmp_path: Path) -> None:
+def test_a_daemon_under_load_survives_a_full_disk_and_drains_by_itself(tmp_path: Path) -> None:
     """REST refuses with 503 and Retry-After, the command line in a sentence; nothing that was accepted is lost."""
     said = on_a_small_disk("small_daemon.py", tmp_path)
     print(said)
@@ -296,7 +296,9 @@ async def test_a_write_that_fails_for_another_reason_is_fatal_all_the_same(shelf
     await store.close()
 
 
-def test_the_standard_library_tries_out_whether_there_is_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_the_standard_library_a_write_shows_whether_the_disk_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     connection = StdlibConnection(tmp_path / "h.db")
     error = sqlite3.OperationalError("disk I/O error")
     error.sqlite_errorcode = apsw.SQLITE_IOERR_WRITE

@@ -90,7 +90,7 @@ class Compared(Workload):
         await super()._checkpoint()
 
 
-async def test_the_recording_knows_every_byte_also_of_a_log_laid_out_ahead(tmp_path: Path) -> None:
+async def test_the_recording_has_every_byte_also_of_a_preallocated_log(tmp_path: Path) -> None:
     with TestDisk("compared", recording=True) as disk:
         life = Compared(tmp_path, disk, 5)
         recording = await life.run(40)

@@ -30,7 +30,7 @@ async def test_without_readers_the_log_stays_small(shelf) -> None:
     await store.close()
 
 
-async def test_under_a_steady_load_the_log_begins_again(shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_under_a_steady_load_the_log_restarts(shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     """Commits that come during a checkpoint must not keep the log growing for as long as the load lasts."""
     monkeypatch.setattr("holdfast.store.sqlite.maintenance.RESTART_FRAMES", 50)
     store = shelf.open()

@@ -1,4 +1,4 @@
-"""A backup taken while everybody writes is a whole store of its own."""
+"""A backup taken during writes is a complete store."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def test_the_same_key_and_body_again_is_accepted_and_writes_nothing(file: Path, 
     assert shell.rows(file, "SELECT head FROM holdfast_streams;") == [{"head": 2}]
 
 
-def test_what_was_accepted_before_a_stream_closed_may_be_said_again(file: Path, shell: Shell) -> None:
+def test_an_event_accepted_before_a_stream_closed_may_be_sent_again(file: Path, shell: Shell) -> None:
     keyed = publish(type="t", stream="s", dedup_key="k")
     named = publish(type="t", stream="s", id="evt_1")
     shell.rows(file, keyed + named + "UPDATE holdfast_streams SET closed_at = 1;" + keyed + named)
@@ -174,7 +174,7 @@ async def test_a_plain_event_is_written_as_the_door_would_write_it(tmp_path: Pat
     await store.close()
 
 
-async def test_a_plain_event_that_is_said_again_under_its_id_is_there_once(tmp_path: Path, driver: str) -> None:
+async def test_a_plain_event_sent_again_with_its_id_is_stored_once(tmp_path: Path, driver: str) -> None:
     store = SqliteStore.open(tmp_path / "h.db", driver=driver, executor=inline_executor)
     for payload in (1, 2):
         (answer,) = await store.events.append([new_event("t", payload, id="evt_again")])

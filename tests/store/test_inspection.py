@@ -1,4 +1,4 @@
-"""The look through the whole file after an unclean stop: nobody waits for it, not even a daemon that ends."""
+"""The check of the whole file after an unclean stop: nothing waits for it, not even a daemon that ends."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def looking(store: SqliteStore, path: Path, driver: str) -> tuple[LongLook
     return long, task
 
 
-async def test_nobody_waits_for_it(tmp_path: Path, driver: str) -> None:
+async def test_the_check_blocks_nothing(tmp_path: Path, driver: str) -> None:
     store = SqliteStore.open(tmp_path / "h.db", driver=driver, keep=True)
     long, task = await looking(store, tmp_path / "h.db", driver)
     async with asyncio.timeout(20):

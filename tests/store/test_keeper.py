@@ -44,7 +44,9 @@ def keep(path: Path) -> SqliteStore:
     return SqliteStore.open(path, keep=True, executor=inline_executor)
 
 
-async def test_a_second_keeper_is_refused_and_told_who_holds_it(tmp_path: Path, other: subprocess.Popen[str]) -> None:
+async def test_a_second_keeper_is_refused_with_the_name_of_the_first(
+    tmp_path: Path, other: subprocess.Popen[str]
+) -> None:
     with pytest.raises(KeeperHeld) as refused:
         keep(tmp_path / "h.db")
     assert f"process {other.pid} (the other one, since 2" in str(refused.value)
@@ -58,13 +60,15 @@ async def test_the_lock_is_free_the_moment_its_holder_is_killed(tmp_path: Path, 
     await store.close()
 
 
-async def test_who_does_not_keep_may_open_beside_the_keeper(tmp_path: Path, other: subprocess.Popen[str]) -> None:
+async def test_a_process_that_is_not_the_keeper_may_open_the_store_too(
+    tmp_path: Path, other: subprocess.Popen[str]
+) -> None:
     store = SqliteStore.open(tmp_path / "h.db", executor=inline_executor)
     assert await store.routing.backlog() == 0
     await store.close()
 
 
-async def test_a_keeper_that_could_not_open_the_file_gives_the_lock_back(tmp_path: Path) -> None:
+async def test_a_keeper_that_cannot_open_the_file_releases_the_lock(tmp_path: Path) -> None:
     path = tmp_path / "h.db"
     path.write_bytes(b"garbage " * 1000)
     with pytest.raises(Exception, match="damaged"):
@@ -74,7 +78,7 @@ async def test_a_keeper_that_could_not_open_the_file_gives_the_lock_back(tmp_pat
     await store.close()
 
 
-async def test_closing_gives_the_lock_back(tmp_path: Path) -> None:
+async def test_closing_releases_the_lock(tmp_path: Path) -> None:
     for _ in range(3):
         store = keep(tmp_path / "h.db")
         await store.close()

@@ -1,4 +1,4 @@
-"""At the edges: a newer store, a foreign disk, a damaged file, no room left."""
+"""Limits: a newer store, a network disk, a damaged file, a full disk."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_the_file_system_of_a_folder_is_that_of_its_nearest_mount(tmp_path: Path
     assert file_system(Path(folder), str(tmp_path / "mounts")) == kind
 
 
-def test_a_system_that_cannot_tell_is_not_refused(tmp_path: Path) -> None:
+def test_an_unknown_file_system_is_not_refused(tmp_path: Path) -> None:
     assert file_system(tmp_path, str(tmp_path / "none")) is None
 
 
@@ -101,7 +101,7 @@ def test_a_file_that_is_no_database_is_refused_and_left_as_it_was(tmp_path: Path
     assert path.read_bytes() == garbage
 
 
-async def test_damage_in_the_middle_is_found_and_never_mended_in_silence(tmp_path: Path, driver: str) -> None:
+async def test_damage_in_the_middle_is_found_and_never_repaired_silently(tmp_path: Path, driver: str) -> None:
     path = tmp_path / "h.db"
     store = opened(path, driver)
     await store.events.append([new_event("t", "x" * 3000, stream="s") for _ in range(300)])
@@ -159,7 +159,7 @@ async def test_a_full_disk_refuses_and_loses_nothing(tmp_path: Path, driver: str
     await store.close()
 
 
-async def test_a_full_disk_tells_everyone_in_a_shared_commit(tmp_path: Path, driver: str) -> None:
+async def test_a_full_disk_fails_every_caller_of_a_shared_commit(tmp_path: Path, driver: str) -> None:
     """Each caller is either told that it is full or finds what it was promised."""
     store = opened(tmp_path / "h.db", driver, keep=True)
     leave_room(store, 12)
@@ -181,7 +181,7 @@ async def test_a_read_only_file_says_so(tmp_path: Path, driver: str) -> None:
     connection.close()
 
 
-async def test_a_file_replaced_under_a_running_store_is_noticed(tmp_path: Path, driver: str) -> None:
+async def test_a_file_replaced_while_in_use_is_noticed(tmp_path: Path, driver: str) -> None:
     path = tmp_path / "h.db"
     store = opened(path, driver)
     store.maintenance.check_file()

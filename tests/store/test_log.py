@@ -1,4 +1,4 @@
-"""The log laid out ahead of small commits: nothing is ever written over, and nothing in it is taken for a commit."""
+"""Preallocation of the log: nothing is ever overwritten, and no preallocated byte is taken for a commit."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def append(store: SqliteStore, times: int) -> None:
         await store.events.append([new_event("t", "x" * 1000)])
 
 
-async def test_small_commits_go_into_a_log_that_is_long_enough_already(tmp_path: Path, driver: str) -> None:
+async def test_small_commits_are_written_to_a_preallocated_log(tmp_path: Path, driver: str) -> None:
     path = tmp_path / "h.db"
     store = opened(path, driver)
     await append(store, 3)
@@ -67,9 +67,7 @@ async def test_small_commits_go_into_a_log_that_is_long_enough_already(tmp_path:
 
 
 @pytest.mark.parametrize("tail", ["as it is", "cut off", "garbage"])
-async def test_after_a_loss_of_power_every_commit_is_there_whatever_became_of_the_rest(
-    tmp_path: Path, tail: str
-) -> None:
+async def test_after_a_power_cut_every_commit_is_there(tmp_path: Path, tail: str) -> None:
     path, after = tmp_path / "h.db", tmp_path / "after.db"
     store = opened(path)
     await append(store, 120)
@@ -101,7 +99,7 @@ for number in range(150):
 """
 
 
-async def test_what_other_processes_commit_meanwhile_is_never_written_over(tmp_path: Path) -> None:
+async def test_commits_of_other_processes_are_never_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "h.db"
     store = opened(path)
     others = [await asyncio.create_subprocess_exec(sys.executable, "-c", WRITES, str(path)) for _ in range(2)]
@@ -117,7 +115,7 @@ async def test_what_other_processes_commit_meanwhile_is_never_written_over(tmp_p
     assert count(path) == own + 300
 
 
-async def test_large_commits_make_the_log_no_longer_than_they_need(tmp_path: Path) -> None:
+async def test_large_commits_do_not_preallocate_the_log(tmp_path: Path) -> None:
     path = tmp_path / "h.db"
     store = opened(path)
     for _ in range(5):
@@ -126,7 +124,7 @@ async def test_large_commits_make_the_log_no_longer_than_they_need(tmp_path: Pat
     await store.close()
 
 
-async def test_a_log_that_was_cut_is_laid_out_anew(tmp_path: Path) -> None:
+async def test_a_truncated_log_is_preallocated_again(tmp_path: Path) -> None:
     path = tmp_path / "h.db"
     store = opened(path)
     store.maintenance.wal_max_bytes = 0
@@ -140,7 +138,9 @@ async def test_a_log_that_was_cut_is_laid_out_anew(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("keep", "free"), [(False, 1 << 40), (True, 40 << 20)])
-async def test_only_the_keeper_lays_it_out_and_only_where_there_is_room(tmp_path: Path, keep: bool, free: int) -> None:
+async def test_only_the_keeper_preallocates_and_only_with_free_disk_space(
+    tmp_path: Path, keep: bool, free: int
+) -> None:
     path = tmp_path / "h.db"
     left = [free]
     store = opened(path, keep=keep, disk_space=DiskSpace(free=lambda folder: left[0]))
@@ -154,7 +154,7 @@ async def test_only_the_keeper_lays_it_out_and_only_where_there_is_room(tmp_path
     await store.close()
 
 
-async def test_a_log_that_cannot_be_laid_out_is_left_alone(tmp_path: Path) -> None:
+async def test_a_log_that_cannot_be_preallocated_is_left_unchanged(tmp_path: Path) -> None:
     log = Log(tmp_path / "missing", lambda: True)
     log.extend()
     log.extend()

@@ -1,4 +1,4 @@
-"""A long lane costs no more than a short one: nobody looks through it for what can never be dropped from it."""
+"""A long lane costs no more than a short one: it is not searched for deliveries that can never be dropped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The connection goes before the answer comes: what was done is not done again, and what was not done is."""
+"""The connection is lost before the answer arrives: committed work is not repeated, other work is."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ async def test_a_claim_whose_answer_is_lost_is_found_again(
         assert await end(store, owner, claims) == set()
 
 
-async def test_what_a_claim_took_that_never_answered_is_given_back_with_the_next(
+async def test_leases_of_a_claim_that_never_answered_are_returned_with_the_next(
     server: Server, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else it would lie there until its lease ends: its owner lives, and does not know of it."""
@@ -130,7 +130,7 @@ async def test_what_a_claim_took_that_never_answered_is_given_back_with_the_next
         assert await end(store, owner, claims) == set()
 
 
-def test_a_session_speaks_through_the_calls_that_are_cut_here() -> None:
+def test_a_connection_uses_only_the_calls_that_this_test_interrupts() -> None:
     names = {
         name
         for call in (PooledConnection.rows, PooledConnection.value, PooledConnection.run)

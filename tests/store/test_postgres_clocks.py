@@ -69,7 +69,7 @@ async def claim(store: PostgresStore, owner: Owner) -> Claimed:
 
 
 @WRONG
-async def test_what_one_with_a_wrong_clock_routed_is_due_for_all(server: Server, schema: str, skew_s: float) -> None:
+async def test_deliveries_routed_with_a_wrong_clock_are_due_for_all(server: Server, schema: str, skew_s: float) -> None:
     async with opened_by(WrongClock(skew_s), server, schema) as wrong, opened(server, schema) as right:
         await wrong.events.append([new_event("t")])
         await route(wrong)
@@ -127,7 +127,7 @@ async def test_a_clock_far_ahead_removes_nothing_before_its_time(server: Server,
         assert set((await store.maintenance.prune(Retention(month, month, month, month), 1000)).values()) == {0}
 
 
-async def test_a_handler_served_by_a_clock_far_behind_is_not_buried_by_others(server: Server, schema: str) -> None:
+async def test_a_handler_served_with_a_clock_far_behind_is_not_ended_by_others(server: Server, schema: str) -> None:
     async with opened_by(WrongClock(-3 * DAY_S), server, schema) as behind, opened(server, schema) as right:
         await behind.events.append([new_event("t")])
         await route(behind)
@@ -145,7 +145,7 @@ async def test_status_counts_by_its_own_clock(server: Server, schema: str) -> No
         assert abs(figures["oldest_pending_ms"] - clock.now_ms()) < 60_000
 
 
-def test_an_answer_that_took_its_time_does_not_set_the_clock_back() -> None:
+def test_a_slow_answer_does_not_set_the_clock_back() -> None:
     """As for one who was stopped between the question and the answer."""
     local = ManualClock()
     clock = ServerClock(local, own=False)

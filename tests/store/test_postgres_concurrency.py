@@ -141,7 +141,7 @@ async def test_only_one_process_routes_at_a_time(server: Server, schema: str) ->
             assert len(other.events) == 1
 
 
-async def test_a_deadlock_is_undone_and_done_again(server: Server, schema: str) -> None:
+async def test_a_deadlock_is_rolled_back_and_retried(server: Server, schema: str) -> None:
     """Two appends in one transaction on two streams, in both orders: one is undone by the server."""
     async with opened(server, schema) as store:
         await store.events.append([new_event("t", stream="a"), new_event("t", stream="b")])
@@ -170,7 +170,7 @@ async def test_appends_that_share_a_commit_do_not_share_a_refusal(server: Server
         assert await store.routing.backlog() == 40
 
 
-async def test_the_end_of_a_head_is_told_so_that_nobody_waits_for_a_poll(server: Server, schema: str) -> None:
+async def test_the_end_of_a_lane_head_is_notified_without_waiting_for_a_poll(server: Server, schema: str) -> None:
     """Settle and claim are two transactions here: the claim under way cannot see the lane's new head."""
     async with opened(server, schema) as store:
         await store.contracts.put(Contract("c", parse_address("handler:h"), ordered=True), None)
@@ -188,7 +188,7 @@ async def test_the_end_of_a_head_is_told_so_that_nobody_waits_for_a_poll(server:
         assert told == ["deliveries"], "what stands in no lane frees nobody"
 
 
-async def test_who_keeps_the_contracts_misses_no_change_while_many_change_them(server: Server, schema: str) -> None:
+async def test_a_contract_cache_misses_no_change_while_many_change_contracts(server: Server, schema: str) -> None:
     async with opened(server, schema) as store, opened(server, schema) as reading:
         registry = Registry(reading.contracts, POLICIES)
         changing = True

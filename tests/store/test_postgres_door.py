@@ -122,7 +122,7 @@ async def test_it_never_commits(server: Server, schema: str, door: str) -> None:
         await connection.close()
 
 
-async def test_whoever_uses_a_key_meanwhile_waits_for_the_first(
+async def test_a_second_use_of_a_key_waits_for_the_first_transaction(
     server: Server,
     schema: str,
     door: str,
@@ -194,7 +194,7 @@ async def test_no_name_of_the_callers_own_runs_with_the_owners_rights(
         await connection.close()
 
 
-async def test_a_publish_rings_when_nothing_waits_and_only_then(server: Server, schema: str, door: str) -> None:
+async def test_a_publish_notifies_only_when_there_is_no_backlog(server: Server, schema: str, door: str) -> None:
     connection, rung = await server.connect(), []
     try:
         own = connection.get_server_pid()

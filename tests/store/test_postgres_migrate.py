@@ -1,4 +1,4 @@
-"""The schema: made once by whoever comes first, refused when it is too new, and printable."""
+"""The schema: created once by the first process, refused when it is too new, and printable."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def test_many_processes_may_make_it_at_once(server: Server, schema: str) -
         await store.close()
 
 
-async def test_a_store_that_is_not_there_is_missing_to_whoever_may_not_make_it(
+async def test_a_store_that_does_not_exist_is_an_error_unless_it_may_be_created(
     server: Server,
     schema: str,
 ) -> None:
@@ -129,7 +129,7 @@ async def test_the_source_systems_names_are_views_that_show_no_secret(server: Se
         assert row[3].endswith("Z")
 
 
-async def test_there_is_no_backup_but_a_word_on_what_to_use(server: Server, schema: str, tmp_path: Path) -> None:
+async def test_backup_is_refused_with_what_to_use_instead(server: Server, schema: str, tmp_path: Path) -> None:
     async with opened(server, schema) as store:
         with pytest.raises(BadInput, match="pg_dump"):
             await store.maintenance.backup(tmp_path / "copy")
@@ -142,7 +142,7 @@ def test_a_schema_has_a_plain_name(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["user", "order", "public"])
-async def test_a_schema_may_be_named_by_a_word_of_sql(server: Server, name: str) -> None:
+async def test_a_schema_name_may_be_an_sql_keyword(server: Server, name: str) -> None:
     await _database(server, "CREATE")
     url = f"postgresql://postgres@/words?host={server.folder}&schema={name}"
     migrate_store(url, own=True)

@@ -54,7 +54,7 @@ async def test_texts_of_several_lines_stay_what_they_are(server: Server, schema:
 
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("same", [True, False])
-async def test_each_event_keeps_its_own_words_whether_others_say_the_same(
+async def test_each_event_keeps_its_own_values_in_a_batch_with_equal_ones(
     server: Server, schema: str, same: bool, count: int
 ) -> None:
     def said(place: int) -> NewEvent:
@@ -74,7 +74,7 @@ async def test_each_event_keeps_its_own_words_whether_others_say_the_same(
 
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("bad", [NewEvent("t", b"{bad"), NewEvent("t", b"1", properties=b"{bad")])
-async def test_what_is_no_json_is_refused_alone_and_in_company(
+async def test_invalid_json_is_refused_alone_and_in_a_batch(
     server: Server, schema: str, bad: NewEvent, count: int
 ) -> None:
     async with opened(server, schema) as store:
@@ -84,7 +84,7 @@ async def test_what_is_no_json_is_refused_alone_and_in_company(
 
 
 @pytest.mark.parametrize("text", ["[" * 1500 + "]" * 1499, "[" * 200_000, '{"a":01}', ""])
-async def test_the_door_refuses_what_is_no_json_however_deep(server: Server, schema: str, text: str) -> None:
+async def test_the_door_refuses_invalid_json_at_any_depth(server: Server, schema: str, text: str) -> None:
     async with opened(server, schema) as store:
         await store._pool.opened()
         connection = await server.connect()

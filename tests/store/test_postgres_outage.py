@@ -1,4 +1,4 @@
-"""The server goes and comes back: everybody waits, says so, and goes on by itself."""
+"""The server stops and comes back: every process waits, reports it, and continues by itself."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def mortal() -> Iterator[Server]:
 
 
 @pytest.mark.slow
-async def test_a_house_outlives_its_server(mortal: Server, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_daemon_survives_a_restart_of_its_server(mortal: Server, caplog: pytest.LogCaptureFixture) -> None:
     seen: list[int] = []
 
     async def handler(event: Event) -> None:

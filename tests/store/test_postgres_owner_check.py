@@ -1,4 +1,4 @@
-"""One who lives keeps his leases, also when his session is lost; one who is gone keeps nothing."""
+"""A live process keeps its leases when its session is lost; a dead one loses them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.store import process_id as marks
+from holdfast.store import process_id
 from holdfast.store.postgres.owner_check import BACK_S, OwnerCheck
 from holdfast.store.postgres.store import PostgresStore
 from holdfast.store.process_id import ProcessId, is_running, own_process_id, parse_process_id
@@ -31,29 +31,29 @@ def child() -> Iterator[subprocess.Popen[bytes]]:
     process.communicate()
 
 
-def mark_of(pid: int) -> ProcessId:
-    return ProcessId(own_process_id().machine, marks._started(pid) or "")
+def process_id_of(pid: int) -> ProcessId:
+    return ProcessId(own_process_id().machine, process_id._started(pid) or "")
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only there does the system say when a process began")
-def test_a_process_is_known_by_its_number_and_its_beginning(child: subprocess.Popen[bytes]) -> None:
-    mark = mark_of(child.pid)
-    assert is_running(child.pid, mark) is True
-    assert is_running(child.pid, mark._replace(started="1")) is False, "a later one with the same number"
-    assert is_running(child.pid, mark._replace(machine="elsewhere")) is None
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux gives the start time of a process")
+def test_a_process_is_identified_by_pid_and_start_time(child: subprocess.Popen[bytes]) -> None:
+    child_id = process_id_of(child.pid)
+    assert is_running(child.pid, child_id) is True
+    assert is_running(child.pid, child_id._replace(started="1")) is False, "a later process with the same pid"
+    assert is_running(child.pid, child_id._replace(machine="elsewhere")) is None
     child.kill()
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-    assert is_running(child.pid, mark) is False, "it is dead, though nobody has buried it"
+    assert is_running(child.pid, child_id) is False, "a zombie is dead"
 
 
-def test_a_mark_reads_as_it_was_written_and_an_old_one_says_nothing() -> None:
+def test_a_process_id_parses_as_written_and_an_old_form_proves_nothing() -> None:
     assert parse_process_id(str(own_process_id())) == own_process_id()
     assert is_running(os.getpid(), own_process_id()._replace(started="-")) is None
     assert is_running(1, parse_process_id("0f3a5bd2")) is None
     assert is_running(1, parse_process_id(None)) is None
 
 
-def test_of_another_machine_only_time_can_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_owner_on_another_machine_is_dead_only_after_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s, troubled = 100.0, False
     monkeypatch.setattr(time, "monotonic", lambda: now_s)
     others = OwnerCheck(lambda owner: False, lambda: troubled)
@@ -107,7 +107,7 @@ async def test_a_living_process_without_a_session_loses_its_work_when_its_lease_
         assert await end(one, living, claims) == {one.delivery.id for one in claims}
 
 
-async def test_a_process_elsewhere_has_a_moment_to_come_back(server: Server, schema: str) -> None:
+async def test_a_process_on_another_machine_has_time_to_reconnect(server: Server, schema: str) -> None:
     async with opened(server, schema) as one, opened(server, schema) as two:
         away, _ = await one.owners.enlist(), await two.owners.enlist()
         woken: list[str] = []

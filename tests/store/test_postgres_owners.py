@@ -1,4 +1,4 @@
-"""Who works here: an owner's death is seen at once, through the lock that the server frees with its connection."""
+"""Owners: the death of a process is seen at once, because the server frees its lock with its connection."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.domain.event import new_event
-from holdfast.store.postgres import liveness as wire
+from holdfast.store.postgres import liveness
 from holdfast.store.postgres.store import PostgresStore
 from holdfast.store.roles.routing import Plan
 from holdfast.store.roles.store import Store
@@ -59,7 +59,7 @@ async def test_leases_run_on_the_databases_clock(server: Server, schema: str) ->
         assert 25_000 < left <= 30_000
 
 
-async def test_a_broken_wire_is_laid_anew_with_its_locks(server: Server, schema: str) -> None:
+async def test_a_broken_liveness_connection_is_replaced_with_its_locks(server: Server, schema: str) -> None:
     async with opened(server, schema) as store:
         owner = await store.owners.enlist()
         await until(lambda: store._liveness.listens is not None)
@@ -75,7 +75,7 @@ async def test_a_broken_wire_is_laid_anew_with_its_locks(server: Server, schema:
         assert ended is None
 
 
-async def test_the_next_owner_hears_that_one_before_it_did_not_stop_in_order(
+async def test_the_next_owner_learns_that_an_earlier_one_did_not_stop_cleanly(
     server: Server,
     schema: str,
 ) -> None:
@@ -89,7 +89,7 @@ async def test_the_next_owner_hears_that_one_before_it_did_not_stop_in_order(
         assert (last.unclean, last.chain) == (True, first.chain)
 
 
-async def test_a_hint_arrives_from_another_process_and_not_from_ourselves(
+async def test_a_hint_arrives_from_another_process_and_not_from_this_one(
     server: Server,
     schema: str,
 ) -> None:
@@ -106,7 +106,7 @@ async def test_a_hint_arrives_from_another_process_and_not_from_ourselves(
         await until(lambda: worker.maintenance.changed_elsewhere())
 
 
-async def test_a_writer_behind_a_backlog_rings_nobody(server: Server, schema: str) -> None:
+async def test_an_append_after_a_backlog_sends_no_notification(server: Server, schema: str) -> None:
     async with opened(server, schema) as worker, opened(server, schema) as writer:
         await worker.owners.enlist()
         await writer.events.append([new_event("t")])
@@ -116,15 +116,15 @@ async def test_a_writer_behind_a_backlog_rings_nobody(server: Server, schema: st
         assert worker.maintenance.changed_elsewhere() is False
 
 
-async def test_where_listen_does_not_work_it_is_said_once_and_polling_does_the_work(
+async def test_without_listen_a_warning_is_logged_once_and_polling_finds_events(
     server: Server,
     schema: str,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(wire, "PROBE_WAIT_S", 0.05)
-    monkeypatch.setattr(wire, "PROBE_EVERY_S", 0.01)
-    monkeypatch.setattr(wire.Liveness, "_on_notify", lambda *_: None)
+    monkeypatch.setattr(liveness, "PROBE_WAIT_S", 0.05)
+    monkeypatch.setattr(liveness, "PROBE_EVERY_S", 0.01)
+    monkeypatch.setattr(liveness.Liveness, "_on_notify", lambda *_: None)
     with caplog.at_level(logging.WARNING, "holdfast.store"):
         async with opened(server, schema) as store:
             owner = await store.owners.enlist()
@@ -152,7 +152,7 @@ async def cut_off(store: PostgresStore) -> int | None:
     assert store._liveness._connection is not None
     pid = store._liveness.pid
     store._liveness._connection.drop()
-    wire._HERE.difference_update(map(store._liveness._key, store._liveness._owners))
+    liveness._HERE.difference_update(map(store._liveness._key, store._liveness._owners))
     return pid
 
 

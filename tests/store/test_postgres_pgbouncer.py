@@ -42,7 +42,7 @@ async def pooled(pooler: Path, schema: str) -> AsyncIterator[PostgresStore]:
     await store.close()
 
 
-async def test_it_is_found_and_named_once(pooled: PostgresStore, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_pooler_is_detected_and_logged_once(pooled: PostgresStore, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "holdfast.store"):
         await pooled.owners.enlist()
         await pooled.owners.enlist()
@@ -51,7 +51,7 @@ async def test_it_is_found_and_named_once(pooled: PostgresStore, caplog: pytest.
     assert "PgBouncer" in SILENT
 
 
-async def test_a_house_behind_it_delivers_and_reports_every_event(
+async def test_a_daemon_behind_a_pooler_delivers_and_reports_every_event(
     pooler: Path, schema: str, pooled: PostgresStore
 ) -> None:
     """Many statements at once, on server processes that change under them: nothing prepared is missed or met twice."""
@@ -75,7 +75,7 @@ async def test_a_house_behind_it_delivers_and_reports_every_event(
     assert sorted(seen) == list(range(300))
 
 
-async def test_two_silent_owners_leave_each_other_their_work(pooler: Path, schema: str, pooled: PostgresStore) -> None:
+async def test_two_silent_owners_do_not_take_each_others_work(pooler: Path, schema: str, pooled: PostgresStore) -> None:
     other = PostgresStore.open(url(pooler, schema))
     one, two = await pooled.owners.enlist(), await other.owners.enlist()
     assert (one.chain != two.chain, two.unclean) == (True, False)
@@ -84,7 +84,7 @@ async def test_two_silent_owners_leave_each_other_their_work(pooler: Path, schem
     await other.close()
 
 
-async def test_the_work_of_a_silent_owner_that_says_no_more_is_taken_over(
+async def test_the_work_of_a_silent_owner_that_stops_updating_its_row_is_taken_over(
     server: Server, pooler: Path, schema: str, pooled: PostgresStore
 ) -> None:
     owner = await pooled.owners.enlist()
@@ -98,7 +98,7 @@ async def test_the_work_of_a_silent_owner_that_says_no_more_is_taken_over(
     assert (await pooled.owners.enlist()).unclean is True
 
 
-async def test_past_the_pooler_there_are_locks_and_hints(server: Server, pooler: Path, schema: str) -> None:
+async def test_a_direct_connection_has_locks_and_notifications(server: Server, pooler: Path, schema: str) -> None:
     store = PostgresStore.open(url(pooler, schema, f"&direct={server.folder}:5432"))
     owner = await store.owners.enlist()
     async with asyncio.timeout(60):
@@ -115,14 +115,16 @@ async def test_past_the_pooler_there_are_locks_and_hints(server: Server, pooler:
     await store.close()
 
 
-async def test_a_direct_way_that_leads_to_a_pooler_is_refused(pooler: Path, schema: str) -> None:
+async def test_a_direct_address_that_is_a_pooler_is_refused(pooler: Path, schema: str) -> None:
     store = PostgresStore.open(url(pooler, schema, f"&direct={pooler}:5432"))
     with pytest.raises(BadConfig, match="leads to a pooler too"):
         await store.owners.enlist()
     await store.close()
 
 
-async def test_without_a_pooler_nothing_is_said(server: Server, schema: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_without_a_pooler_nothing_is_logged(
+    server: Server, schema: str, caplog: pytest.LogCaptureFixture
+) -> None:
     store = PostgresStore.open(server.url(schema))
     await store.owners.enlist()
     assert store.maintenance.notes() == []

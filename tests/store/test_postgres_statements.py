@@ -1,4 +1,4 @@
-"""The two dialects speak of the same things by the same names; what only one of them needs has its reason here."""
+"""Both dialects have the same statement names; a name that only one of them needs is listed here with a reason."""
 
 from __future__ import annotations
 

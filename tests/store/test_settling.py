@@ -1,4 +1,4 @@
-"""A batch of ends: most arrive together, and each still answers for itself."""
+"""Settling in batches: each settlement has its own result."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from holdfast.domain.states import Reason
 from holdfast.testing.store_suite import Harness, OpenStore
 
 
-async def test_who_lost_a_lease_and_who_has_it_now_settle_in_one_batch(open_store: OpenStore) -> None:
+async def test_the_former_and_the_present_holder_of_a_lease_settle_in_one_batch(open_store: OpenStore) -> None:
     harness = await Harness.start(open_store)
     await harness.contract()
     id, other = await harness.send(), await harness.send()

@@ -33,7 +33,7 @@ def test_an_unknown_name_is_an_error_that_says_so() -> None:
         _ = sql.nonsense
 
 
-def test_a_name_that_is_there_twice_is_refused() -> None:
+def test_a_statement_name_defined_twice_is_refused() -> None:
     statements = Statements("holdfast.store.sqlite")
     with pytest.raises(ValueError, match="twice"):
         statements._read("again.sql", "-- name: event_get\nSELECT 1;")

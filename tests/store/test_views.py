@@ -62,7 +62,7 @@ async def settled(harness: Harness, to: str, ends: dict[str, Outcome | None]) ->
 
 
 @pytest.mark.parametrize("view", COLUMNS)
-async def test_every_column_of_the_seed_is_there(harness: Harness, file: Path, shell: Shell, view: str) -> None:
+async def test_every_promised_column_is_there(harness: Harness, file: Path, shell: Shell, view: str) -> None:
     columns = shell.columns(file, view)
     assert [name for name in COLUMNS[view].split() if name not in columns] == []
     assert shell.rows(file, f"SELECT * FROM {view};") == []
@@ -103,7 +103,7 @@ async def test_an_exhausted_webhook_is_a_dead_letter(harness: Harness, file: Pat
     assert [row["status"] for row in shell.rows(file, "SELECT status FROM webhook_outbox;")] == ["dead_letter"]
 
 
-async def test_a_webhook_in_somebodys_hands_is_locked(harness: Harness, file: Path, shell: Shell) -> None:
+async def test_a_leased_webhook_is_locked(harness: Harness, file: Path, shell: Shell) -> None:
     await harness.contract("c", "https://example.com")
     await harness.send()
     await harness.take()

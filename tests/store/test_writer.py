@@ -1,4 +1,4 @@
-"""The one writer: many callers share a commit, and nobody pays for another's failure."""
+"""The writer: many callers share a commit, and the failure of one does not affect the others."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def test_a_failing_work_does_not_disturb_the_others_of_its_batch(store: Sq
     assert await store.events.stream("lost") is None
 
 
-async def test_a_caller_that_is_cancelled_takes_nobody_with_it(store: SqliteStore) -> None:
+async def test_a_cancelled_caller_does_not_affect_the_others(store: SqliteStore) -> None:
     tasks = [asyncio.ensure_future(store.events.append([new_event("t", i, stream="s")])) for i in range(8)]
     await asyncio.sleep(0)
     tasks[3].cancel()
@@ -70,14 +70,14 @@ async def test_a_caller_that_is_cancelled_takes_nobody_with_it(store: SqliteStor
     await store.events.append([new_event("t", stream="after")])
 
 
-async def test_a_single_caller_is_served_without_waiting_for_company(store: SqliteStore) -> None:
+async def test_a_single_caller_does_not_wait_for_a_batch(store: SqliteStore) -> None:
     before = writer_of(store).commits
     for _ in range(3):
         await store.events.append([new_event("t", stream="s")])
     assert writer_of(store).commits - before == 3
 
 
-async def test_closing_waits_for_what_was_already_handed_in(store: SqliteStore, tmp_path: Path, driver: str) -> None:
+async def test_closing_waits_for_queued_works(store: SqliteStore, tmp_path: Path, driver: str) -> None:
     tasks = [asyncio.ensure_future(store.events.append([new_event("t", stream="s")])) for _ in range(20)]
     await asyncio.sleep(0)
     await store.close()
@@ -87,7 +87,7 @@ async def test_closing_waits_for_what_was_already_handed_in(store: SqliteStore, 
     await again.close()
 
 
-async def test_who_asks_after_the_end_is_told_to_ask_again(store: SqliteStore) -> None:
+async def test_a_work_after_closing_is_refused(store: SqliteStore) -> None:
     await store.close()
     with pytest.raises(StoreBusy, match="this store is closed"):
         await store.events.append([new_event("t")])
@@ -103,7 +103,7 @@ async def test_another_process_holding_the_lock_is_waited_for(store: SqliteStore
     assert (await task)[0].seq == 1
 
 
-async def test_an_error_of_the_commit_belongs_to_all_and_leaves_the_writer_usable(tmp_path: Path, driver: str) -> None:
+async def test_an_error_of_the_commit_fails_all_works_and_leaves_the_writer_usable(tmp_path: Path, driver: str) -> None:
     crash = False
 
     def probe(point: str) -> None:
@@ -120,7 +120,7 @@ async def test_an_error_of_the_commit_belongs_to_all_and_leaves_the_writer_usabl
     await store.close()
 
 
-async def test_appends_settle_on_disk_and_claims_ride_along(store: SqliteStore) -> None:
+async def test_appends_are_synced_and_claims_are_synced_with_the_next_commit(store: SqliteStore) -> None:
     """The promise of acceptance is FULL; a batch with one durable work is durable as a whole."""
     seen: list[int] = []
 
@@ -158,7 +158,7 @@ async def test_a_batch_without_failures_needs_no_savepoints(store: SqliteStore) 
     assert await store.routing.backlog() == 6
 
 
-async def test_the_first_in_line_may_give_up_and_the_rest_is_still_done(store: SqliteStore) -> None:
+async def test_the_first_in_the_queue_may_be_cancelled_and_the_rest_is_done(store: SqliteStore) -> None:
     """Whoever comes first commits for all; cancelled before that, it leaves the duty to the loop."""
     first = asyncio.ensure_future(store.events.append([new_event("t", stream="s")]))
     second = asyncio.ensure_future(store.events.append([new_event("t", stream="s")]))

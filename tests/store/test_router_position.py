@@ -1,4 +1,4 @@
-"""The router's place: what lies beyond it waits, whatever lies behind it was routed or is listed to be routed again."""
+"""The router's position: events after it wait; events before it were routed or are listed to be routed again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.testing.store_suite import Harness, OpenStore
 DAY = 24 * 3600
 
 
-async def test_two_batches_of_one_place_are_routed_once(open_store: OpenStore) -> None:
+async def test_two_batches_from_one_position_are_routed_once(open_store: OpenStore) -> None:
     harness = await Harness.start(open_store)
     await harness.contract()
     await harness.store.events.append([new_event("t") for _ in range(3)])
@@ -42,7 +42,7 @@ async def test_no_plan_may_pass_over_an_event(open_store: OpenStore) -> None:
     await harness.close()
 
 
-async def test_an_id_sent_twice_leaves_a_gap_that_nobody_counts(open_store: OpenStore) -> None:
+async def test_an_id_sent_twice_leaves_a_gap_that_is_not_counted(open_store: OpenStore) -> None:
     harness = await Harness.start(open_store)
     await harness.contract()
     first = new_event("t", id="evt_" + "0" * 32)
@@ -66,7 +66,7 @@ async def test_a_long_line_is_measured_to_the_last_event(open_store: OpenStore) 
     await harness.close()
 
 
-async def test_a_number_is_never_given_behind_the_place(open_store: OpenStore) -> None:
+async def test_a_number_before_the_routers_position_is_never_assigned(open_store: OpenStore) -> None:
     harness = await Harness.start(open_store)
     for _ in range(3):
         await harness.emit()

@@ -1,4 +1,4 @@
-"""What happens most takes few round trips; what is otherwise than foreseen takes the long way, with the same end."""
+"""Frequent operations take few round trips; unusual cases take the general path, with the same result."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ async def test_an_event_takes_eight_round_trips_from_its_append_to_its_end(serve
         assert await assert_the_book_is_whole(store) == 21
 
 
-async def test_a_look_that_finds_nothing_takes_one_round_trip(server: Server, schema: str) -> None:
+async def test_a_claim_that_finds_nothing_takes_one_round_trip(server: Server, schema: str) -> None:
     async with opened(server, schema) as store:
         owner = await store.owners.enlist()
         await send(store)
@@ -136,7 +136,7 @@ async def test_one_lost_lease_does_not_hold_up_the_others(server: Server, schema
         assert await assert_the_book_is_whole(store) == 4
 
 
-async def test_a_chain_that_grew_behind_our_back_stays_whole(server: Server, schema: str) -> None:
+async def test_a_chain_extended_by_another_process_stays_valid(server: Server, schema: str) -> None:
     async with opened(server, schema) as store:
         owner = await store.owners.enlist()
         for head in (None, Head(7, bytes(32)), Head(0, bytes(32))):
@@ -180,7 +180,7 @@ async def test_no_lease_is_compared_with_every_other(server: Server, schema: str
         assert "ready_leased" not in plan
 
 
-async def test_an_event_of_another_process_wakes_whoever_listens_at_once(server: Server, schema: str) -> None:
+async def test_an_event_of_another_process_wakes_listeners_at_once(server: Server, schema: str) -> None:
     async with opened(server, schema) as worker, opened(server, schema) as writer:
         await worker.owners.enlist()
         told: list[str] = []
@@ -214,7 +214,7 @@ async def test_a_settle_is_flushed_and_a_lease_is_not_whatever_the_role_prefers(
             session.drop()
 
 
-async def test_no_look_reads_a_whole_table_because_it_was_empty_once(server: Server, schema: str) -> None:
+async def test_no_read_scans_a_whole_table_because_it_was_empty_once(server: Server, schema: str) -> None:
     async with opened(server, schema) as store, store._pool.connection() as session:
         for name in ("ready_queues", "unrouted_first"):
             text = session._named(getattr(sql, name))

@@ -1,4 +1,4 @@
-"""Processes that stand still: busy ones keep their work, stopped ones lose it, and nobody holds the others up."""
+"""Blocked processes keep their work, stopped ones lose it, and neither blocks the others."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TERMINATE = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE applic
 WORKER = Path(__file__).parent.parent / "support" / "pg_worker.py"
 
 
-async def test_a_busy_loop_keeps_its_leases(server: Server, schema: str) -> None:
+async def test_a_blocked_loop_keeps_its_leases(server: Server, schema: str) -> None:
     async with opened(server, schema) as busy, opened(server, schema) as other:
         owner = await busy.owners.enlist()
         await other.owners.enlist()
@@ -39,7 +39,7 @@ async def test_a_busy_loop_keeps_its_leases(server: Server, schema: str) -> None
         assert await end(busy, owner, claims) == set()
 
 
-async def test_a_loop_that_is_not_busy_renews_nothing_by_its_thread(server: Server, schema: str) -> None:
+async def test_the_lease_keeper_does_nothing_while_the_loop_runs(server: Server, schema: str) -> None:
     """A lease that the engine does not renew ends: the thread steps in for a silent loop only."""
     async with opened(server, schema) as store:
         owner = await store.owners.enlist()
@@ -50,7 +50,7 @@ async def test_a_loop_that_is_not_busy_renews_nothing_by_its_thread(server: Serv
         assert store._liveness.lease_keeper.kept == 0
 
 
-async def test_who_stands_still_in_a_transaction_loses_it(
+async def test_a_process_that_stops_in_a_transaction_loses_it(
     server: Server, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As one stopped in the middle of routing: without this nobody else could route until it is killed."""
