@@ -45,7 +45,8 @@ def upgrade(door: Door) -> Steps[tuple[int, int]]:
     known = version_known(door.dialect)
     if found > known:
         raise StoreTooNew(
-            f"this store has schema {found}; this program knows schemas up to {known}: install that version"
+            f"this store was made by a newer or unreleased version of holdfast: it has schema {found}, and this "
+            f"version knows schemas up to {known}. Use a version that knows schema {found}"
         )
     for text in upgrade_texts(door.dialect, door.schema, found):
         yield text, ()

@@ -41,8 +41,9 @@ async def check_version(connection: PooledConnection) -> int:
     if found > version_known():
         made_by = await connection.value("SELECT value FROM {schema}.meta WHERE key = 'made_by'")
         raise StoreTooNew(
-            f"this store has schema {found}, made by holdfast {made_by or 'unknown'}; this program knows schemas up to "
-            f"{version_known()}. Install that version, or restore a backup made before the upgrade"
+            f"this store was made by a newer or unreleased version of holdfast ({made_by or 'unknown'}): it has "
+            f"schema {found}, and this version knows schemas up to {version_known()}. Use a version that knows "
+            f"schema {found}, or restore a backup made before the upgrade"
         )
     return found
 

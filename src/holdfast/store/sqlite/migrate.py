@@ -47,8 +47,10 @@ def check_version(connection: Connection) -> int:
     if found > version_known():
         made_by = connection.rows("SELECT value FROM holdfast_meta WHERE key = 'made_by'")
         raise StoreTooNew(
-            f"this store has schema {found}, made by holdfast {made_by[0][0] if made_by else 'unknown'}; this program "
-            f"knows schemas up to {version_known()}. Install that version, or restore a backup made before the upgrade"
+            "this store was made by a newer or unreleased version of holdfast "
+            f"({made_by[0][0] if made_by else 'unknown'}): it has schema {found}, and this version knows "
+            f"schemas up to {version_known()}. Use a version that knows schema {found}, or restore "
+            "a backup made before the upgrade"
         )
     return found
 
