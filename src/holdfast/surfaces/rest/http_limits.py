@@ -1,8 +1,8 @@
 """One HTTP connection, with limits on everything a client can do before a route is reached.
 
-Uvicorn limits neither the size of a request's head nor the time a client takes to send head and body, and it answers in
-plain text what it refuses itself. Here head and body are limited in time, the head in size, a body that no route reads
-does not keep a connection open, and every refusal has the one error shape.
+Uvicorn limits neither the size of a request's head nor the time a client takes to send head and body, and its own
+refusals are plain text. Here head and body are limited in time and the head in size, a body that no route reads does
+not keep a connection open, and every refusal is a JSON problem.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ def _date_header(second: int) -> list[tuple[bytes, bytes]]:
 
 
 class LimitedConnection(HttpToolsProtocol):
-    """Uvicorn's connection with limits. `most` is how many there may be at a time."""
+    """Uvicorn's connection with limits. `connections_max` limits how many are open at a time."""
 
-    most = 1000
+    connections_max = 1000
     head_s = HEAD_S
     body_s = BODY_S
 
@@ -61,8 +61,8 @@ class LimitedConnection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.transport = self._writes = JoinedWrites(transport, self.loop)  # type: ignore[assignment]
-        if len(self.connections) > self.most:
-            self._refuse(503, "Too many connections", f"{self.most} are open already; try again later")
+        if len(self.connections) > self.connections_max:
+            self._refuse(503, "Too many connections", f"{self.connections_max} are open already; try again later")
             return
         self._timer = self.loop.call_later(self.head_s, self._too_slow)
 
@@ -79,7 +79,7 @@ class LimitedConnection(HttpToolsProtocol):
         super().data_received(data)
         if self._in_head and self._head_bytes > HEAD_BYTES_MAX and not self.transport.is_closing():
             self._refuse(*_TOO_LARGE)
-        elif self._in_body and self._timer is None:  # most bodies come with their head and need no timer
+        elif self._in_body and self._timer is None:  # most bodies arrive together with their head and need no timer
             self._timer = self.loop.call_later(self.body_s, self._too_slow)
 
     def on_message_begin(self) -> None:
@@ -92,19 +92,19 @@ class LimitedConnection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._in_head, self._head_bytes, self._in_body = False, 0, True
         self._stop_timer()
-        self._honour_absolute_form()
+        self._apply_absolute_form()
         self.server_state.default_headers = _date_header(int(time.time()))
         size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
-        served = self.app
+        app = self.app
         try:
             if size > HEAD_BYTES_MAX:
                 self.app = head_too_large
             super().on_headers_complete()
         finally:
-            self.app = served
+            self.app = app
 
-    def _honour_absolute_form(self) -> None:
-        """`GET http://host/path`: then the host in the request line counts, and not the header (RFC 9112, 3.2.2)."""
+    def _apply_absolute_form(self) -> None:
+        """In `GET http://host/path` the host of the request line replaces the Host header (RFC 9112, 3.2.2)."""
         if self.url[:1] in (b"/", b"*") or b"://" not in self.url:
             return
         host = self.url.partition(b"://")[2].partition(b"/")[0].partition(b"?")[0]
@@ -119,7 +119,7 @@ class LimitedConnection(HttpToolsProtocol):
             self._lingering = None
 
     def on_response_complete(self) -> None:
-        """Answered before the body was complete: read on for a moment, so that the client reads the answer."""
+        """If the body is not complete yet, keep reading for `LINGER_S`, so that the client can read the response."""
         self._writes.flush()
         super().on_response_complete()
         if self.cycle.more_body and not self.pipeline and self._lingering is None:
@@ -127,7 +127,7 @@ class LimitedConnection(HttpToolsProtocol):
             self._lingering = self.loop.call_later(LINGER_S, self.transport.close)
 
     def send_400_response(self, msg: str) -> None:
-        self._refuse(400, "Not HTTP", "this is not a request that can be read; see RFC 9112")
+        self._refuse(400, "Not HTTP", "the request cannot be parsed; see RFC 9112")
 
     def _too_slow(self) -> None:
         self._timer = None
@@ -140,7 +140,7 @@ class LimitedConnection(HttpToolsProtocol):
             self.transport.close()
 
     def _refuse(self, status: int, title: str, detail: str) -> None:
-        """Answer without a route and close the connection."""
+        """Send a response without calling a route, and close the connection."""
         body = json.dumps({"type": "about:blank", "title": title, "status": status, "detail": detail}).encode()
         head = [
             f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
@@ -164,6 +164,6 @@ class LimitedConnection(HttpToolsProtocol):
             self._lingering = None
 
 
-def connection_class(most: int) -> type[Any]:
-    """The class for a server that may have so many connections."""
-    return type("LimitedConnection", (LimitedConnection,), {"most": most})
+def connection_class(connections_max: int) -> type[Any]:
+    """The connection class of a server with this limit."""
+    return type("LimitedConnection", (LimitedConnection,), {"connections_max": connections_max})

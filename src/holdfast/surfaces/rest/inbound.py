@@ -1,4 +1,4 @@
-"""Platforms' webhooks: read within bounds, verify, keep, answer. Nothing else happens before the answer."""
+"""Inbound webhooks of platforms: read the body within limits, verify, store, respond. Routing happens later."""
 
 from __future__ import annotations
 
@@ -43,39 +43,39 @@ def _endpoint(source: InboundSource) -> Endpoint:
     async def inbound(request: Request) -> ASGIApp:
         if request.method == "POST":
             return await _receive(source, request, refusals)
-        return _challenge(source.verify_token, request) if _asks(request) else _greeting()
+        return _challenge(source.verify_token, request) if _is_challenge(request) else _greeting()
 
     return inbound
 
 
-def _asks(request: Request) -> bool:
-    """Whether a GET is a platform's challenge and not a person or a platform that tries the URL."""
+def _is_challenge(request: Request) -> bool:
+    """Whether a GET is a platform's challenge, and not a person or a platform that tests the URL."""
     return any(name.startswith("hub.") for name in request.query_params)
 
 
 def _greeting() -> Response:
-    """For a person who opens the URL, and for Trello, which wants a 200 to HEAD. It reveals nothing of the source."""
+    """For a person who opens the URL, and for Trello, which needs 200 for HEAD. Reveals nothing about the source."""
     return PlainTextResponse(GREETING, headers={"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"})
 
 
 def _challenge(token: str | None, request: Request) -> Response:
-    """The platform asks whether this endpoint is meant: the right token gets its challenge back."""
+    """Confirm the endpoint to the platform: with the right token, its challenge is returned."""
     if token is None:
         return problem(403, "Verification failed", "this source has no verify_token; set it in hooks.inbound")
-    asked = request.query_params
-    same = hmac.compare_digest(token.encode("utf-8"), asked.get("hub.verify_token", "").encode("utf-8", "replace"))
-    challenge = asked.get("hub.challenge", "")
-    if same and asked.get("hub.mode") == "subscribe" and 0 < len(challenge) <= 1000:
+    query = request.query_params
+    same = hmac.compare_digest(token.encode("utf-8"), query.get("hub.verify_token", "").encode("utf-8", "replace"))
+    challenge = query.get("hub.challenge", "")
+    if same and query.get("hub.mode") == "subscribe" and 0 < len(challenge) <= 1000:
         return PlainTextResponse(challenge, headers={"X-Content-Type-Options": "nosniff"})
-    return problem(403, "Verification failed", "hub.mode, hub.verify_token and hub.challenge are not as they must be")
+    return problem(403, "Verification failed", "hub.mode, hub.verify_token or hub.challenge is missing or wrong")
 
 
 async def _receive(source: InboundSource, request: Request, refusals: LogThrottle) -> ASGIApp:
-    """Every step in its order: limits, signature, form, store; and only then the answer."""
+    """Check limits, signature and format, store the event, and only then respond."""
     headers = Headers(request.scope["headers"])
     try:
         if (headers.get("content-encoding") or "identity").lower() != "identity":
-            raise BadInput("compressed bodies are not accepted; send it as it is")
+            raise BadInput("compressed bodies are not accepted; send the body without Content-Encoding")
         body = await read_body(request, source.body_max_bytes)
         secret = None
         if source.check is not None:
@@ -88,9 +88,12 @@ async def _receive(source: InboundSource, request: Request, refusals: LogThrottl
         return problem(413, "Too large", error.message, {"Connection": "close"})
     except BadInput as error:
         return problem(400, "Malformed", error.message)
-    if not await _keep(source, event, request):
+    if not await _store(source, event, request):
         return problem(
-            503, "Not stored", "it could not be stored; send it again later", {"Retry-After": str(RETRY_AFTER_S)}
+            503,
+            "Not stored",
+            "the request could not be stored; send it again later",
+            {"Retry-After": str(RETRY_AFTER_S)},
         )
     answer = source.platform.reply(value, secret)
     return EmptyAnswer(source.platform.empty_status) if answer is None else JsonAnswer(answer)
@@ -104,8 +107,11 @@ def _as_signed(request: Request, headers: Headers, body: bytes) -> InboundReques
     )
 
 
-async def _keep(source: InboundSource, event: NewEvent, request: Request) -> bool:
-    """Whether it is stored now, or was before. A second body under a known id is kept beside, and not acted upon."""
+async def _store(source: InboundSource, event: NewEvent, request: Request) -> bool:
+    """Store the event. True if it is stored, now or before.
+
+    A different body under a known delivery id is stored as a conflict event and not processed further.
+    """
     append = request.app.state.operations.events.append
     try:
         try:
@@ -121,17 +127,17 @@ async def _keep(source: InboundSource, event: NewEvent, request: Request) -> boo
 
 
 def describe_inbound(sources: Iterable[InboundSource]) -> dict[str, dict[str, object]]:
-    """The paths as the OpenAPI document shows them."""
+    """The paths for the OpenAPI document."""
     return {source.path: {"get": _describe_get(source), "post": _describe_post(source)} for source in sources}
 
 
 def _describe_post(source: InboundSource) -> dict[str, object]:
-    anything: dict[str, object] = {
+    any_content: dict[str, object] = {
         "application/json": {"schema": {}},
         "application/x-www-form-urlencoded": {"schema": {}},
     }
     is_silent = source.platform.empty_status == 204
-    success: dict[str, object] = {"description": "Stored. The platform may expect a JSON answer."}
+    success: dict[str, object] = {"description": "Stored. Some platforms expect a JSON response."}
     if is_silent:
         success["content"] = {"application/json": {"schema": {}}}
     return {
@@ -139,7 +145,7 @@ def _describe_post(source: InboundSource) -> dict[str, object]:
         "summary": f"Webhooks of {source.name}",
         "operationId": f"inbound_{source.name}",
         "security": [],
-        "requestBody": {"required": True, "content": anything},
+        "requestBody": {"required": True, "content": any_content},
         "responses": {
             "200": success,
             **({"204": {"description": "Stored."}} if is_silent else {}),
@@ -150,7 +156,7 @@ def _describe_post(source: InboundSource) -> dict[str, object]:
 
 def _describe_get(source: InboundSource) -> dict[str, object]:
     success = {
-        "description": "A sentence, or the challenge.",
+        "description": "A short text, or the challenge.",
         "content": {"text/plain": {"schema": {"type": "string"}}},
     }
     return {
