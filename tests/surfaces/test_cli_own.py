@@ -80,7 +80,7 @@ def test_a_store_of_a_later_version_is_refused(tmp_path: Path) -> None:
     for command in (("up", "--port", "0"), ("db", "migrate"), ("token", "list")):
         said = run_cli(tmp_path, *command)
         assert said.code == 1
-        assert "schema 999, made by holdfast 9.9.9" in said.err
+        assert "newer or unreleased version of holdfast (9.9.9): it has schema 999" in said.err
 
 
 def test_a_command_beside_the_daemon_never_migrates(tmp_path: Path) -> None:
