@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks import (
@@ -120,6 +120,18 @@ def _without(results: Results, parts: Sequence[str]) -> Results:
     return results
 
 
+def _runs(results: Results) -> dict[str, str]:
+    """Where and when each part that is kept was measured."""
+    facts = results.facts
+    known: dict[str, str] = facts.get("runs", {})
+    return {part: known.get(part) or page.describe_run(facts) for part in facts.get("took_s", {}) if part in PARTS}
+
+
+def _packages(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
+    """The versions of this run; those of an earlier one for peers that are not installed now."""
+    return {name: before.get(name, version) if "not" in version else version for name, version in now.items()}
+
+
 def _run(results: Results, parts: Sequence[str], sizes: Sizes, quick: bool, file: Path) -> bool:
     """Run every part; a failure is recorded and the others continue. Returns whether all succeeded."""
     ended, run_began = True, time.monotonic()
@@ -128,8 +140,11 @@ def _run(results: Results, parts: Sequence[str], sizes: Sizes, quick: bool, file
         contextlib.ExitStack() as stack,
     ):
         folder = Path(name)
-        took = results.facts.get("took_s", {})
+        took, runs = results.facts.get("took_s", {}), _runs(results)
+        packages = results.facts.get("packages", {})
         results.facts |= machine.facts(folder) | {"quick": quick, "sizes": dataclasses.asdict(sizes), "took_s": took}
+        results.facts["runs"] = runs
+        results.facts["packages"] = _packages(packages, results.facts["packages"])
         if results.facts["load before"] > 0.5:
             progress(f"the machine is busy (load {results.facts['load before']}): only the ratios are meaningful")
         server = None
@@ -150,7 +165,7 @@ def _run(results: Results, parts: Sequence[str], sizes: Sizes, quick: bool, file
                 ended = False
                 traceback.print_exc(file=sys.stderr)
                 results.miss(part, f"it failed: {type(error).__name__}: {error}")
-            took[part] = round(time.monotonic() - began, 1)
+            took[part], runs[part] = round(time.monotonic() - began, 1), page.describe_run(results.facts)
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(json.dumps(results.to_json(), indent=1) + "\n", encoding="utf-8")
     return ended

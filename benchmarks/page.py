@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from benchmarks import svg
 from benchmarks.goals import explanations, goals, series
@@ -41,6 +42,23 @@ def write(results: Results, page: Path) -> None:
     page.write_text("\n\n".join(section for section in sections if section) + "\n", encoding="utf-8")
 
 
+def describe_run(facts: Mapping[str, Any]) -> str:
+    """The commit, date and machine of a run."""
+    return f"commit {facts['commit']}, {facts['date']}, {facts['processor']}, {facts['cores']} cores"
+
+
+def _runs(facts: Mapping[str, Any]) -> str:
+    """Which parts were measured in which run, if not all in the last one."""
+    parts: dict[str, list[str]] = {}
+    for part, run in facts.get("runs", {}).items():
+        parts.setdefault(run, []).append(part)
+    if len(parts) < 2:
+        return ""
+    rows = [(", ".join(names), run) for run, names in parts.items()]
+    head = "\n\nNot all parts were measured in the last run. Compare figures only within one run:\n\n"
+    return head + table(("parts", "run"), rows)
+
+
 def _head(results: Results) -> str:
     facts = results.facts
     quick = (
@@ -70,6 +88,7 @@ def _head(results: Results) -> str:
                 ("took", ", ".join(f"{part} {took:.0f} s" for part, took in facts.get("took_s", {}).items())),
             ],
         )
+        + _runs(facts)
     )
 
 
