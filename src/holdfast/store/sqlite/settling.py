@@ -39,13 +39,12 @@ def settle(
     now_ms: int,
 ) -> set[int]:
     """Apply the settlements whose lease is still held, with one receipt link. Returns the ids whose lease was lost."""
-    arrived = _arrive(connection, ready, [one for one in settlements if _is_plain(one)], now_ms)
+    ended = _end_batches(connection, ready, [one for one in settlements if _is_plain(one)], now_ms)
     lost: set[int] = set()
     leaves: list[Leaf] = []
     for settlement, events in zip(settlements, effects, strict=True):
-        lease = Lease(settlement.claim.delivery.id, settlement.claim.token)
         applied: Settlement | None = settlement
-        if lease not in arrived or not _is_plain(settlement):
+        if settlement.claim.token not in ended or not _is_plain(settlement):
             applied = _settle_with_effects(connection, ready, settlement, events, now_ms)
         if applied is None:
             lost.add(settlement.claim.delivery.id)
@@ -60,30 +59,33 @@ def _is_plain(settlement: Settlement) -> bool:
     return settlement.transition.state is State.DELIVERED and not settlement.effects
 
 
-def _arrive(
+def _end_batches(
     connection: Connection, ready: SqliteReadyQueue, settlements: Iterable[Settlement], now_ms: int
-) -> set[Lease]:
-    """End leases by token, then deliveries by number of attempts. Returns the leases that were ended."""
+) -> set[int]:
+    """End leases by token, then deliveries by number of attempts.
+
+    Returns the tokens of which all leases were held, and ended.
+    """
     by_token: defaultdict[int, list[Settlement]] = defaultdict(list)
     for one in settlements:
         by_token[one.claim.token].append(one)
     by_attempts: defaultdict[int, list[int]] = defaultdict(list)
-    told: list[Settlement] = []
-    arrived: set[Lease] = set()
+    recorded: list[Settlement] = []
+    ended: set[int] = set()
     for token, those in by_token.items():
         if not ready.end_batch(connection, token, [one.claim.delivery.id for one in those]):
             continue
+        ended.add(token)
         for one in those:
             by_attempts[one.transition.attempts].append(one.claim.delivery.id)
-            arrived.add(Lease(one.claim.delivery.id, token))
-        told += [one for one in those if one.detail is not None]
+        recorded += [one for one in those if one.detail is not None]
     for attempts, ids in by_attempts.items():
         named = json.dumps(ids)
         connection.run(sql.delivery_arrive, (attempts, now_ms, named))
         for lane in json.loads(connection.rows(sql.delivery_lanes, (named,))[0][0]):
             leave_lane(connection, ready, lane, now_ms)
-    _record_attempts(connection, told, now_ms)
-    return arrived
+    _record_attempts(connection, recorded, now_ms)
+    return ended
 
 
 def advance_lane(connection: Connection, ready: SqliteReadyQueue, delivery: int, now_ms: int) -> None:
