@@ -62,7 +62,7 @@ BANNED_SOON = (
     "wished",
     "wishes",
 )
-BANNED_SOON_MAX = 20
+BANNED_SOON_MAX = 3
 """Uses of these words that are left in src. May only be lowered; at 0 the words move to `BANNED`."""
 
 ALLOWED: frozenset[tuple[str, str]] = frozenset()

@@ -46,7 +46,7 @@ def check_permissions(home: Home) -> list[Finding]:
 
 
 def _open_secrets(home: Home) -> list[Finding]:
-    """Files with secrets that other users can read. In a folder with mode 0700 nobody else can read any file."""
+    """Files with secrets that other users can read. In a folder with mode 0700 no other user can read any file."""
     try:
         home.read_token()
     except BadConfig as error:

@@ -31,7 +31,7 @@ class PostgresRouting:
             async with self._pool.connection() as session:
                 batch = PostgresRoutingBatch(session, self._ready, self._clock, self._changed)
                 try:
-                    # After a batch that was not full there is seldom more: one read is cheaper than a transaction.
+                    # After a batch that was not full there is rarely more: one read is cheaper than a transaction.
                     if not self._at_end or await session.value(sql.unrouted_first) is not None:
                         await batch.take(limit)
                     self._at_end = 0 < len(batch.events) < limit

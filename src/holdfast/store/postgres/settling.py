@@ -125,8 +125,8 @@ async def _with_effects(
         if not isinstance(problem, BadInput | Conflict):
             raise
         await session.raw.execute("ROLLBACK TO SAVEPOINT effects")
-        told = clean_error(f"its effects cannot be appended: {problem.message}")
-        after = Transition(State.DEAD, settlement.transition.attempts, Reason.REJECTED, error=told)
+        error_text = clean_error(f"its effects cannot be appended: {problem.message}")
+        after = Transition(State.DEAD, settlement.transition.attempts, Reason.REJECTED, error=error_text)
         settlement = settlement._replace(transition=after, effects=(), outcome="dead")
     await session.raw.execute("RELEASE SAVEPOINT effects")
     return settlement
@@ -166,22 +166,22 @@ async def _end(
 
 async def _record(session: PooledConnection, settlements: Sequence[Settlement], now_ms: int) -> None:
     """Record attempts that failed or have details."""
-    told = [one for one in settlements if one.transition.state is not State.DELIVERED or one.detail is not None]
-    if not told:
+    recorded = [one for one in settlements if one.transition.state is not State.DELIVERED or one.detail is not None]
+    if not recorded:
         return
-    ids = [one.claim.delivery.id for one in told]
+    ids = [one.claim.delivery.id for one in recorded]
     await session.run(
         sql.attempt_add,
         ids,
-        [one.claim.delivery.generation for one in told],
-        [one.transition.attempts for one in told],
-        [one.started_at_ms for one in told],
+        [one.claim.delivery.generation for one in recorded],
+        [one.transition.attempts for one in recorded],
+        [one.started_at_ms for one in recorded],
         now_ms,
-        [one.outcome for one in told],
-        [one.transition.error for one in told],
-        [detail_text(one.detail) for one in told],
+        [one.outcome for one in recorded],
+        [one.transition.error for one in recorded],
+        [detail_text(one.detail) for one in recorded],
     )
-    if many := [one.claim.delivery.id for one in told if one.transition.attempts > ATTEMPTS_KEPT]:
+    if many := [one.claim.delivery.id for one in recorded if one.transition.attempts > ATTEMPTS_KEPT]:
         await session.run(sql.attempt_trim, many, ATTEMPTS_KEPT)
 
 

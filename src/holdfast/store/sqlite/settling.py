@@ -121,8 +121,8 @@ def _settle_with_effects(
         return settlement if held else None
     except (BadInput, Conflict) as error:
         connection.run("ROLLBACK TO effects")
-        told = clean_error(f"its effects cannot be appended: {error.message}")
-        after = Transition(State.DEAD, settlement.transition.attempts, Reason.REJECTED, error=told)
+        error_text = clean_error(f"its effects cannot be appended: {error.message}")
+        after = Transition(State.DEAD, settlement.transition.attempts, Reason.REJECTED, error=error_text)
         settlement = settlement._replace(transition=after, effects=(), outcome="dead")
         return settlement if _settle(connection, ready, settlement, now_ms) else None
     finally:
