@@ -46,9 +46,18 @@ class Home:
         return self.root / "holdfast.sock"
 
     @property
+    def receipts(self) -> Path:
+        """The folder of the keys that sign heads of receipt chains, and of the signed heads."""
+        return self.root / "receipts"
+
+    @property
     def address_file(self) -> Path:
         """The file to which a running daemon writes its address, so that commands find it on any port."""
         return self.root / "address"
+
+    def agent_token(self, agent: str) -> Path:
+        """The token with which an agent CLI uses the MCP server."""
+        return self.root / f"mcp-{agent}.token"
 
     def make(self) -> None:
         """Create the folder with mode 0700, and refuse one that other users can write to."""

@@ -1,4 +1,4 @@
-"""What the package needs from outside: time, randomness, threads, an application, and crash points for tests.
+"""What the package needs from outside: time, randomness, threads, an application, counters, crash points for tests.
 
 Everything that is not a pure function of its arguments comes in through one of these, so that tests control time,
 order and failure.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
     from holdfast.domain.contract import Contract
+    from holdfast.domain.delivery import Settlement
+    from holdfast.domain.event import Event, NewEvent
     from holdfast.domain.inbound_event import HookEvent
 
 T = TypeVar("T")
@@ -70,6 +72,56 @@ class Application(Protocol):
     def contracts(self) -> ContractList: ...
     def modules(self) -> frozenset[str]: ...
 
+
+class Counters(Protocol):
+    """Counts what a working process does, for `/metrics`. Called once for each batch, never for each event."""
+
+    def accepted(self, way: str, count: int) -> None:
+        """Events were stored. `way`: how they came in."""
+
+    def routed(self, events: int, deliveries: int, unmatched: int) -> None:
+        """Events were routed: how many, into how many deliveries, and how many of them matched no contract."""
+
+    def settled(self, settlements: Sequence[Settlement], lost: Set[int], now_ms: int) -> None:
+        """Attempts ended. Those with an id in `lost` had lost their lease, and were not applied."""
+
+    def ended(self, state: str, reason: str, count: int) -> None:
+        """Deliveries ended without an attempt."""
+
+    def leases(self, lost: int = 0, reclaimed: int = 0) -> None:
+        """Leases were lost to another process, or freed after the death of one."""
+
+
+class NoCounters:
+    """Counts nothing."""
+
+    def accepted(self, way: str, count: int) -> None: ...
+    def routed(self, events: int, deliveries: int, unmatched: int) -> None: ...
+    def settled(self, settlements: Sequence[Settlement], lost: Set[int], now_ms: int) -> None: ...
+    def ended(self, state: str, reason: str, count: int) -> None: ...
+    def leases(self, lost: int = 0, reclaimed: int = 0) -> None: ...
+
+
+NO_COUNTERS = NoCounters()
+
+
+class Tracing(Protocol):
+    """Makes spans for events that carry a trace context. Called once for each batch; times are nanoseconds."""
+
+    def accepted(self, event: NewEvent, id: str, started_ns: int) -> None: ...
+    def routed(self, events: Sequence[Event], started_ns: int) -> None: ...
+    def settled(self, settlements: Sequence[Settlement], lost: Set[int], now_ms: int) -> None: ...
+
+
+class NoTracing:
+    """Makes no spans."""
+
+    def accepted(self, event: NewEvent, id: str, started_ns: int) -> None: ...
+    def routed(self, events: Sequence[Event], started_ns: int) -> None: ...
+    def settled(self, settlements: Sequence[Settlement], lost: Set[int], now_ms: int) -> None: ...
+
+
+NO_TRACING = NoTracing()
 
 Probe = Callable[[str], None]
 """Called at named points where a crash would matter most; tests crash the process there."""

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain_strategies import examples
-from holdfast.domain.receipt import GENESIS, NO_LINKS, link, merkle_root, proof, proves
+from holdfast.domain.chain_check import GENESIS, merkle_root
+from holdfast.domain.receipt import NO_LINKS, link, proof, proves
 
 leaves = st.lists(st.binary(max_size=8), min_size=1, max_size=33, unique=True)
 

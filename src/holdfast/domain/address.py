@@ -207,8 +207,9 @@ KINDS: dict[str, AddressKind] = {
             policy="hook", concurrency=32, deliverer="holdfast.egress.handler.deliverer:HandlerDeliverer",
         ),
         AddressKind(
-            "session", "session:ID", re.compile(r"session:[A-Za-z0-9][A-Za-z0-9_.:@-]{0,199}").fullmatch,
+            "session", "session:ID", re.compile(r"session:[A-Za-z0-9][A-Za-z0-9_.:@/+-]{0,199}").fullmatch,
             policy="message", timeout_s=60.0, concurrency=1, ordered=True, one_lane=True,
+            deliverer="holdfast.agents.messages.deliverer:SessionDeliverer",
         ),
     )
 }  # fmt: skip

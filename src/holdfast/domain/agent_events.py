@@ -14,35 +14,35 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from holdfast.domain.event import NewEvent, new_event
-from holdfast.domain.json_value import Json, without_none
+from holdfast.domain.json_value import without_none
 from holdfast.domain.session import STREAM_PREFIX
 
 SEVERITY_DEFAULT = "error"
 
 
-def session_event(change: str, session_id: str, payload: Json = None, **more: Json) -> NewEvent:
+def session_event(change: str, session_id: str, payload: object = None, **more: object) -> NewEvent:
     """`change` is started, updated or closed."""
     return _on_session(f"session.{change}", "system", session_id, payload, more)
 
 
-def agent_event(event_type: str, session_id: str, payload: Json = None, **more: Json) -> NewEvent:
+def agent_event(event_type: str, session_id: str, payload: object = None, **more: object) -> NewEvent:
     return _on_session(f"agent.{event_type}", "agent", session_id, payload, {"agent_event_type": event_type, **more})
 
 
 def agent_activity(
-    event_type: str, session_id: str, payload: Json = None, *, tool_name: str | None = None, **more: Json
+    event_type: str, session_id: str, payload: object = None, *, tool_name: str | None = None, **more: object
 ) -> NewEvent:
     facts = {"agent_event_type": event_type, "tool_name": tool_name, **more}
     return _on_session(f"agent.activity.{event_type}", "agent", session_id, payload, facts)
 
 
-def agent_output(kind: str, session_id: str, payload: Json, *, dedup_key: str, **more: Json) -> NewEvent:
+def agent_output(kind: str, session_id: str, payload: object, *, dedup_key: str, **more: object) -> NewEvent:
     """`kind` is the author of the text: assistant or tool."""
     return _on_session("agent.output", "agent", session_id, payload, {"kind": kind, **more}, dedup_key)
 
 
 def error_event(
-    payload: Json,
+    payload: object,
     *,
     session_id: str | None = None,
     severity: str = SEVERITY_DEFAULT,
@@ -56,7 +56,7 @@ def error_event(
 
 
 def _on_session(
-    type: str, source: str, session_id: str, payload: Json, facts: Mapping[str, Json], dedup_key: str | None = None
+    type: str, source: str, session_id: str, payload: object, facts: Mapping[str, object], dedup_key: str | None = None
 ) -> NewEvent:
     return new_event(
         type,

@@ -7,7 +7,8 @@ the stored bytes, never over a value that went through another parser.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Collection
 
 from holdfast.domain.errors import BadJson, TooLarge
 from holdfast.domain.json_value import Json
@@ -15,62 +16,89 @@ from holdfast.domain.json_value import Json
 DEPTH_MAX = 64
 BYTES_MAX = 1024 * 1024
 
-_encoder = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+_ARRAYS = (list, tuple)
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+_only_scalars = _SCALARS.issuperset
+
+# Finds every key that the encoder may have made of a number, a boolean or None. Where it finds none, and that is the
+# usual payload, no key has to be checked.
+_find_key_of_number = re.compile(r'"(?:-?\d[\d.e+-]*|true|false|null)":').search
 
 
-def _fast_encoder() -> Callable[[Json], str]:
+def _form(value: object) -> object:
+    """The JSON form of a value that JSON does not have. The encoder calls it for such values only."""
+    from holdfast.domain.json_form import json_form
+
+    form = json_form(value)
+    check_keys(form)
+    return form
+
+
+def check_keys(value: object) -> None:
+    """Raise TypeError if an object has a key that is not a string: the encoder would turn a number into one.
+
+    It looks into objects and arrays only; `_form` checks the other values.
+    """
+    if isinstance(value, dict):
+        "".join(value)  # raises TypeError, without a loop of ours
+        parts: Collection[object] = value.values()
+    elif isinstance(value, _ARRAYS):
+        parts = value
+    else:
+        return
+    if not _only_scalars(map(type, parts)):
+        for part in parts:
+            if type(part) not in _SCALARS:
+                check_keys(part)
+
+
+_encoder = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_form
+)  # fmt: skip
+
+
+def _fast_encoder() -> Callable[[object], str]:
     """`_encoder.encode` without its set-up for each value. It may raise other errors."""
     make = getattr(json.encoder, "c_make_encoder", None)
     quote = getattr(json.encoder, "c_encode_basestring", None)
     if make is None or quote is None:
         return _encoder.encode
-    parts = make(None, _encoder.default, quote, None, ":", ",", True, False, False)
+    parts = make(None, _form, quote, None, ":", ",", True, False, False)
     return lambda value: "".join(parts(value, 0))
 
 
 _encode = _fast_encoder()
 
 
-def dump_json(value: Json, what: str = "payload", limit: int = BYTES_MAX) -> bytes:
+def dump_json(value: object, what: str = "payload", limit: int = BYTES_MAX) -> bytes:
     """The canonical bytes of a JSON value, or an error that names what is wrong with it.
 
     >>> dump_json({"b": 1.5, "a": [True, None, "é"]})
     b'{"a":[true,null,"\\xc3\\xa9"],"b":1.5}'
     """
     try:
-        raw = _encode(value).encode("utf-8")
-    except Exception:
-        raw = _encode_with_reason(value, what)
+        text = _encode(value)
+        if _find_key_of_number(text):
+            check_keys(value)
+        raw = text.encode("utf-8")
+    except Exception as error:
+        from holdfast.domain.json_fault import find_fault
+
+        raise BadJson(find_fault(value, what) or f"{what} is not a JSON value: {error}") from None
     check_bytes(raw, value, what, limit)
     return raw
 
 
-def _encode_with_reason(value: Json, what: str) -> bytes:
-    """Encode with the standard encoder, and turn its errors into messages."""
-    try:
-        return _encoder.encode(value).encode("utf-8")
-    except UnicodeEncodeError:
-        raise BadJson(f"{what} contains a lone surrogate, which is not a character; replace it") from None
-    except RecursionError:
-        raise BadJson(f"{what} is nested deeper than {DEPTH_MAX} levels; flatten it") from None
-    except TypeError as error:
-        raise BadJson(f"{what} is not a JSON value: {error}") from None
-    except ValueError as error:
-        if "Circular" in str(error):
-            raise BadJson(f"{what} contains itself") from None
-        if "digits" in str(error):
-            raise BadJson(f"{what} contains a number with too many digits; send it as a string") from None
-        raise BadJson(f"{what} contains NaN or an infinity, which JSON does not have; send null or a string") from None
-
-
-def check_bytes(raw: bytes, value: Json, what: str, limit: int) -> None:
+def check_bytes(raw: bytes, value: object, what: str, limit: int) -> None:
     """Check size, depth and NUL."""
     if len(raw) > limit:
         raise TooLarge(f"{what} is {len(raw):,} bytes; the limit is {limit:,}. Store it elsewhere and send a link")
     if raw.count(b"{") + raw.count(b"[") > DEPTH_MAX and _depth(value) > DEPTH_MAX:
         raise BadJson(f"{what} is nested deeper than {DEPTH_MAX} levels; flatten it")
     if b"\\u0000" in raw and _has_nul(raw):
-        raise BadJson(f"{what} contains U+0000 (NUL), which databases truncate or refuse; remove or encode it")
+        from holdfast.domain.json_fault import find_fault
+
+        raise BadJson(find_fault(value, what) or f"{what} contains U+0000 (NUL); remove or encode it")
 
 
 def parse_json(raw: bytes, what: str = "body", limit: int = BYTES_MAX) -> Json:
@@ -89,7 +117,7 @@ def parse_json(raw: bytes, what: str = "body", limit: int = BYTES_MAX) -> Json:
     if "\x00" in text:
         raise BadJson(f"{what} contains a NUL byte; remove it")
     try:
-        value = _decoder.decode(text)
+        value: Json = _decoder.decode(text)
     except RecursionError:
         raise BadJson(f"{what} is nested deeper than {DEPTH_MAX} levels; flatten it") from None
     except _Refused as error:
@@ -140,7 +168,7 @@ def _first_duplicate(pairs: list[tuple[str, Json]]) -> str:
 _decoder = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_no_duplicates)
 
 
-def _depth(value: Json) -> int:
+def _depth(value: object) -> int:
     deepest, open_values = 0, [(value, 1)]
     while open_values:
         item, depth = open_values.pop()
@@ -148,7 +176,10 @@ def _depth(value: Json) -> int:
             children = list(item.values())
         elif isinstance(item, list | tuple):
             children = list(item)
+        elif type(item) in _SCALARS or isinstance(item, str | int | float):
+            continue
         else:
+            open_values.append((_form(item), depth))
             continue
         deepest = max(deepest, depth)
         if deepest > DEPTH_MAX:

@@ -9,12 +9,14 @@ from fnmatch import translate
 from functools import lru_cache
 from typing import NamedTuple
 
-from holdfast.domain.address import KINDS, Address, address_of_target, one_of
+from holdfast.domain.address import KINDS, Address, address_of_target, one_of, parse_address
 from holdfast.domain.errors import BadInput
 from holdfast.domain.event import PROPERTIES_MAX, check_name
 from holdfast.domain.json_value import Json
-from holdfast.domain.lane import SESSIONS
+from holdfast.domain.lane import MESSAGES, SESSIONS
+from holdfast.domain.ping import is_ping
 from holdfast.domain.retry import Policy
+from holdfast.domain.senders import Senders
 from holdfast.domain.text import short_repr
 
 SOURCES = ("config", "api", "programmatic")
@@ -67,7 +69,7 @@ class Criterion:
     pattern: str | None = None
     required: bool = True
 
-    def passes(self, value: Json) -> bool:
+    def passes(self, value: object) -> bool:
         if not self.required:
             return True
         if value is None:
@@ -77,7 +79,7 @@ class Criterion:
             self.pattern is None or _any_like(values, self.pattern)
         )
 
-    def why(self, what: str, value: Json) -> str:
+    def why(self, what: str, value: object) -> str:
         """Why a value does not pass, in one clause: the actual value and the expected one."""
         if value is None:
             return f"{what} is missing; expected {self._expected()}"
@@ -94,7 +96,7 @@ class Criterion:
         return " and ".join(parts) or "any value"
 
     def as_dict(self) -> dict[str, Json]:
-        match = list(self.match) if isinstance(self.match, tuple) else self.match
+        match: Json = list(self.match) if isinstance(self.match, tuple) else self.match
         return {"match": match, "pattern": self.pattern, "required": self.required}
 
 
@@ -121,17 +123,24 @@ class Contract:
     format: str | None = None
     template: str | None = None
     retry_on: tuple[int, ...] = ()
+    session: str | None = None  # the session whose agent gets the events as messages; its address is `MESSAGES`
+    senders: Senders | None = None  # whose events may become messages
     registered_by: str | None = None  # the module whose code registered it
     retired: bool = False  # disabled because that code no longer registers it
     fault: str | None = None  # why its stored form cannot be read; then its other fields are defaults
 
     @property
+    def target(self) -> Address:
+        """The address as its author wrote it. A contract for a session is delivered to the handler `messages`."""
+        return self.address if self.session is None else Address("session", f"session:{self.session}")
+
+    @property
     def policy_name(self) -> str:
-        return self.policy or KINDS[self.address.kind].policy
+        return self.policy or KINDS["session" if self.session is not None else self.address.kind].policy
 
     @property
     def is_ordered(self) -> bool:
-        by_default = KINDS[self.address.kind].ordered or self.address.text == SESSIONS
+        by_default = KINDS[self.address.kind].ordered or self.address.text == SESSIONS or self.session is not None
         return self.ordered if self.ordered is not None else by_default
 
     def is_over(self, at_ms: int) -> bool:
@@ -147,26 +156,30 @@ class Contract:
             policy,
             self.timeout_s or kind.timeout_s,
             self.concurrency or kind.concurrency,
-            0 if self.rate is None else parse_rate(self.rate),
+            0 if self.rate is None or self.session is not None else parse_rate(self.rate),
         )
 
-    def matches(self, source: str, type: str, properties: Mapping[str, Json], accepted_at_ms: int) -> bool:
+    def matches(self, source: str, type: str, properties: Mapping[str, object], accepted_at_ms: int) -> bool:
         """Whether the event matches. Expiry is compared with the time when the event was accepted."""
         return next(self._misses(source, type, properties, accepted_at_ms), None) is None
 
-    def misses(self, source: str, type: str, properties: Mapping[str, Json], accepted_at_ms: int) -> Iterator[str]:
+    def misses(self, source: str, type: str, properties: Mapping[str, object], accepted_at_ms: int) -> Iterator[str]:
         """Why the event does not match: one clause per criterion that fails."""
         for what, value, criterion in self._misses(source, type, properties, accepted_at_ms):
             yield what if criterion is None else criterion.why(what, value)
 
     def _misses(
-        self, source: str, type: str, properties: Mapping[str, Json], accepted_at_ms: int
-    ) -> Iterator[tuple[str, Json, Criterion | None]]:
+        self, source: str, type: str, properties: Mapping[str, object], accepted_at_ms: int
+    ) -> Iterator[tuple[str, object, Criterion | None]]:
         """The part that fails, its value and the criterion. Without a criterion the first item is the full reason."""
         if self.fault is not None:
             yield self.fault, None, None
         if self.is_over(accepted_at_ms):
             yield "the contract had expired when the event was accepted", None, None
+        if is_ping(source, type):
+            if properties.get("contract") != self.id:
+                yield "a ping reaches only the contract that it names", None, None
+            return
         if self.source_criterion is not None:
             if not self.source_criterion.passes(source):
                 yield "source", source, self.source_criterion
@@ -228,6 +241,15 @@ def parse_rate(value: object) -> int:
     if match is None or not 1 <= count <= RATE_MAX:
         raise BadInput(f"rate must be a number of requests per s, m or h, such as 10/s, not {short_repr(value)}")
     return max(1, (_PER_US[match[2]] + RATE_LATE_US) // count)
+
+
+def for_session(contract: Contract, senders: Senders, template: str | None = None, rate: str | None = None) -> Contract:
+    """The contract of which the events become messages for the session that its address names.
+
+    The handler `messages` gets them: it checks the sender and finds the session.
+    """
+    name, handler = contract.address.name, parse_address(MESSAGES)
+    return replace(contract, address=handler, session=name, senders=senders, template=template, rate=rate)
 
 
 def check_headers(value: object) -> dict[str, str]:
@@ -309,7 +331,7 @@ def _text(value: object) -> str:
     return str(value)
 
 
-def texts_of(value: Json) -> list[str]:
+def texts_of(value: object) -> list[str]:
     """A value as criteria compare it: one text, or one for each item of a list."""
     return [_text(item) for item in value] if isinstance(value, list) else [_text(value)]
 
@@ -317,6 +339,15 @@ def texts_of(value: Json) -> list[str]:
 def _any_equal(values: list[str], match: str | tuple[str, ...]) -> bool:
     allowed = (match,) if isinstance(match, str) else match
     return any(item in allowed for item in values)
+
+
+def is_like(text: str, pattern: str) -> bool:
+    """Whether a text matches a case-sensitive wildcard.
+
+    >>> is_like("run:42", "run:*"), is_like("walk:42", "run:*")
+    (True, False)
+    """
+    return _any_like([text], pattern)
 
 
 def _any_like(values: list[str], pattern: str) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, assert_never
 
 from holdfast.domain.event import Event, NewEvent
 from holdfast.domain.json_value import Json
+from holdfast.domain.ping import is_ping
 from holdfast.domain.retry import Policy
 from holdfast.domain.session import SessionChange
 from holdfast.domain.states import REASONS_BY, Reason, State
@@ -151,6 +152,8 @@ def settlement_of(
     claim: Claim, outcome: Outcome, policy: Policy, now_ms: int, chance: float, started_at_ms: int
 ) -> Settlement:
     """The settlement of a claim whose attempt began at `started_at_ms` and has ended with this outcome."""
+    if isinstance(outcome, Retry) and is_ping(claim.event.source, claim.event.type):
+        policy = replace(policy, attempts=1)
     return Settlement(
         claim,
         settle(claim.delivery.attempts, outcome, policy, now_ms, chance),

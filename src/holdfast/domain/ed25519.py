@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from typing import NamedTuple
 
 from holdfast.domain.errors import BadConfig, BadInput
+from holdfast.domain.extras import install_command
 
 PUBLIC_PREFIX = "whpk_"
 PRIVATE_PREFIX = "whsk_"
@@ -40,7 +41,8 @@ def load() -> IsSigned:
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     except ImportError:
-        raise BadConfig("Ed25519 signatures need the package cryptography; install holdfast[ed25519]") from None
+        how = install_command("ed25519")
+        raise BadConfig(f"Ed25519 signatures need the package cryptography; install it with: {how}") from None
 
     def is_signed(key: bytes, signature: bytes, message: bytes) -> bool:
         try:

@@ -7,9 +7,13 @@
     │   ├── BadConfig       a setting, a file or a variable is wrong
     │   └── TargetRefused   the outbound guard does not allow this address              422
     ├── Conflict            conflicts with existing data                                409
+    │   ├── Ambiguous       a name fits several things
     │   ├── DedupConflict   a dedup key was used with another body
+    │   ├── ChainContention the next place of a chain is taken, again and again
     │   └── StreamClosed    the stream takes no more events
+    ├── TooMany             a queue is full; try again later                            429
     ├── NotFound            no such thing                                               404
+    ├── PositionPruned      retention removed the events after a reader's position      410
     ├── Denied              the caller is not allowed to do this                        401/403
     │   └── Unverified      a request without the signature of its source               401
     └── StoreError          the store cannot do it                                      503
@@ -24,6 +28,8 @@
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 
 class HoldfastError(Exception):
@@ -58,16 +64,47 @@ class Conflict(HoldfastError):
     """The change conflicts with existing data."""
 
 
+class Ambiguous(Conflict):
+    """The name fits several things. `candidates` are their ids."""
+
+    def __init__(self, *message: str, candidates: Sequence[str] = ()) -> None:
+        super().__init__(*message)
+        self.candidates = tuple(candidates)
+
+
 class DedupConflict(Conflict):
     """The dedup key was used before, with another body."""
+
+
+class ChainContention(Conflict):
+    """The next place of a receipt chain is taken."""
 
 
 class StreamClosed(Conflict):
     """The stream is closed and takes no more events."""
 
 
+class TooMany(HoldfastError):
+    """Too many of them wait; try again later."""
+
+
 class NotFound(HoldfastError):
     """There is no such thing."""
+
+
+class PositionPruned(HoldfastError):
+    """Retention removed events that a reader has not read."""
+
+    position = first_seq = 0
+    archived = False
+
+    @classmethod
+    def at(cls, stream: str, position: int, first_seq: int, archived: bool = False) -> PositionPruned:
+        """`first_seq`: the first stored event. `archived`: an archive holds the others."""
+        kept = "; an archive holds the others" if archived else ""
+        error = cls(f"events of stream {stream!r} after {position} were removed; the first stored is {first_seq}{kept}")
+        error.position, error.first_seq, error.archived = position, first_seq, archived
+        return error
 
 
 class Denied(HoldfastError):

@@ -13,8 +13,9 @@ from typing import NamedTuple
 from holdfast.domain.address import parse_address
 from holdfast.domain.canonical import BYTES_MAX, DEPTH_MAX, dump_json
 from holdfast.domain.errors import BadInput
-from holdfast.domain.json_value import Json
+from holdfast.domain.json_value import Json, KnownJson
 from holdfast.domain.text import short_repr
+from holdfast.domain.trace import without_traceparent
 
 SOURCE_DEFAULT = "app"
 NAME_MAX = 255
@@ -49,7 +50,8 @@ class NewEvent(NamedTuple):
         """Must be equal when a dedup key is used again."""
         parts = (self.type, self.stream or "", self.to or "", str(self.not_before_ms or ""))
         head = "\n".join(f"{len(part)}:{part}" for part in parts).encode()
-        return hashlib.sha256(head + b"\n" + self.properties + b"\n" + self.payload).hexdigest()
+        properties = without_traceparent(self.properties)
+        return hashlib.sha256(head + b"\n" + properties + b"\n" + self.payload).hexdigest()
 
 
 class Event:
@@ -86,19 +88,19 @@ class Event:
         self.payload_json = payload_json
         self.to = to
         self._properties: dict[str, Json] | None = None
-        self._payload: Json = _UNREAD
+        self._payload: KnownJson = _UNREAD
 
     @property
     def properties(self) -> dict[str, Json]:
         if self._properties is None:
             try:
-                self._properties = json.loads(self.properties_json)
+                self._properties = {} if self.properties_json == "{}" else json.loads(self.properties_json)
             except (ValueError, RecursionError):  # inserted by plain SQL: it matches no property
                 self._properties = {}
         return self._properties
 
     @property
-    def payload(self) -> Json:
+    def payload(self) -> KnownJson:
         if self._payload is _UNREAD:
             self._payload = json.loads(self.payload_json)
         return self._payload
@@ -106,7 +108,7 @@ class Event:
     def __repr__(self) -> str:
         return f"Event({self.id}, {self.type!r}, stream={self.stream!r}, seq={self.seq})"
 
-    def as_dict(self) -> dict[str, Json]:
+    def as_dict(self) -> dict[str, KnownJson]:
         """The JSON object that every interface shows."""
         return {
             "id": self.id,
@@ -144,12 +146,12 @@ class Appended(NamedTuple):
 
 def new_event(
     type: str,
-    payload: Json = None,
+    payload: object = None,
     *,
     source: str = SOURCE_DEFAULT,
     stream: str | None = None,
     timestamp: str | datetime | None = None,
-    properties: Mapping[str, Json] | None = None,
+    properties: Mapping[str, object] | None = None,
     dedup_key: str | None = None,
     to: str | None = None,
     at: datetime | None = None,
@@ -199,7 +201,7 @@ def check_name(value: object, what: str) -> str:
     return value
 
 
-def check_properties(properties: Mapping[str, Json]) -> bytes:
+def check_properties(properties: Mapping[str, object]) -> bytes:
     if not isinstance(properties, Mapping):
         raise BadInput(f"properties must be an object of names and values, not {short_repr(properties)}")
     if len(properties) > PROPERTIES_MAX:
@@ -262,7 +264,7 @@ def _iso_second(second: int) -> str:
 def _shown(text: str) -> Json:
     """The value of stored JSON, or what is wrong with it: plain SQL can insert text that is not valid JSON."""
     try:
-        value = json.loads(text)
+        value: Json = json.loads(text)
         dump_json(value, "it", limit=2 * len(text) + BYTES_MAX)
     except BadInput as error:
         reason = error.message

@@ -1,4 +1,4 @@
-"""JSON values as types, for the places where any JSON may stand."""
+"""JSON values as types, and readers of values whose shape is not known."""
 
 from __future__ import annotations
 
@@ -7,10 +7,38 @@ from typing import Any, TypeAlias, TypeVar
 
 T = TypeVar("T")
 
-Json: TypeAlias = Any
-"""Any JSON value: an object, a list, a string, a number, a boolean or null. Its shape is the caller's."""
+Json: TypeAlias = bool | int | float | str | list["Json"] | dict[str, "Json"] | None
+"""A decoded JSON value of unknown shape, so it has to be checked before use, for example with the readers below.
+
+A value that is still to be encoded is an `object`: `holdfast.domain.canonical.dump_json` checks it.
+"""
 
 JsonObject: TypeAlias = dict[str, Json]
+
+KnownJson: TypeAlias = Any
+"""Decoded JSON whose shape was checked elsewhere: settings, an answer of the REST API, a payload of the application."""
+
+
+def text_in(values: Mapping[str, Json], name: str) -> str | None:
+    """The text under a name; None if there is none, or if it is something else.
+
+    >>> text_in({"id": "a", "count": 3}, "id"), text_in({"id": "a", "count": 3}, "count")
+    ('a', None)
+    """
+    value = values.get(name)
+    return value if isinstance(value, str) else None
+
+
+def object_in(values: Mapping[str, Json], name: str) -> JsonObject:
+    """The object under a name; an empty one if there is none, or if it is something else."""
+    value = values.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def list_in(values: Mapping[str, Json], name: str) -> list[Json]:
+    """The list under a name; an empty one if there is none, or if it is something else."""
+    value = values.get(name)
+    return value if isinstance(value, list) else []
 
 
 def without_none(values: Mapping[str, T | None]) -> dict[str, T]:

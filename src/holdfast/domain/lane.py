@@ -10,6 +10,9 @@ from holdfast.domain.json_value import Json
 SESSIONS = "handler:sessions"
 """The consumer of agent hooks: the only address whose lanes coalesce."""
 
+MESSAGES = "handler:messages"
+"""Finds the session that a message is for, if its sender may write to it."""
+
 INBOUND = "handler:inbound."
 """The prefix of the addresses where webhook requests are normalized, in the order they were accepted."""
 
@@ -69,7 +72,7 @@ def burst_key(address: str, type: str, properties: Mapping[str, Json] | None = N
     'hook.tool_use Bash'
     >>> burst_key("handler:sessions", "hook.agent_stop")
     """
-    if not may_coalesce(address) or type in CRITICAL:
+    if not may_coalesce(address) or type in CRITICAL or not type.startswith("hook."):
         return None
     known = properties or {}
     name = known.get("native_event" if type == "hook.raw" else "tool_name")

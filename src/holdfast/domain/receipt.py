@@ -1,6 +1,7 @@
 """Receipt: a hash-linked record of what happened. One link per settle transaction, one leaf per transition.
 
-A leaf is one line of canonical JSON. A link binds the leaves' Merkle root to the link before it:
+A leaf is one line of canonical JSON: a transition of a delivery, or an action such as a prune. A link binds
+the leaves' Merkle root to the link before it:
 
     leaf  = SHA-256(0x00 || line)
     node  = SHA-256(0x01 || left || right)          an odd node moves up unchanged
@@ -16,23 +17,28 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import NamedTuple
 
+from holdfast.domain.canonical import dump_json
+from holdfast.domain.chain_check import (
+    NO_LINKS,
+    ChainCheck,
+    ChainFault,
+    Head,
+    LinkRow,
+    link_hash,
+    merkle_root,
+)
 from holdfast.domain.json_value import Json
 
-GENESIS = bytes(32)
+__all__ = [
+    "NO_LINKS", "ChainFault", "Head", "Leaf", "Link", "action_line", "contract_lines", "id_ranges", "leaf_lines",
+    "link", "proof", "proves", "some_of", "verify",
+]  # fmt: skip
+
+ACTION_MAX = 256 * 1024
+NAMES_MAX = 200
 
 _quote = json.encoder.encode_basestring_ascii
-
-
-class Head(NamedTuple):
-    """The end of a chain: sequence number and hash of its last link (0 and zeros before the first)."""
-
-    seq: int
-    hash: bytes
-
-
-NO_LINKS = Head(0, GENESIS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,21 +53,12 @@ class Link:
     hash: bytes
     leaves: bytes
 
+    def as_row(self) -> LinkRow:
+        return self.chain, self.seq, self.at_ms, self.prev, self.root, self.hash, self.leaves
+
     @property
     def count(self) -> int:
         return self.leaves.count(b"\n") + 1 if self.leaves else 0
-
-
-class ChainFault(NamedTuple):
-    """One fault of a chain: its position, kind and description."""
-
-    chain: str
-    seq: int
-    kind: str
-    message: str
-
-    def as_dict(self) -> dict[str, Json]:
-        return self._asdict()
 
 
 Leaf = tuple[int, int, str, str, str | None, int]
@@ -81,6 +78,44 @@ def leaf_lines(leaves: Iterable[Leaf], at_ms: int, actor: str) -> list[bytes]:
     return lines
 
 
+def action_line(action: str, at_ms: int, actor: str, **details: Json) -> bytes:
+    """The canonical line of something other than a transition of a delivery, such as a pause or a prune."""
+    return dump_json({"action": action, "actor": actor, "at": at_ms, **details}, "receipt", ACTION_MAX)
+
+
+def contract_lines(
+    action: str, at_ms: int, actor: str, put: Mapping[str, str], gone: Iterable[str], **details: Json
+) -> list[bytes]:
+    """The canonical lines of a change of many contracts: the digests of those put, and those that are gone.
+
+    Each line holds some of them, so that a link names all, however many there are.
+    """
+    changes: list[tuple[str, str | None]] = [*put.items(), *((id, None) for id in gone)]
+    parts = [changes[at : at + NAMES_MAX] for at in range(0, len(changes), NAMES_MAX)] or [[]]
+    return [action_line(action, at_ms, actor, contracts=dict(part), **details) for part in parts]
+
+
+def some_of(names: Iterable[str]) -> Json:
+    """Names as a receipt lists them: their number, and the first ones."""
+    every = list(names)
+    return {"count": len(every), "first": list[Json](every[:NAMES_MAX])}
+
+
+def id_ranges(ids: Iterable[int]) -> list[Json]:
+    """Ids as ranges of consecutive ones, both ends included.
+
+    >>> id_ranges([7, 1, 2, 3])
+    [[1, 3], [7, 7]]
+    """
+    ranges: list[list[int]] = []
+    for id in sorted(set(ids)):
+        if ranges and id == ranges[-1][1] + 1:
+            ranges[-1][1] = id
+        else:
+            ranges.append([id, id])
+    return [[first, last] for first, last in ranges]
+
+
 def link(chain: str, head: Head, at_ms: int, lines: list[bytes]) -> Link:
     """The next link of a chain."""
     root = merkle_root([sha256(b"\x00" + line).digest() for line in lines])
@@ -89,21 +124,6 @@ def link(chain: str, head: Head, at_ms: int, lines: list[bytes]) -> Link:
         chain, seq, at_ms, head.hash, root,
         link_hash(chain, seq, at_ms, len(lines), head.hash, root), b"\n".join(lines),
     )  # fmt: skip
-
-
-def link_hash(chain: str, seq: int, at_ms: int, count: int, prev: bytes, root: bytes) -> bytes:
-    return sha256(f"holdfast.link.v1\n{chain}\n{seq}\n{at_ms}\n{count}\n".encode() + prev + root).digest()
-
-
-def merkle_root(level: list[bytes]) -> bytes:
-    if not level:
-        return GENESIS
-    while len(level) > 1:
-        paired = [sha256(b"\x01" + level[i] + level[i + 1]).digest() for i in range(0, len(level) - 1, 2)]
-        if len(level) % 2:
-            paired.append(level[-1])
-        level = paired
-    return level[0]
 
 
 def proof(leaves: list[bytes], index: int) -> list[tuple[str, bytes]]:
@@ -139,33 +159,18 @@ def verify(
     `links` are ordered by chain and seq. `heads`: the end of each chain according to the store. `anchors`: heads that
     were exported elsewhere and must be part of the chain. `before`: the end of each chain before `links`.
     """
-    expected: dict[str, dict[int, set[bytes]]] = {}
+    checks: dict[str, ChainCheck] = {}
+    anchored: dict[str, list[Head]] = {}
     for chain, anchor in anchors:
-        expected.setdefault(chain, {}).setdefault(anchor.seq, set()).add(anchor.hash)
-    ends: dict[str, Head] = dict(before or {})
+        anchored.setdefault(chain, []).append(anchor)
+
+    def check_of(chain: str) -> ChainCheck:
+        if chain not in checks:
+            checks[chain] = ChainCheck(chain, (before or {}).get(chain, NO_LINKS), anchored.get(chain, ()))
+        return checks[chain]
+
     for item in links:
-        yield from _link_faults(item, ends.get(item.chain, NO_LINKS))
-        anchored = expected.get(item.chain, {}).pop(item.seq, None)
-        if anchored is not None and anchored != {item.hash}:
-            yield ChainFault(item.chain, item.seq, "rewritten", "an exported head has another hash for this link")
-        ends[item.chain] = Head(item.seq, item.hash)
-    for chain, head in (heads or {}).items():
-        if ends.get(chain, NO_LINKS) != head:
-            yield ChainFault(chain, head.seq, "cut", "the chain does not end at the head in the store")
-    for chain, missing in expected.items():
-        for seq in sorted(missing):
-            if seq > 0:
-                yield ChainFault(chain, seq, "cut", "an exported head names a link that is missing")
-
-
-def _link_faults(item: Link, before: Head) -> Iterator[ChainFault]:
-    if item.seq != before.seq + 1:
-        yield ChainFault(item.chain, item.seq, "gap", f"link {before.seq + 1} is missing before it")
-    elif item.prev != before.hash:
-        yield ChainFault(item.chain, item.seq, "broken_link", "its prev is not the hash of the previous link")
-    lines = item.leaves.split(b"\n") if item.leaves else []
-    root = merkle_root([sha256(b"\x00" + line).digest() for line in lines])
-    if root != item.root:
-        yield ChainFault(item.chain, item.seq, "edited_leaf", "its leaves do not match its root")
-    if link_hash(item.chain, item.seq, item.at_ms, len(lines), item.prev, item.root) != item.hash:
-        yield ChainFault(item.chain, item.seq, "edited_link", "its hash does not match its content")
+        yield from check_of(item.chain).feed([item.as_row()])
+    for chain in dict.fromkeys([*anchored, *(heads or {})]):
+        check = check_of(chain)
+        yield from check.finish((heads or {}).get(chain, check.end))

@@ -20,11 +20,16 @@ class Reason(StrEnum):
     EXHAUSTED = "exhausted"
     CRASH_LOOP = "crash_loop"
     NO_HANDLER = "no_handler"
+    NO_SESSION = "no_session"
+    AMBIGUOUS = "ambiguous"
+    UNCONFIRMED = "unconfirmed"
     COALESCED = "coalesced"
     EVICTED = "evicted"
     EXPIRED = "expired"
     CANCELLED = "cancelled"
     CONTRACT_REMOVED = "contract_removed"
+    SENDER_REFUSED = "sender_refused"
+    LOOP = "loop"
     DISCARDED = "discarded"
 
 
@@ -47,14 +52,30 @@ STATE_RULES: tuple[StateRule, ...] = (
         State.PENDING,
         "Dead",
         State.DEAD,
-        (Reason.REJECTED, Reason.CRASH_LOOP, Reason.NO_HANDLER),
-        "rejected for good, crashed its process five times, or its handler does not exist",
+        (
+            Reason.REJECTED,
+            Reason.CRASH_LOOP,
+            Reason.NO_HANDLER,
+            Reason.NO_SESSION,
+            Reason.AMBIGUOUS,
+            Reason.UNCONFIRMED,
+        ),
+        "rejected for good, crashed its process five times, or its handler does not exist; for a message: its session "
+        "does not exist, several sessions are meant, or the agent never confirmed it",
     ),
     StateRule(
         State.PENDING,
         "Dropped",
         State.DROPPED,
-        (Reason.COALESCED, Reason.EVICTED, Reason.EXPIRED, Reason.CANCELLED, Reason.CONTRACT_REMOVED),
+        (
+            Reason.COALESCED,
+            Reason.EVICTED,
+            Reason.EXPIRED,
+            Reason.CANCELLED,
+            Reason.CONTRACT_REMOVED,
+            Reason.SENDER_REFUSED,
+            Reason.LOOP,
+        ),
         "no longer needed; the reason and, if there is one, the survivor are recorded",
     ),
     StateRule(State.DEAD, "operator: reprocess", State.PENDING, (), "requeued: next generation, end of its lane"),
