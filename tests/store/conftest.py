@@ -1,4 +1,4 @@
-"""Real files, both drivers, and a look at the file afterwards for rows that nobody could reach."""
+"""Real files, both drivers, and a check of the file afterwards for unreachable rows."""
 
 from __future__ import annotations
 

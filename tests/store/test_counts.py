@@ -18,7 +18,7 @@ pytest_plugins = ("postgres",)
 
 async def figures(store: Any) -> tuple[int, int, int]:
     found = await store.operator.figures()
-    return found["events"], found["streams"], found["unmatched"]
+    return found.events, found.streams, found.unmatched
 
 
 async def test_what_a_publisher_rolled_back_on_postgres_is_not_counted(server: Server, schema: str) -> None:
@@ -69,11 +69,11 @@ def test_counting_on_sqlite_scans_no_table_of_events(tmp_path: Path, driver: str
 
 
 async def test_counting_on_postgres_reads_only_the_counts_and_what_waits(server: Server, schema: str) -> None:
-    async with opened(server, schema) as store, store._pool.connection() as session:
-        text = session._named(postgres_sql.figures_events)
-        plan = "\n".join(row[0] for row in await session.raw.fetch(f"EXPLAIN {text}"))
+    async with opened(server, schema) as store, store._pool.connection() as pooled:
+        text = pooled._named(postgres_sql.figures_events)
+        plan = "\n".join(row[0] for row in await pooled.raw.fetch(f"EXPLAIN {text}"))
         assert set(re.findall(r" on (?:\w+\.)?(\w+)", plan)) <= {"counts", "unrouted", "unrouted_pkey"}
-        text = session._named(postgres_sql.figures_first)
-        await session.raw.execute("SET enable_seqscan = off")
-        plan = "\n".join(row[0] for row in await session.raw.fetch(f"EXPLAIN {text}"))
+        text = pooled._named(postgres_sql.figures_first)
+        await pooled.raw.execute("SET enable_seqscan = off")
+        plan = "\n".join(row[0] for row in await pooled.raw.fetch(f"EXPLAIN {text}"))
         assert "Seq Scan on events" not in plan

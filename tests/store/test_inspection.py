@@ -46,7 +46,7 @@ async def test_the_check_blocks_nothing(tmp_path: Path, driver: str) -> None:
         await store.events.append([new_event("t")])
         await store.maintenance.checkpoint()
         await store.events.append([new_event("t")])
-        assert (await store.operator.figures())["events"] == 2
+        assert (await store.operator.figures()).events == 2
     assert not task.done()
     long.over.set()
     assert await task == []

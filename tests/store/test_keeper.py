@@ -84,7 +84,7 @@ async def test_closing_releases_the_lock(tmp_path: Path) -> None:
         await store.close()
 
 
-async def test_database_and_lock_are_for_their_owner_alone(tmp_path: Path) -> None:
+async def test_only_the_owner_may_read_database_and_lock(tmp_path: Path) -> None:
     store = keep(tmp_path / "h.db")
     modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in files(tmp_path)}
     assert set(modes) >= {"h.db", "h.db.keeper"}

@@ -160,7 +160,7 @@ async def test_a_full_disk_refuses_and_loses_nothing(tmp_path: Path, driver: str
 
 
 async def test_a_full_disk_fails_every_caller_of_a_shared_commit(tmp_path: Path, driver: str) -> None:
-    """Each caller is either told that it is full or finds what it was promised."""
+    """Each caller either gets an error that the store is full, or finds its event."""
     store = opened(tmp_path / "h.db", driver, keep=True)
     leave_room(store, 12)
     works = [store.events.append([new_event("t", "x" * 4000, stream=f"s{i}")]) for i in range(40)]

@@ -108,7 +108,7 @@ async def test_commits_of_other_processes_are_never_overwritten(tmp_path: Path) 
     while not gone.done():
         await append(store, 5)
         own += 5
-        await store.maintenance.checkpoint()  # the log begins anew in between
+        await store.maintenance.checkpoint()  # the log restarts in between
         await asyncio.sleep(0)
     assert await gone == [0, 0]
     await store.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -15,13 +16,13 @@ from holdfast.store.sqlite.bursts import Joined
 
 @pytest.fixture
 def thinned(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The places in lanes after which somebody looked for what may go."""
+    """The positions in lanes after which the store looked for rows to remove."""
     places: list[int] = []
     real = routing.thin_out
 
-    def thin_out(connection: object, ready: object, owner: object, joined: Joined, now_ms: int) -> None:
+    def thin_out(connection: object, ready: object, owner: object, joined: Joined, now_ms: int) -> Counter[str]:
         places.append(joined.pos)
-        real(connection, ready, owner, joined, now_ms)  # type: ignore[arg-type]
+        return real(connection, ready, owner, joined, now_ms)  # type: ignore[arg-type]
 
     monkeypatch.setattr(routing, "thin_out", thin_out)
     monkeypatch.setattr(routing, "LANE_MAX", 2)

@@ -12,13 +12,16 @@ from holdfast.store.sqlite.store import DRIVERS, prepare_file
 
 HOT = [
     "contract_changed", "delivery_arrive", "delivery_known", "delivery_lanes", "event_first", "event_get",
-    "event_seq", "handed_due", "lane_join", "lane_next", "lease_release", "lease_renew", "paused_unready",
+    "cursor_begin", "cursors_of_stream", "event_seq", "handed_due", "lagging_claim", "lagging_extend", "lagging_held",
+    "lagging_leased", "lagging_mark", "lagging_next", "reader_oldest", "stream_first", "survey_page",
+    "lane_join", "lane_next", "lease_release", "lease_renew", "paused_unready",
     "ready_again", "ready_end", "ready_lease", "ready_leased", "ready_queues", "receipt_at", "sessions_old",
     "stream_emptied", "stream_read", "streams_emptied", "streams_pinned", "streams_refilled", "suspect_lease",
     "unrouted_take", "unserved_pending",
 ]  # fmt: skip
 LARGE = re.compile(
-    r"SCAN (holdfast_(events|deliveries|ready|dedup|receipts|streams|lanes|attempts|contracts)|behind|[cderh])\b"
+    r"SCAN (holdfast_(events|deliveries|ready|dedup|receipts|streams|lanes|attempts|contracts|lagging|cursors)"
+    r"|behind|[cderhl])\b"
 )
 
 

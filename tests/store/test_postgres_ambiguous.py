@@ -89,7 +89,8 @@ async def test_a_settle_whose_answer_is_lost_counts_once_and_the_handler_runs_on
         rows = await store._pool.rows("SELECT state, attempts FROM {schema}.deliveries ORDER BY id")
         assert [tuple(row) for row in rows] == [("delivered", 1), ("delivered", 1)]
         assert await store._pool.value("SELECT count(*) FROM {schema}.ready") == 0
-        assert await store._pool.value("SELECT count(*) FROM {schema}.receipts") == 2
+        of_deliveries = "SELECT count(*) FROM {schema}.receipts WHERE position('\"delivery\"'::bytea IN leaves) > 0"
+        assert await store._pool.value(of_deliveries) == 2
         assert runtime.engine.in_flight == 0
     finally:
         await runtime.stop()

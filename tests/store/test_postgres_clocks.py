@@ -13,14 +13,16 @@ from holdfast.config.config import load_config
 from holdfast.daemon.runtime import Runtime
 from holdfast.domain.address import KINDS, parse_address
 from holdfast.domain.contract import Contract
+from holdfast.domain.delivery import Retry, Settlement, settle
 from holdfast.domain.event import new_event
+from holdfast.domain.retry import POLICIES
 from holdfast.ports import SystemChance, SystemClock, no_probe
 from holdfast.store.postgres.clock import ServerClock
 from holdfast.store.postgres.place import parse_place
 from holdfast.store.postgres.store import PostgresStore
 from holdfast.store.roles.deliveries import Claimed, ClaimRequest, Served
 from holdfast.store.roles.maintenance import Retention
-from holdfast.store.roles.owners import Owner
+from holdfast.store.roles.owners import Actor, Owner
 from holdfast.store.roles.routing import Plan, RouteTarget
 from holdfast.testing.clock import ManualClock
 from postgres import Server, opened
@@ -77,6 +79,23 @@ async def test_deliveries_routed_with_a_wrong_clock_are_due_for_all(server: Serv
 
 
 @WRONG
+async def test_an_attempt_is_recorded_with_the_databases_times(server: Server, schema: str, skew_s: float) -> None:
+    clock = WrongClock(skew_s)
+    async with opened_by(clock, server, schema) as wrong:
+        owner = await wrong.owners.enlist()
+        await wrong.events.append([new_event("t")])
+        await route(wrong)
+        (held,) = (await claim(wrong, owner)).claims
+        began_ms = clock.now_ms()
+        outcome = settle(0, Retry("503"), POLICIES["webhook"], clock.now_ms(), 0.0)
+        settlement = Settlement(held, outcome, started_at_ms=began_ms, outcome="retry")
+        assert await wrong.deliveries.settle(owner, [settlement]) == set()
+        (attempt,) = await wrong.operator.attempts(held.delivery.id)
+        assert abs(attempt.started_at_ms - SystemClock().now_ms()) < 60_000
+        assert attempt.started_at_ms <= attempt.ended_at_ms + 1000
+
+
+@WRONG
 async def test_a_delayed_event_is_neither_early_nor_late(server: Server, schema: str, skew_s: float) -> None:
     clock = WrongClock(skew_s)
     async with opened_by(clock, server, schema) as store:
@@ -92,10 +111,10 @@ async def test_a_delayed_event_is_neither_early_nor_late(server: Server, schema:
 
 
 @WRONG
-async def test_a_failed_delivery_comes_again_in_its_time_though_the_clock_jumps(
+async def test_a_failed_delivery_is_retried_on_time_though_the_clock_jumps(
     server: Server, schema: str, skew_s: float
 ) -> None:
-    """A whole runtime on such a machine; while the delivery waits for its second try, somebody sets the clock right."""
+    """A whole runtime on such a machine. While the delivery waits for its second try, the clock is corrected."""
     clock, tries = WrongClock(skew_s), list[float]()
     failed, done = asyncio.Event(), asyncio.Event()
 
@@ -124,7 +143,8 @@ async def test_a_clock_far_ahead_removes_nothing_before_its_time(server: Server,
         await store.events.append([new_event("t", dedup_key="k")])
         await route(store)
         month = 30 * DAY_S * 1000
-        assert set((await store.maintenance.prune(Retention(month, month, month, month), 1000)).values()) == {0}
+        by = Actor("node-0001", "retention")
+        assert set((await store.maintenance.prune(Retention(month, month, month, month), 1000, by)).values()) == {0}
 
 
 async def test_a_handler_served_with_a_clock_far_behind_is_not_ended_by_others(server: Server, schema: str) -> None:
@@ -142,7 +162,7 @@ async def test_status_counts_by_its_own_clock(server: Server, schema: str) -> No
         await store.events.append([new_event("t")])
         await route(store)
         figures = await store.operator.figures()
-        assert abs(figures["oldest_pending_ms"] - clock.now_ms()) < 60_000
+        assert abs(figures.oldest_pending_ms - clock.now_ms()) < 60_000
 
 
 def test_a_slow_answer_does_not_set_the_clock_back() -> None:

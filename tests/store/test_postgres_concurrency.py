@@ -48,13 +48,13 @@ async def test_eight_writers_with_rollbacks_leave_no_gap_and_the_router_skips_no
     assert found.violations == []
     assert min(found.events, found.rolled_back, found.long) > 0
     assert sum(len(run) for run in found.routed) == found.events
-    # The judge itself: what was told is not true of a store with one event more, less, or left unrouted.
+    # The check itself: it fails on a store with one event more, less, or left unrouted.
     heads = dict(found.committed)
     assert judge(found, heads, 0) == []
     assert {fault.promise for fault in judge(found, {**heads, "s0": heads["s0"] + 1}, 1)} == {"lost", "writers"}
 
 
-def test_the_writers_judge_sees_a_skipped_and_an_overtaking_event_and_a_deadlock() -> None:
+def test_the_check_of_the_writers_finds_skipped_and_overtaking_events_and_deadlocks() -> None:
     good = Writing(committed=Counter(s=3), routed=[[("s", 1), ("s", 3)], [("s", 2)]])
     assert judge(good, {"s": 3}, 0) == []
     assert [fault.promise for fault in judge(replace(good, routed=[[("s", 1), ("s", 3)]]), {"s": 3}, 0)] == ["lost"]
@@ -179,13 +179,13 @@ async def test_the_end_of_a_lane_head_is_notified_without_waiting_for_a_poll(ser
         await route_all(store, queue)
         owner = await store.owners.enlist()
         claims = {claim.event.stream: claim for claim in (await store.deliveries.claim(request(owner))).claims}
-        told: list[str] = []
-        store.on_change(told.append)
+        topics: list[str] = []
+        store.on_change(topics.append)
         await store.deliveries.settle(owner, [delivered(claims.pop("s"))])
-        assert told == ["deliveries"]
+        assert topics == ["deliveries"]
         assert len((await store.deliveries.claim(request(owner))).claims) == 1
         await store.deliveries.settle(owner, [delivered(claim) for claim in claims.values()])
-        assert told == ["deliveries"], "what stands in no lane frees nobody"
+        assert topics == ["deliveries"], "a delivery without a lane frees no other"
 
 
 async def test_a_contract_cache_misses_no_change_while_many_change_contracts(server: Server, schema: str) -> None:

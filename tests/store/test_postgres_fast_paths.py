@@ -27,23 +27,27 @@ pytest_plugins = ("postgres",)
 
 @asynccontextmanager
 async def trips(store: PostgresStore) -> AsyncIterator[list[str]]:
-    """The first word of every statement that goes to the server meanwhile; each is a round trip."""
+    """The first word of every statement that goes to the server meanwhile; each is a round trip.
+
+    What the driver itself asks on a connection that is new to a statement, to learn its types, does not count.
+    """
     sent: list[str] = []
 
     def note(query: Any) -> None:
-        lines = [line for line in query.query.splitlines() if not line.startswith("--")]
-        sent.append(lines[0].split()[0])
+        lines = [line for line in query.query.splitlines() if line.strip() and not line.startswith("--")]
+        if "typeinfo_tree" not in query.query and "set_config('jit'" not in query.query:
+            sent.append(lines[0].split()[0])
 
     async with asyncio.timeout(30):  # a connection may still be on its way back into the pool
         while len(store._pool._idle) < len(store._pool.pids):
             await asyncio.sleep(0.01)
     sessions = list(store._pool._idle)
-    for session in sessions:
-        session.raw.add_query_logger(note)
+    for connection in sessions:
+        connection.raw.add_query_logger(note)
     yield sent
     await asyncio.sleep(0)  # the driver tells of a query on the loop's next turn
-    for session in sessions:
-        session.raw.remove_query_logger(note)
+    for connection in sessions:
+        connection.raw.remove_query_logger(note)
     assert len(store._pool.pids) == len(sessions), "a connection came that was not listened to"
 
 
@@ -156,26 +160,26 @@ async def test_the_next_in_a_lane_comes_after_each_short_settle(server: Server, 
         target = RouteTarget(queue.id, "handler:h", "handler", "c s")
         async with store.routing.batch(10) as batch:
             assert await batch.commit([Plan(event.n, (target,), 0) for event in batch.events])
-        told: list[str] = []
-        store.on_change(told.append)
+        topics: list[str] = []
+        store.on_change(topics.append)
         for i in range(4):
             (only,) = await claim(store, owner)
             assert only.event.payload == i
-            told.clear()
+            topics.clear()
             assert await end(store, owner, [only]) == set()
-            assert told == (["deliveries"] if i < 3 else [])
+            assert topics == (["deliveries"] if i < 3 else [])
         assert await claim(store, owner) == []
 
 
 @pytest.mark.parametrize("name", ["lease_renew", "lease_release", "ready_end", "ready_again"])
 async def test_no_lease_is_compared_with_every_other(server: Server, schema: str, name: str) -> None:
     """A whole batch has one token: found by that, five hundred leases would be 250,000 comparisons."""
-    async with opened(server, schema) as store, store._pool.connection() as session:
-        text = session._named(getattr(sql, name))
-        prepared = await session.raw.prepare(text)
+    async with opened(server, schema) as store, store._pool.connection() as connection:
+        text = connection._named(getattr(sql, name))
+        prepared = await connection.raw.prepare(text)
         values = [[1, 2] if "[]" in kind.name else 1 for kind in prepared.get_parameters()]
-        await session.raw.execute("SET enable_seqscan = off")
-        plan = "\n".join(row[0] for row in await session.raw.fetch(f"EXPLAIN {text}", *values))
+        await connection.raw.execute("SET enable_seqscan = off")
+        plan = "\n".join(row[0] for row in await connection.raw.fetch(f"EXPLAIN {text}", *values))
         assert "ready_pkey" in plan
         assert "ready_leased" not in plan
 
@@ -183,14 +187,13 @@ async def test_no_lease_is_compared_with_every_other(server: Server, schema: str
 async def test_an_event_of_another_process_wakes_listeners_at_once(server: Server, schema: str) -> None:
     async with opened(server, schema) as worker, opened(server, schema) as writer:
         await worker.owners.enlist()
-        told: list[str] = []
-        worker.on_change(told.append)
+        topics: list[str] = []
+        worker.on_change(topics.append)
         await writer.events.append([new_event("t")])
-        for _ in range(200):
-            if told:
-                break
-            await worker.contracts.version()
-        assert told == ["events"]
+        async with asyncio.timeout(30):
+            while not topics:
+                await worker.contracts.version()
+        assert topics == ["events"]
 
 
 @pytest.mark.parametrize("default", ["on", "off"])
@@ -199,25 +202,25 @@ async def test_a_settle_is_flushed_and_a_lease_is_not_whatever_the_role_prefers(
 ) -> None:
     async with opened(server, schema) as store:
         await send(store)
-        async with store._pool.connection() as session:
-            chain = await session.value("INSERT INTO {schema}.nodes (chain) VALUES ('x') RETURNING chain")
-            await session.raw.execute(f"SET synchronous_commit = {default}")
-            transaction = session.raw.transaction()
+        async with store._pool.connection() as connection:
+            chain = await connection.value("INSERT INTO {schema}.nodes (chain) VALUES ('x') RETURNING chain")
+            await connection.raw.execute(f"SET synchronous_commit = {default}")
+            transaction = connection.raw.transaction()
             await transaction.start()
-            (held,) = await session.rows(sql.ready_lease, 1, 7, None, [1], [1], [1000], 1 << 60, 1)
-            assert await session.value("SHOW synchronous_commit") == "off"
+            (held,) = await connection.rows(sql.ready_lease, 1, 7, None, [1], [1], [1000], 1 << 60, 1, 1)
+            assert await connection.value("SHOW synchronous_commit") == "off"
             digest = bytes(32)
             fence = (f"{{{held['delivery']}}}", "{7}", "{1}")
-            await session.value(sql.settle_delivered, *fence, 1, chain, 1, digest, digest, digest, b"{}")
-            assert await session.value("SHOW synchronous_commit") == "on"
+            await connection.value(sql.settle_delivered, *fence, 1, chain, 1, digest, digest, digest, b"{}")
+            assert await connection.value("SHOW synchronous_commit") == "on"
             await transaction.rollback()
-            session.drop()
+            connection.drop()
 
 
 async def test_no_read_scans_a_whole_table_because_it_was_empty_once(server: Server, schema: str) -> None:
-    async with opened(server, schema) as store, store._pool.connection() as session:
+    async with opened(server, schema) as store, store._pool.connection() as connection:
         for name in ("ready_queues", "unrouted_first"):
-            text = session._named(getattr(sql, name))
-            values = [1] * len((await session.raw.prepare(text)).get_parameters())
-            plan = "\n".join(row[0] for row in await session.raw.fetch(f"EXPLAIN {text}", *values))
+            text = connection._named(getattr(sql, name))
+            values = [1] * len((await connection.raw.prepare(text)).get_parameters())
+            plan = "\n".join(row[0] for row in await connection.raw.fetch(f"EXPLAIN {text}", *values))
             assert "Seq Scan" not in plan

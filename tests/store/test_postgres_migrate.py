@@ -67,7 +67,7 @@ async def test_a_store_of_a_later_version_is_refused(server: Server, schema: str
             await store.contracts.version()
 
 
-async def test_what_is_printed_is_what_is_made(server: Server, schema: str) -> None:
+async def test_the_printed_schema_is_the_created_one(server: Server, schema: str) -> None:
     migrate_store(server.url(schema), own=True)
     by_hand = fresh_schema()
     done = server.psql(print_schema(own=True, url=server.url(by_hand)))

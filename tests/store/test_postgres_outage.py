@@ -54,9 +54,9 @@ async def test_a_daemon_survives_a_restart_of_its_server(mortal: Server, caplog:
         with pytest.raises(StoreBusy, match=r"the database cannot be reached .* nothing is lost"):
             await store.events.append([new_event("t", 50, dedup_key="k50")])
         await asyncio.sleep(OUT_S)
-        failing = {name: told for name, told in runtime.loop.health().items() if told != "ok"}
+        failing = {name: state for name, state in runtime.loop.health().items() if state != "ok"}
         assert "engine" in failing
-        assert all("StoreBusy: the database cannot be reached" in told for told in failing.values()), failing
+        assert all("StoreBusy: the database cannot be reached" in state for state in failing.values()), failing
         await asyncio.to_thread(mortal.start)
         while True:
             try:
@@ -68,10 +68,10 @@ async def test_a_daemon_survives_a_restart_of_its_server(mortal: Server, caplog:
         async with asyncio.timeout(60):
             while set(runtime.loop.health().values()) != {"ok"} or not store._liveness.listens:
                 await asyncio.sleep(0.05)
-    told = [record.message for record in caplog.records]
-    assert any("the liveness connection to the database is down" in line for line in told)
-    assert any(line.startswith("engine recovered after") for line in told)
-    assert len(told) < 200, "an outage must not flood the log"
+    state = [record.message for record in caplog.records]
+    assert any("the liveness connection to the database is down" in line for line in state)
+    assert any(line.startswith("engine recovered after") for line in state)
+    assert len(state) < 200, "an outage must not flood the log"
     await runtime.stop()
     assert sorted(set(seen)) == list(range(51))
 

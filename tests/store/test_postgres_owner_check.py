@@ -61,7 +61,7 @@ def test_an_owner_on_another_machine_is_dead_only_after_a_wait(monkeypatch: pyte
     assert (others.gone(missing), others.doubtful) == ([], True)
     now_s += BACK_S
     assert (others.gone([]), others.doubtful) == ([], False), "it came back"
-    assert others.gone(missing) == [], "and is missed anew"
+    assert others.gone(missing) == [], "and is missing again"
     now_s += BACK_S
     troubled = True
     assert others.gone(missing) == [], "the server lost us too, so it may need longer"

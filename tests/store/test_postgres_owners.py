@@ -147,7 +147,7 @@ async def test_closing_at_the_moment_a_probe_comes_back_does_not_hang(server: Se
 
 
 async def cut_off(store: PostgresStore) -> int | None:
-    """As a process that dies: its connection ends and nobody lays it anew. The server's process for it."""
+    """Ends the connection as the death of the process would. Returns the server's process for it."""
     await store._liveness._stop()
     assert store._liveness._connection is not None
     pid = store._liveness.pid

@@ -95,7 +95,7 @@ async def test_the_work_of_a_silent_owner_that_stops_updating_its_row_is_taken_o
     assert await pooled.deliveries.reclaim() == 0, "it may only have lost its connection"
     await asyncio.sleep(BACK_S)
     assert await pooled.deliveries.reclaim() == 1
-    assert (await pooled.owners.enlist()).unclean is True
+    assert (await pooled.owners.enlist()).id != owner.id
 
 
 async def test_a_direct_connection_has_locks_and_notifications(server: Server, pooler: Path, schema: str) -> None:
@@ -135,7 +135,7 @@ async def test_without_a_pooler_nothing_is_logged(
 async def lease_one(store: PostgresStore, owner: int) -> None:
     """A delivery in this owner's hands."""
     await store._pool.run(
-        lambda session: session.script(f"""
+        lambda connection: connection.script(f"""
         INSERT INTO {{schema}}.queues (address, kind) VALUES ('handler:h', 'handler');
         INSERT INTO {{schema}}.events (id, source, type, timestamp, accepted_at) VALUES ('e', 's', 't', '', 1);
         INSERT INTO {{schema}}.deliveries (event, queue, created_at) SELECT max(n), max(q.id), 1

@@ -17,6 +17,7 @@ ONLY_HERE = {
     "event_append_many": "one round trip for many events; SQLite has no round trips",
     "event_whole": "pages look at what is small first; on SQLite a row is read when its turn comes",
     "contract_version_held": "SQLite's writer is alone anyway",
+    "quota_lock": "as contract_version_held",
     "route_plain": "one round trip for a whole batch; SQLite has no round trips",
     "settle_delivered": "as route_plain",
     "unrouted_first": "a look spares a transaction here",
@@ -35,14 +36,25 @@ ONLY_HERE = {
     "burst_free": "another process may be claiming; on SQLite nobody is",
     "queue_hold": "another process may be claiming; on SQLite nobody is",
     "queue_leased": "as queue_hold",
+    "operator_state": "one statement is of one moment here; on SQLite several reads of one transaction are",
+    "stream_read_many": "one round trip for many streams; SQLite has no round trips",
+    "reader_survey": "another process may survey; on SQLite nobody does",
+    "lagging_settle": "one round trip for many streams; SQLite has no round trips",
+    "cursors_expire": "as lagging_settle",
+    "feed_snapshot": "events commit in any order here, so the feed remembers which transactions were open",
+    "streams_first": "one round trip for many streams; SQLite has no round trips",
     "check_settings": "SQLite has its own check",
     "check_indexes": "as check_settings",
+    "owner_probe": "a process on SQLite is on the same machine, which knows whether it runs",
+    "owners_end_gone": "on SQLite the next keeper ends its predecessors",
+    "replication": "SQLite has no standbys",
+    "store_size": "SQLite's store is a file",
 }
 ONLY_SQLITE = {
     "ready_leased": "here the lease itself answers with what it took",
     "stream_extend": "here the door, or a function beside it, extends the stream",
+    "event_number": "here a sequence counts events, and never takes a number twice",
     "event_seq": "here the door answers with the sequence number",
-    "event_first": "here the door answers with the first event",
     "event_rerouted": "one statement does both here",
     "node_advance": "goes with receipt_add here, to save a round trip",
     "delivery_lane": "here the end itself tells the lane",
@@ -54,6 +66,17 @@ ONLY_SQLITE = {
     "again_done": "as router_place",
     "lease_holders": "here locks tell who is gone, and owners_missing names them",
     "lease_others": "here any number of processes may work, so the answer is always yes",
+    "bindings_end": "goes with session_change here, to save a round trip",
+    "bindings_begin": "as bindings_end",
+    "cursor_begin": "goes with lagging_mark here, to save a round trip",
+    "lagging_leased": "here the claim itself answers with what it took",
+    "lagging_held": "goes with lagging_settle here",
+    "lagging_done": "as lagging_held",
+    "lagging_again": "as lagging_held",
+    "cursors_idle": "goes with cursors_expire here",
+    "cursor_expire": "as cursors_idle",
+    "contract_states": "goes with operator_state here",
+    "token_states": "as contract_states",
     "lease_reclaim_of": "goes with the other reclaimed leases here",
 }
 USE = re.compile(r"\bsql\.([a-z_]+)")
@@ -74,6 +97,6 @@ def test_every_statement_is_used_and_every_use_has_its_statement() -> None:
 
 
 async def test_every_statement_fits_the_schema(server: Server, schema: str) -> None:
-    async with opened(server, schema) as store, store._pool.connection() as session:
+    async with opened(server, schema) as store, store._pool.connection() as pooled:
         for name in sql.names():
-            await session.raw.prepare(session._named(getattr(sql, name)))
+            await pooled.raw.prepare(pooled._named(getattr(sql, name)))

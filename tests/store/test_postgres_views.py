@@ -13,7 +13,7 @@ from postgres import Server, opened
 pytest_plugins = ("postgres",)
 
 
-async def test_of_a_url_the_views_show_only_the_host(server: Server, schema: str) -> None:
+async def test_the_views_show_only_the_host_of_a_url(server: Server, schema: str) -> None:
     urls = {
         "a": "https://hooks.example/services/T0/B0/canary-path?key=canary-query",
         "b": "http://hooks.example:8080?key=canary-query",

@@ -16,6 +16,7 @@ USE = re.compile(r"\bsql\.([a-z_]+)")
 READS = {
     "delivery_columns": "shows an operator the due time and the lease of a delivery",
     "owner_forget": "keeps an owner as long as a lease names it",
+    "owners_working": "counts the deliveries that each process holds",
 }
 REPAIRS = {"sqlite/clock_steps.py": "corrects due times after the wall clock was set back"}
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.domain.contract import Criterion
+from holdfast.domain.delivery import Delivered
 from holdfast.domain.event import new_event
 from holdfast.store.sqlite.store import DRIVERS
 from holdfast.testing.store_suite import Harness, OpenStore
@@ -49,9 +50,28 @@ async def test_an_id_sent_twice_leaves_a_gap_that_is_not_counted(open_store: Ope
     for event in (first, first, first, new_event("t")):
         await harness.store.events.append([event])
     assert await harness.store.routing.backlog() == 2
-    assert (await harness.store.operator.figures())["unrouted"] == 2
+    assert (await harness.store.operator.figures()).unrouted == 2
     assert await harness.route() == 2
     assert await harness.store.routing.backlog() == 0
+    await harness.close()
+
+
+async def test_no_number_is_used_again_after_all_events_were_pruned(open_store: OpenStore) -> None:
+    harness = await Harness.start(open_store)
+    await harness.contract()
+    await harness.store.events.append([new_event("t") for _ in range(5)])
+    await harness.route()
+    for claim in await harness.claim():
+        await harness.settle(claim, Delivered())
+    harness.clock.advance(2 * DAY)
+    assert (await harness.prune(delivered_s=DAY))["events"] == 5
+    numbers = []
+    for events in ([new_event("t")], [new_event("t") for _ in range(60)], [new_event("t", dedup_key="k")]):
+        await harness.store.events.append(events)
+        async with harness.store.routing.batch(500) as batch:
+            numbers += [event.n for event in batch.events]
+            assert await batch.commit([await harness.plan(event, {}) for event in batch.events])
+    assert numbers == list(range(6, 68))
     await harness.close()
 
 
@@ -59,7 +79,7 @@ async def test_a_long_line_is_measured_to_the_last_event(open_store: OpenStore) 
     harness = await Harness.start(open_store)
     for count in (999, 1, 1, 400):
         await harness.store.events.append([new_event("t") for _ in range(count)])
-        assert await harness.store.routing.backlog() == (await harness.store.operator.figures())["unrouted"]
+        assert await harness.store.routing.backlog() == (await harness.store.operator.figures()).unrouted
     assert await harness.store.routing.backlog() == 1401
     assert await harness.route() == 1401
     assert await harness.store.routing.backlog() == 0

@@ -215,7 +215,7 @@ async def test_webhook_contracts_show_no_secret(harness: Harness, file: Path, sh
         assert "canary-secret" not in shell.run(file, f"SELECT * FROM {view};").stdout
 
 
-async def test_of_a_url_the_views_show_only_the_host(harness: Harness, file: Path, shell: Shell) -> None:
+async def test_the_views_show_only_the_host_of_a_url(harness: Harness, file: Path, shell: Shell) -> None:
     urls = {
         "a": "https://hooks.example/services/T0/B0/canary-path?key=canary-query",
         "b": "http://hooks.example:8080?key=canary-query",
@@ -262,7 +262,7 @@ async def test_mirror_pending_receipts_are_deliveries_under_the_receipt_policy(
 async def test_an_applications_database_is_not_given_these_names(
     tmp_path: Path, driver: str, shell: Shell, foreign: bool
 ) -> None:
-    """Asked for plainly, or noticed because the file holds tables of somebody else."""
+    """Requested explicitly, or noticed because the file holds tables of an application."""
     path = tmp_path / "app.db"
     if foreign:
         connection = DRIVERS[driver](path)

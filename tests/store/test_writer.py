@@ -159,7 +159,7 @@ async def test_a_batch_without_failures_needs_no_savepoints(store: SqliteStore) 
 
 
 async def test_the_first_in_the_queue_may_be_cancelled_and_the_rest_is_done(store: SqliteStore) -> None:
-    """Whoever comes first commits for all; cancelled before that, it leaves the duty to the loop."""
+    """The first caller commits for all; if it is cancelled before that, the loop commits."""
     first = asyncio.ensure_future(store.events.append([new_event("t", stream="s")]))
     second = asyncio.ensure_future(store.events.append([new_event("t", stream="s")]))
     await asyncio.sleep(0)

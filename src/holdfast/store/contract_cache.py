@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from holdfast.domain.contract import Contract
 from holdfast.store.rows import Stored, to_contract
@@ -13,7 +12,7 @@ class ContractCache:
     """The contracts of the last read. A row that has not changed yields the same object again."""
 
     def __init__(self) -> None:
-        self._parsed: dict[str, tuple[tuple[Any, ...], Contract]] = {}
+        self._parsed: dict[str, tuple[tuple[object, ...], Contract]] = {}
 
     def read(self, rows: Iterable[Stored]) -> list[Contract]:
         """Parse all rows of `contract_all`; contracts that are no longer among them leave the cache."""

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from holdfast.domain.errors import BadInput, DedupConflict, HoldfastError, StoreBusy, StoreMissing, StreamClosed
+from holdfast.domain.errors import HoldfastError, StoreBusy, StoreMissing
+from holdfast.store.door_errors import NO_TABLES, door_error
 
-_BAD_INPUT, _DEDUP_CONFLICT, _STREAM_CLOSED = "HF001", "HF002", "HF003"
-_ABSENT = frozenset({"3F000", "42P01", "42883"})  # no such schema, table, function
-_MISSING = "this database holds no Holdfast tables yet; run outbox.migrate() once, or: holdfast db migrate"
+_MISSING = "this database holds no Holdfast tables yet; "
+_CREATE = "run outbox.migrate() once, or: holdfast db migrate --store URL"
 
 _LOCKED = "the database is locked by another writer; wait longer (PRAGMA busy_timeout) or run your transaction again"
 
 
-def translated(error: BaseException) -> HoldfastError | None:
-    """Our error for a driver's, or None where the driver's own error is clearer."""
+def translated(error: BaseException, create: Callable[[], str] | None = None) -> HoldfastError | None:
+    """Our error for a driver's, or None where the driver's own error is clearer. `create` says how to create tables."""
     for cause in _causes(error):
         known = _from_sqlite(cause) or _from_postgres(cause)
+        if isinstance(known, StoreMissing):
+            return StoreMissing(_MISSING + (_CREATE if create is None else create()))
         if known is not None:
             return known
     return None
@@ -45,7 +47,7 @@ def _from_sqlite(error: BaseException) -> HoldfastError | None:
     known = translate(code, str(error))
     if isinstance(known, StoreBusy):
         return StoreBusy(_LOCKED)
-    return StoreMissing(_MISSING) if isinstance(known, StoreMissing) else known
+    return known
 
 
 def _from_postgres(error: BaseException) -> HoldfastError | None:
@@ -53,10 +55,4 @@ def _from_postgres(error: BaseException) -> HoldfastError | None:
     code, text = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None), str(error)
     if code is None and error.args and isinstance(fields := error.args[0], dict):  # pg8000: the server's fields
         code, text = fields.get("C"), str(fields.get("M"))
-    if code == _DEDUP_CONFLICT:
-        return DedupConflict("this dedup_key was used before with another body; use a new key for a new fact")
-    if code == _STREAM_CLOSED:
-        return StreamClosed("the stream is closed and takes no more events")
-    if code == _BAD_INPUT:
-        return BadInput(text.partition("holdfast: ")[2].partition("\n")[0])
-    return StoreMissing(_MISSING) if code in _ABSENT else None
+    return StoreMissing(_MISSING) if code in NO_TABLES else door_error(code, text)

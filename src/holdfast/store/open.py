@@ -10,13 +10,20 @@ from typing import Any, NamedTuple
 
 from holdfast.domain.errors import BadConfig, StoreBusy
 from holdfast.domain.event import iso_time
+from holdfast.domain.extras import install_command
+from holdfast.domain.store_url import is_postgres
 from holdfast.home import shown_url
 from holdfast.ports import SystemClock
 from holdfast.store.roles.store import Store
 
 
-def is_postgres(url: str) -> bool:
-    return url.partition("://")[0] in ("postgresql", "postgres")
+def several_hosts(url: str) -> bool:
+    """Whether a URL names several database servers, of which one accepts writes."""
+    if not is_postgres(url):
+        return False
+    from holdfast.store.postgres.place import each_host, parse_place
+
+    return len(each_host(parse_place(url).dsn)) > 1
 
 
 def sqlite_path(url: str) -> Path:
@@ -110,6 +117,16 @@ def print_schema(own: bool, url: str | None = None) -> str:
     return printed(own)
 
 
+def check_copy(source: str, target: str) -> None:
+    """Whether a store can be copied in this direction, and the driver for it is installed."""
+    if is_postgres(source) or not is_postgres(target):
+        raise BadConfig(
+            "a copy goes from sqlite:///PATH to postgresql://…; for other directions see pg_dump and backup"
+        )
+    sqlite_path(source)
+    _need_driver()
+
+
 @contextmanager
 def keep_closed(url: str, what: str) -> Iterator[Path]:
     """Be the keeper of a store without opening it, to replace its file, which may be damaged."""
@@ -127,12 +144,11 @@ def _need_driver() -> None:
     from importlib.util import find_spec
 
     if find_spec("asyncpg") is None:
-        raise BadConfig(
-            "a PostgreSQL store needs the driver asyncpg; install it with: pip install 'holdfast[postgres]'"
-        )
+        how = install_command("postgres")
+        raise BadConfig(f"a PostgreSQL store needs the driver asyncpg; install it with: {how}")
 
 
-def _run(work: Coroutine[Any, Any, int]) -> int:
+def _run(work: Coroutine[object, object, int]) -> int:
     """Run a coroutine in a thread of its own, so that it also works where an event loop is running already."""
     import asyncio
     from concurrent.futures import ThreadPoolExecutor

@@ -5,18 +5,29 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any
 
 from holdfast.domain.address import KINDS, Address, address_of_target
+from holdfast.domain.canonical import dump_json
+from holdfast.domain.chain_check import ChainFault
 from holdfast.domain.contract import Contract, Criterion
 from holdfast.domain.delivery import Claim, Delivery, clean_error
 from holdfast.domain.errors import BadInput
 from holdfast.domain.event import Event, iso_time
+from holdfast.domain.event_search import has_words
+from holdfast.domain.json_value import JsonObject
+from holdfast.domain.senders import parse_senders
 from holdfast.domain.session import Session, SessionChange, SessionState
+from holdfast.domain.states import State
+from holdfast.domain.substrate_receipt import SubstrateReceipt
+from holdfast.store.roles.archives import EventRange
 from holdfast.store.roles.contracts import ContractChange, ContractSecrets, QueueRow
 from holdfast.store.roles.deliveries import SERVED_MS
 from holdfast.store.roles.events import EventFilter
-from holdfast.store.roles.operator import AttemptRow, DeliveryRow
+from holdfast.store.roles.operator import AttemptRow, DeadGroup, DeliveryFilter, DeliveryRow
+from holdfast.store.roles.receipts import CheckedChain
+from holdfast.store.roles.sessions import SessionFilter
 
 Stored = Sequence[Any]
 
@@ -48,13 +59,33 @@ def to_delivery_row(row: Stored) -> DeliveryRow:
     return DeliveryRow(*values)
 
 
+def has_index(wanted: DeliveryFilter) -> bool:
+    """Whether the deliveries that match a filter are found by an index, however old they are."""
+    return wanted.state == State.DEAD or wanted.event is not None
+
+
+def by_queue(groups: Iterable[DeadGroup]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for group in groups:
+        counts[group.queue] = counts.get(group.queue, 0) + group.letters
+    return counts
+
+
+def nested(rows: Iterable[Stored]) -> dict[str, dict[str, int]]:
+    """Rows of two names and a number as numbers by name by name."""
+    found: dict[str, dict[str, int]] = {}
+    for outer, inner, number in rows:
+        found.setdefault(outer, {})[inner] = number
+    return found
+
+
 def to_attempt_row(row: Stored) -> AttemptRow:
     """A row of `attempts_of`."""
     *facts, detail = row
     return AttemptRow._make((*facts, _detail(detail)))
 
 
-def detail_text(detail: Mapping[str, Any] | None) -> str | None:
+def detail_text(detail: Mapping[str, object] | None) -> str | None:
     return None if detail is None else _encode_detail(detail)[:DETAIL_MAX]
 
 
@@ -69,18 +100,31 @@ def pages_by_seq(wanted: EventFilter) -> bool:
     return wanted.stream is not None and not wanted.unmatched
 
 
-def is_wanted(wanted: EventFilter, row: Stored) -> bool:
-    """Whether a row of `event_page` and similar statements matches the filter."""
+def is_wanted(wanted: EventFilter, row: Stored, properties: int) -> bool:
+    """Whether a row of `event_page` and similar statements matches the filter. `properties`: where that column is."""
     return (
         (wanted.source is None or row[4] == wanted.source)
         and (wanted.type is None or row[5] == wanted.type)
         and (wanted.stream is None or (row[2] or row[1]) == wanted.stream)
+        and (not wanted.words or has_words(wanted.words, (row[1], row[2], row[4], row[5]), row[properties]))
     )
 
 
 def event_bytes(row: Stored) -> int:
     """The bytes of the large columns of an event's row: properties and payload."""
     return sum(len(text) if text.isascii() else len(text.encode("utf-8", "replace")) for text in (row[8], row[9]))
+
+
+def checked_values(record: CheckedChain) -> tuple[str, int, int, int, str | None]:
+    """The values of `checked_put`."""
+    fault = None if record.fault is None else json.dumps(record.fault, ensure_ascii=False)
+    return record.chain, record.checked_at_ms, record.checked_to, record.faults, fault
+
+
+def to_checked_chain(row: Stored) -> CheckedChain:
+    """A row of `checked_all`."""
+    *facts, fault = row
+    return CheckedChain._make((*facts, None if fault is None else ChainFault(*json.loads(fault))))
 
 
 def contract_text(contract: Contract) -> str:
@@ -104,6 +148,8 @@ def contract_text(contract: Contract) -> str:
             "format": contract.format,
             "template": contract.template,
             "retry_on": list(contract.retry_on),
+            **({"session": contract.session} if contract.session is not None else {}),
+            **({"senders": contract.senders.as_json()} if contract.senders is not None else {}),
             **({"registered_by": contract.registered_by} if contract.registered_by is not None else {}),
             **({"retired": True} if contract.retired else {}),
         },
@@ -115,6 +161,16 @@ def to_contract_change(row: Stored) -> ContractChange:
     """A row of `contract_changed`."""
     *stored, is_there, queue = row
     return ContractChange(stored[0], to_contract(stored) if is_there else None, queue)
+
+
+def contract_digest(contract: Contract) -> str:
+    """A digest of a contract's stored form, for receipts."""
+    return sha256(contract_text(contract).encode()).hexdigest()
+
+
+def is_same(stored: Contract, given: Contract) -> bool:
+    """Whether a contract that code registers is stored already."""
+    return not stored.retired and contract_text(stored) == contract_text(given)
 
 
 def to_private(secrets: Sequence[Stored], headers: Sequence[Stored]) -> ContractSecrets:
@@ -160,6 +216,8 @@ def _contract(row: Stored, stored: dict[str, Any]) -> Contract:
         format=stored.get("format"),
         template=stored.get("template"),
         retry_on=tuple(stored.get("retry_on", ())),
+        session=stored.get("session"),
+        senders=None if stored.get("senders") is None else parse_senders(stored["senders"], may_be_all=True),
         registered_by=stored.get("registered_by"),
         retired=bool(stored.get("retired")),
     )
@@ -188,19 +246,31 @@ def retirable(
 
 def to_session(row: Stored) -> Session:
     """A row of `session_get`."""
-    id, agent, native_id, state, cwd, pane, transcript, title, prompt, answer, facts, created_at, updated_at = row
-    return Session(
-        id, agent, native_id, SessionState(state), cwd, pane, transcript, title, prompt, answer, json.loads(facts),
-        created_at, updated_at,
-    )  # fmt: skip
+    values = list(row)
+    values[3], values[12] = SessionState(values[3]), json.loads(values[12])
+    return Session(*values)
 
 
-def session_values(change: SessionChange) -> tuple[Any, ...]:
-    """The values of `session_change`, in its order, without the time."""
+def session_values(change: SessionChange, now_ms: int) -> tuple[object, ...]:
+    """The values of `session_change`, in its order."""
     return (
         change.id, change.agent, change.native_id, change.state, change.cwd, change.pane, change.transcript,
-        change.title, change.last_prompt, change.last_answer, json.dumps(dict(change.facts), ensure_ascii=False),
+        change.title, change.last_prompt, change.last_answer, change.name, change.host,
+        json.dumps(dict(change.facts), ensure_ascii=False), binding_text(change),
+        *(change.rebuilt or (now_ms, now_ms)),
     )  # fmt: skip
+
+
+def binding_text(change: SessionChange) -> str | None:
+    """The changed bindings as JSON: origin, channel, and whether the chat is bound from now on."""
+    changed = {**dict.fromkeys(change.unbind, False), **dict.fromkeys(change.bind, True)}
+    rows = [{"origin": origin, "channel": channel, "bound": bound} for (origin, channel), bound in changed.items()]
+    return json.dumps(rows, ensure_ascii=False) if rows else None
+
+
+def is_state_only(wanted: SessionFilter) -> bool:
+    """Whether sessions are wanted by their state alone, for which there is an index."""
+    return wanted.state is not None and wanted == SessionFilter(state=wanted.state)
 
 
 def session_start(after: str | None) -> tuple[int, str]:
@@ -224,7 +294,7 @@ def _to_criterion(value: Mapping[str, Any]) -> Criterion:
     return Criterion(tuple(match) if isinstance(match, list) else match, value.get("pattern"), value["required"])
 
 
-def _detail(text: str | None) -> dict[str, Any] | None:
+def _detail(text: str | None) -> JsonObject | None:
     if text is None:
         return None
     try:
@@ -232,3 +302,55 @@ def _detail(text: str | None) -> dict[str, Any] | None:
     except ValueError:  # cut at DETAIL_MAX
         return {"text": text}
     return value if isinstance(value, dict) else {"value": value}
+
+
+def substrate_values(receipt: SubstrateReceipt) -> tuple[str | None, ...]:
+    """The columns of a receipt of another system, without its place and id."""
+    return (
+        *receipt.source,
+        receipt.tenant_id,
+        receipt.actor_id,
+        receipt.actor_kind,
+        receipt.input_hash,
+        receipt.output_hash,
+        dump_json(receipt.references).decode(),
+    )
+
+
+def front_only(
+    rows: Sequence[tuple[int, str | None, int]], firsts: Mapping[str, int]
+) -> list[tuple[int, str | None, int]]:
+    """The rows (n, stream, seq), in order, that can go without leaving a gap in their stream.
+
+    `firsts`: the first event of each stream. An event without a stream can always go.
+
+    >>> front_only([(1, "a", 1), (2, None, 1), (3, "a", 3), (4, "b", 2)], {"a": 1, "b": 2})
+    [(1, 'a', 1), (2, None, 1), (4, 'b', 2)]
+    """
+    following, kept = dict(firsts), []
+    for row in rows:
+        _, stream, seq = row
+        if stream is not None:
+            if following.get(stream) != seq:
+                continue
+            following[stream] = seq + 1
+        kept.append(row)
+    return kept
+
+
+def event_ranges(rows: Sequence[tuple[int, str | None, int]]) -> list[EventRange]:
+    """The ranges of rows that follow one another in their streams.
+
+    >>> event_ranges([(1, "a", 1), (2, "b", 7), (3, "a", 2)])
+    [EventRange(stream='a', first_seq=1, last_seq=2), EventRange(stream='b', first_seq=7, last_seq=7)]
+    """
+    ranges: dict[str, EventRange] = {}
+    for _, stream, seq in rows:
+        if stream is not None:
+            ranges[stream] = EventRange(stream, ranges[stream].first_seq if stream in ranges else seq, seq)
+    return list(ranges.values())
+
+
+def replay_details(stream: str, first_seq: int, last_seq: int, target: str) -> JsonObject:
+    """What the receipt of a replay records."""
+    return {"stream": stream, "first_seq": first_seq, "last_seq": last_seq, "target": target}

@@ -20,6 +20,10 @@ from holdfast.store.roles.ready_queue import LeaseOrder, LeaseShare
 from holdfast.store.rows import to_claim
 
 QUEUES_MAX = 1000
+SHARED_MIN = 32
+"""Of a queue that several processes share, a claim takes at least so many; see the function `lease`."""
+SHARE_PAUSE_MS = 20
+"""When to claim again after a share was taken: the others may be busy, or may not serve the address."""
 _NO_END = 1 << 62
 
 
@@ -33,12 +37,12 @@ class Due(NamedTuple):
 
 async def claim(pool: Pool, ready: PostgresReadyQueue, request: ClaimRequest, order: LeaseOrder) -> Claimed:
     """Repeatable: with the same token, rows that an earlier try leased are found again."""
-    due = await pool.alone(lambda session: _look(session, ready, request, order))
+    due = await pool.alone(lambda connection: _look(connection, ready, request, order))
     if not due.queues:
         return Claimed([], due.next_ms, 0)
     if due.careful:
         return await pool.run(
-            lambda session: _claim_carefully(session, ready, request, order), durable=False, repeatable=True
+            lambda connection: _claim_carefully(connection, ready, request, order), durable=False, repeatable=True
         )
     taking = Taking(pool, ready, request, order, due.queues)
     await taking.lease_all()
@@ -46,16 +50,16 @@ async def claim(pool: Pool, ready: PostgresReadyQueue, request: ClaimRequest, or
 
 
 async def _claim_carefully(
-    session: PooledConnection, ready: PostgresReadyQueue, request: ClaimRequest, order: LeaseOrder
+    connection: PooledConnection, ready: PostgresReadyQueue, request: ClaimRequest, order: LeaseOrder
 ) -> Claimed:
-    await ready.remove_paused(session)
-    queues, next_ms, _ = await _look(session, ready, request, order)
+    await ready.remove_paused(connection)
+    queues, next_ms, _ = await _look(connection, ready, request, order)
     if not queues:
         return Claimed([], next_ms, 0)
-    taking = Taking(session, ready, request, order, queues)
-    await taking.share(session)
+    taking = Taking(connection, ready, request, order, queues)
+    await taking.share(connection)
     if request.suspects:
-        await taking.suspect(session)
+        await taking.suspect(connection)
     await taking.lease_all()
     return taking.claimed(next_ms)
 
@@ -65,38 +69,40 @@ class Taking:
 
     def __init__(
         self,
-        session: Rows,
+        connection: Rows,
         ready: PostgresReadyQueue,
         request: ClaimRequest,
         order: LeaseOrder,
         queues: Sequence[Row],
     ) -> None:
-        self._session, self._ready, self._order, self._queues = session, ready, order, queues
+        self._session, self._ready, self._order, self._queues = connection, ready, order, queues
         self._lease_ms = {row[0]: request.lease_ms[row[3]] for row in queues}
         self._capacity = {row[0]: request.capacity.get(row[0], request.capacity_default[row[3]]) for row in queues}
         self._left, self._last = request.limit, 0
         self._held: Sequence[Row] = []
         self._held_back = False
+        self._owners = max(row[7] for row in queues)
+        self._shared = False
 
-    async def share(self, session: PooledConnection) -> None:
+    async def share(self, connection: PooledConnection) -> None:
         """Subtract from a contract's concurrency what all processes have leased, started or not."""
         most = {row[0]: row[6] for row in self._queues if row[6] is not None}
         if not most:
             return
-        await session.run(sql.queue_hold, list(most))
-        leased = await self._ready.count_leased(session, list(most))
+        await connection.run(sql.queue_hold, list(most))
+        leased = await self._ready.count_leased(connection, list(most))
         for queue, bound in most.items():
             left = max(0, bound - leased.get(queue, 0))
             self._held_back = self._held_back or left < self._capacity[queue]
             self._capacity[queue] = min(self._capacity[queue], left)
         await self._take([], [])  # an earlier try may have leased all there was capacity for
 
-    async def suspect(self, session: PooledConnection) -> None:
+    async def suspect(self, connection: PooledConnection) -> None:
         """Lease one suspect, of any queue. Only one at a time, since it may be what crashes processes."""
-        suspects = await self._ready.suspect_queues(session, self._order.due_ms)
+        suspects = await self._ready.suspect_queues(connection, self._order.due_ms)
         for queue, capacity in self._capacity.items():
             if queue in suspects and capacity > 0 and self._left > 0:
-                await self._ready.lease_suspect(session, self._order, queue, self._lease_ms[queue])
+                await self._ready.lease_suspect(connection, self._order, queue, self._lease_ms[queue])
                 await self._take([], [])
                 self._last = queue
                 return
@@ -124,11 +130,13 @@ class Taking:
     async def _take(self, queues: list[int], wanted: list[int]) -> Counter[int]:
         """Lease, and return how many more of each queue the token holds now."""
         shares = [LeaseShare(queue, most, self._lease_ms[queue]) for queue, most in zip(queues, wanted, strict=True)]
-        rows = await self._ready.lease(self._session, self._order, shares, self._left)
+        rows = await self._ready.lease(self._session, self._order, shares, self._left, self._owners)
         # A queue that an earlier try emptied is not in this claim: what that try leased is reclaimed when it expires.
         held = [row for row in rows if row[1] in self._capacity]
         got = Counter(row[1] for row in held) - Counter(row[1] for row in self._held)
         self._held = held
+        asked = dict(zip(queues, wanted, strict=True))
+        self._shared |= self._owners > 1 and any(SHARED_MIN <= got[queue] < most for queue, most in asked.items())
         for queue, count in got.items():
             self._capacity[queue] -= count
             self._left -= count
@@ -137,14 +145,19 @@ class Taking:
     def claimed(self, next_ms: int | None) -> Claimed:
         addresses = {row[0]: (row[2], row[1] or None) for row in self._queues}
         claims = [to_claim(row, self._order.token, addresses) for row in self._held]
+        if self._shared:
+            soon_ms = self._order.due_ms + SHARE_PAUSE_MS
+            next_ms = soon_ms if next_ms is None else min(next_ms, soon_ms)
         return Claimed(claims, next_ms, self._last if len(self._queues) > 1 else 0, self._held_back)
 
 
-async def _look(session: PooledConnection, ready: PostgresReadyQueue, request: ClaimRequest, order: LeaseOrder) -> Due:
+async def _look(
+    connection: PooledConnection, ready: PostgresReadyQueue, request: ClaimRequest, order: LeaseOrder
+) -> Due:
     due, careful = list[Row](), False
     next_ms: int | None = None
-    async for row in _walk(session, ready, request.after_queue):
-        id, _, address, kind, due_at, unusual, shared = row
+    async for row in _walk(connection, ready, request.after_queue):
+        id, _, address, kind, due_at, unusual, shared, _ = row
         if kind not in request.served.kinds and address not in request.served.addresses:
             continue
         if due_at is None or request.capacity.get(id, 1) <= 0 or address in request.served.blocked:
@@ -159,12 +172,12 @@ async def _look(session: PooledConnection, ready: PostgresReadyQueue, request: C
     return Due(due, next_ms, careful)
 
 
-async def _walk(session: PooledConnection, ready: PostgresReadyQueue, after: int) -> AsyncIterator[Row]:
+async def _walk(connection: PooledConnection, ready: PostgresReadyQueue, after: int) -> AsyncIterator[Row]:
     """Every queue with unleased work once, page by page: those after the one served last, then the others."""
     for first, last in ((after, _NO_END), (0, after)):
         at, more = first, first < last
         while more:
-            page = await ready.queues(session, at, QUEUES_MAX)
+            page = await ready.queues(connection, at, QUEUES_MAX)
             for row in page:
                 if row[0] <= last:
                     yield row

@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from holdfast.domain.contract import Contract
+from holdfast.domain.json_value import Json
+from holdfast.domain.receipt import contract_lines
+from holdfast.domain.registered_contracts import header_values
 from holdfast.ports import Clock
 from holdfast.store.contract_cache import ContractCache
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.pooled_connection import PooledConnection
+from holdfast.store.postgres.receipts import write_action, write_lines
 from holdfast.store.postgres.statements import sql
 from holdfast.store.roles.contracts import ContractChange, ContractInput, ContractSecrets, QueueRow
+from holdfast.store.roles.owners import Actor
 from holdfast.store.rows import (
+    contract_digest,
     contract_text,
+    is_same,
     retirable,
     to_contract,
     to_contract_change,
@@ -27,19 +34,28 @@ class PostgresContracts:
         self._cache = ContractCache()
 
     async def put(
-        self, contract: Contract, secret: str | None, *, headers: Mapping[str, str] | None = None, keep: bool = False
+        self,
+        contract: Contract,
+        secret: str | None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        keep: bool = False,
+        by: Actor | None = None,
     ) -> None:
         await self._pool.opened()
         now_ms = self._clock.now_ms()
 
         async def work(connection: PooledConnection) -> None:
-            await _put(connection, ContractInput(contract, secret, headers), keep, now_ms)
-            await connection.run(sql.contract_bump)
+            active = await _put(connection, ContractInput(contract, secret, headers), keep, now_ms)
+            digest = contract_digest(contract)
+            await _changed(connection, by, now_ms, "contract.put", contract=contract.id, digest=digest, active=active)
 
         await self._pool.run(work, repeatable=True)
         self._changed("contracts")
 
-    async def register(self, modules: Collection[str], contracts: Sequence[Contract], *, alone: bool) -> list[str]:
+    async def register(
+        self, modules: Collection[str], contracts: Sequence[Contract], *, alone: bool, by: Actor | None = None
+    ) -> list[str]:
         await self._pool.opened()
         now_ms = self._clock.now_ms()
 
@@ -48,12 +64,15 @@ class PostgresContracts:
             served_at = {row[1]: row[6] for row in await connection.rows(sql.queue_all)}
             for contract in contracts:
                 was = known.get(contract.id)
-                await _put(connection, ContractInput(contract), keep=was is None or not was.retired, now_ms=now_ms)
+                given = ContractInput(contract, headers=header_values(contract))
+                await _put(connection, given, keep=was is None or not was.retired, now_ms=now_ms)
             gone = retirable(known.values(), modules, contracts, served_at, None if alone else now_ms)
             for contract in gone:
                 await connection.run(sql.contract_rewrite, contract_text(contract), now_ms, contract.id)
                 await connection.run(sql.queue_park, True, contract.id)
-            await connection.run(sql.contract_bump)
+            changed = [one for one in contracts if one.id not in known or not is_same(known[one.id], one)]
+            retired = [one.id for one in gone]
+            await _changed_many(connection, by, now_ms, "contracts.register", changed, retired)
             return [contract.id for contract in gone]
 
         retired = await self._pool.run(work, repeatable=True)
@@ -63,7 +82,7 @@ class PostgresContracts:
     async def with_private_keys(self) -> list[str]:
         return [row[0] for row in await self._pool.rows(sql.secret_private_keys)]
 
-    async def adopt(self, digest: str, registered: Sequence[ContractInput]) -> bool:
+    async def adopt(self, digest: str, registered: Sequence[ContractInput], *, by: Actor | None = None) -> bool:
         await self._pool.opened()
         now_ms = self._clock.now_ms()
 
@@ -71,14 +90,17 @@ class PostgresContracts:
             if not await connection.run(sql.config_digest_set, digest):
                 return False
             changed = {given.contract.id: given for given in registered}
+            removed: list[str] = []
             for id, text, _, source, _ in await connection.rows(sql.contract_all):
                 if source == "config" and id not in changed:
                     await _remove(connection, id, now_ms)
+                    removed.append(id)
                 elif source == "config" and await _is_same(connection, changed[id], text):
                     del changed[id]  # unchanged: leave it as it is, also if it is disabled
             for given in changed.values():
                 await _put(connection, given, False, now_ms)
-            await connection.run(sql.contract_bump)
+            put = [given.contract for given in changed.values()]
+            await _changed_many(connection, by, now_ms, "contracts.configure", put, removed, digest=digest)
             return True
 
         adopted = await self._pool.run(work)
@@ -98,27 +120,27 @@ class PostgresContracts:
         rows = await self._pool.rows(sql.contract_all)
         return [contract for contract in self._cache.read(rows) if inactive or contract.active]
 
-    async def remove(self, id: str) -> bool:
+    async def remove(self, id: str, *, by: Actor | None = None) -> bool:
         now_ms = self._clock.now_ms()
 
         async def work(connection: PooledConnection) -> bool:
             if not await _remove(connection, id, now_ms):
                 return False
-            await connection.run(sql.contract_bump)
+            await _changed(connection, by, now_ms, "contract.remove", contract=id)
             return True
 
         removed = await self._pool.run(work)
         self._changed("contracts")
         return removed
 
-    async def set_active(self, id: str, active: bool) -> bool:
+    async def set_active(self, id: str, active: bool, *, by: Actor | None = None) -> bool:
         now_ms = self._clock.now_ms()
 
         async def work(connection: PooledConnection) -> bool:
             if not await connection.run(sql.contract_activate, active, now_ms, id):
                 return False
             await connection.run(sql.queue_park, not active, id)
-            await connection.run(sql.contract_bump)
+            await _changed(connection, by, now_ms, "contract.enable" if active else "contract.disable", contract=id)
             return True
 
         done = await self._pool.run(work)
@@ -126,20 +148,20 @@ class PostgresContracts:
         self._changed("deliveries")
         return done
 
-    async def retire(self, id: str) -> bool:
+    async def retire(self, id: str, *, by: Actor | None = None) -> bool:
         now_ms = self._clock.now_ms()
 
         async def work(connection: PooledConnection) -> bool:
             if not await connection.run(sql.contract_activate, False, now_ms, id):
                 return False
-            await connection.run(sql.contract_bump)
+            await _changed(connection, by, now_ms, "contract.expire", contract=id)
             return True
 
         done = await self._pool.run(work)
         self._changed("contracts")
         return done
 
-    async def rotate(self, id: str, secret: str, overlap_ms: int) -> bool:
+    async def rotate(self, id: str, secret: str, overlap_ms: int, *, by: Actor | None = None) -> bool:
         await self._pool.opened()
         now_ms = self._clock.now_ms()
 
@@ -149,7 +171,7 @@ class PostgresContracts:
             await connection.run(sql.secret_outdate, now_ms + overlap_ms, id)
             await connection.run(sql.secret_forget, now_ms, id)
             await connection.run(sql.secret_add, id, secret, now_ms)
-            await connection.run(sql.contract_bump)
+            await _changed(connection, by, now_ms, "contract.rotate", contract=id)
             return True
 
         done = await self._pool.run(work, repeatable=True)
@@ -173,7 +195,33 @@ class PostgresContracts:
         return [to_queue_row(row) for row in await self._pool.rows(sql.queue_all)]
 
 
-async def _put(connection: PooledConnection, registered: ContractInput, keep: bool, now_ms: int) -> None:
+async def _changed(connection: PooledConnection, by: Actor | None, now_ms: int, action: str, **details: Json) -> None:
+    """Count a change of the contracts, and write its receipt. The count orders receipts of several processes."""
+    await connection.run(sql.contract_bump)
+    version = int(await connection.value(sql.contract_version))
+    await write_action(connection, by, now_ms, action, **details, version=version)
+
+
+async def _changed_many(
+    connection: PooledConnection,
+    by: Actor | None,
+    now_ms: int,
+    action: str,
+    put: Sequence[Contract],
+    gone: Sequence[str],
+    **details: Json,
+) -> None:
+    await connection.run(sql.contract_bump)
+    if by is None or not (put or gone or details):
+        return
+    digests = {contract.id: contract_digest(contract) for contract in put}
+    version = int(await connection.value(sql.contract_version))
+    lines = contract_lines(action, now_ms, by.name, digests, gone, **details, version=version)
+    await write_lines(connection, by.chain, now_ms, lines)
+
+
+async def _put(connection: PooledConnection, registered: ContractInput, keep: bool, now_ms: int) -> bool:
+    """Store a contract. Returns whether it is active."""
     contract, secret, headers = registered
     known = await connection.rows(sql.contract_get, contract.id) if keep else []
     active = bool(known[0][2]) if known else contract.active
@@ -191,6 +239,7 @@ async def _put(connection: PooledConnection, registered: ContractInput, keep: bo
         await connection.run(sql.header_add, contract.id, list(headers), list(headers.values()))
     address = contract.address
     await connection.run(sql.queue_put, contract.id, address.text, address.kind, not active, now_ms)
+    return active
 
 
 async def _remove(connection: PooledConnection, id: str, now_ms: int) -> bool:
@@ -198,6 +247,7 @@ async def _remove(connection: PooledConnection, id: str, now_ms: int) -> bool:
         return False
     await connection.run(sql.secret_clear, id)
     await connection.run(sql.header_clear, id)
+    await connection.run(sql.contract_hour_forget, id)
     await connection.run(sql.queue_park, True, id)
     return True
 

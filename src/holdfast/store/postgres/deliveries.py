@@ -41,8 +41,8 @@ class PostgresDeliveries:
         self._ready, self._lease_now = ready, lease_clock
         self._owner_check = OwnerCheck(liveness.is_here, lambda: liveness.troubled)
         self._served_since_ms = 0
-        self._unsure: set[int] = set()
-        """Tokens of claims that may have leased something, and whose response was lost."""
+        self.unsure: set[int] = set()
+        """Tokens of claims and routed batches that may have leased something, and whose response was lost."""
         self._heads: dict[str, Head] = {}
         """The head of each chain of this process, as of its last write."""
 
@@ -54,7 +54,7 @@ class PostgresDeliveries:
         try:
             claimed = await claim(self._pool, self._ready, request, order)
         except BaseException:
-            self._unsure.add(order.token)
+            self.unsure.add(order.token)
             raise
         if claimed.next_due_ms is None:
             return claimed
@@ -62,16 +62,18 @@ class PostgresDeliveries:
 
     async def _disown(self) -> None:
         """Release leases of claims whose response was lost: they are unknown here, so none of them was started."""
-        if tokens := list(self._unsure):
+        if tokens := list(self.unsure):
             await self._pool.run(
-                lambda session: self._ready.disown(session, tokens), durable=False, repeatable=True
+                lambda connection: self._ready.disown(connection, tokens), durable=False, repeatable=True
             )  # fmt: skip
-            self._unsure.difference_update(tokens)
+            self.unsure.difference_update(tokens)
 
     async def renew(self, claims: Sequence[Claim], lease_ms: int) -> set[int]:
         leases, lease_now = leases_of(claims), self._lease_now()
         return await self._pool.run(
-            lambda session: self._ready.renew(session, leases, lease_now, lease_ms), durable=False, repeatable=True
+            lambda connection: self._ready.renew(connection, leases, lease_now, lease_ms),
+            durable=False,
+            repeatable=True,
         )
 
     async def settle(self, owner: Owner, settlements: Sequence[Settlement]) -> set[int]:
@@ -92,7 +94,7 @@ class PostgresDeliveries:
         if head is None or not settlements or not is_simple(settlements):
             return None
         return await self._pool.once(
-            lambda session: settle_simply(session, self._ready, chain, head, settlements, now_ms)
+            lambda connection: settle_simply(connection, self._ready, chain, head, settlements, now_ms)
         )
 
     async def _settle(self, chain: str, settlements: Sequence[Settlement], now_ms: int) -> Settled:
@@ -102,7 +104,7 @@ class PostgresDeliveries:
         ]
         ring = not self._liveness.working
         settled = await self._pool.run(
-            lambda session: settle(session, self._ready, chain, settlements, effects, now_ms, ring)
+            lambda connection: settle(connection, self._ready, chain, settlements, effects, now_ms, ring)
         )
         if any(effects):
             self._changed("events")
@@ -110,20 +112,25 @@ class PostgresDeliveries:
 
     async def release(self, claims: Sequence[Claim]) -> None:
         leases = leases_of(claims)
-        await self._pool.run(lambda session: self._ready.release(session, leases), durable=False, repeatable=True)
+        await self._pool.run(lambda connection: self._ready.release(connection, leases), durable=False, repeatable=True)
         self._changed("deliveries")
 
     async def uncount_starts(self, claims: Sequence[Claim]) -> None:
         leases = leases_of(claims)
-        await self._pool.run(lambda session: self._ready.uncount_starts(session, leases), durable=False)
+        await self._pool.run(lambda connection: self._ready.uncount_starts(connection, leases), durable=False)
 
     async def reclaim(self, holding: Sequence[int] = ()) -> int:
         """An owner that may have lost only its connection keeps its leases until they end."""
         lease_now, held = self._lease_now(), list(holding)
         gone = self._owner_check.gone(await self._ready.missing_holders(self._pool))
-        count = await self._pool.run(
-            lambda session: self._ready.reclaim(session, lease_now, gone, held), durable=False, repeatable=True
-        )
+        now_ms = self._clock.now_ms()
+
+        async def work(connection: PooledConnection) -> int:
+            if gone:
+                await connection.run(sql.owners_end_gone, now_ms, gone)
+            return await self._ready.reclaim(connection, lease_now, gone, held)
+
+        count = await self._pool.run(work, durable=False, repeatable=True)
         if self._owner_check.doubtful:  # check again once the doubt is resolved
             asyncio.get_running_loop().call_later(BACK_S, self._changed, "owners")
         if count:
@@ -137,29 +144,45 @@ class PostgresDeliveries:
         """Put handed-over deliveries whose confirmation is overdue into the ready queue again."""
         now_ms = self._clock.now_ms()
         count = await self._pool.run(
-            lambda session: self._ready.put_handed(session, now_ms, BATCH_MAX), durable=False, repeatable=True
+            lambda connection: self._ready.put_handed(connection, now_ms, BATCH_MAX), durable=False, repeatable=True
         )
         if count:
             self._changed("deliveries")
         return count
+
+    async def make_head_due(self, lane: str) -> bool:
+        now_ms = self._clock.now_ms()
+
+        async def work(connection: PooledConnection) -> bool:
+            heads = [row[0] for row in await connection.rows(sql.lane_head, lane)]
+            if not heads:
+                return False
+            handed = await connection.run(sql.handed_hasten, now_ms, heads[0])
+            hastened = await self._ready.make_due(connection, heads, now_ms)
+            return bool(handed and await self._ready.put_handed(connection, now_ms, BATCH_MAX)) or bool(hastened)
+
+        found = await self._pool.run(work, durable=False, repeatable=True)
+        if found:
+            self._changed("deliveries")
+        return found
 
     async def record_served(self, addresses: Sequence[str]) -> None:
         """Record which single addresses this process serves, so that their deliveries are not dead-lettered."""
         now_ms = self._clock.now_ms()
         self._served_since_ms = self._served_since_ms or now_ms
         await self._pool.run(
-            lambda session: session.run(sql.queue_serve, now_ms, list(addresses)), durable=False, repeatable=True
+            lambda connection: connection.run(sql.queue_serve, now_ms, list(addresses)), durable=False, repeatable=True
         )
 
     async def drop_removed(self, owner: Owner) -> int:
         """Drop pending deliveries of removed contracts, a bounded number at a time."""
         now_ms = self._clock.now_ms()
 
-        async def work(session: PooledConnection) -> int:
-            for queue in await self._ready.removed_queues(session):
-                events = await self._ready.removed_pending(session, queue, BATCH_MAX)
+        async def work(connection: PooledConnection) -> int:
+            for queue in await self._ready.removed_queues(connection):
+                events = await self._ready.removed_pending(connection, queue, BATCH_MAX)
                 end = (State.PENDING, State.DROPPED, Reason.CONTRACT_REMOVED, now_ms, "contract removed")
-                if done := await end_unheld(session, self._ready, owner.chain, events, *end):
+                if done := await end_unheld(connection, self._ready, owner.chain, events, *end):
                     return len(done)
             return 0
 
@@ -172,10 +195,10 @@ class PostgresDeliveries:
         if max(since_ms + self._clock.shift_ms(), self._served_since_ms) > cutoff:
             return 0
 
-        async def work(session: PooledConnection) -> int:
-            events = await self._ready.unserved_pending(session, cutoff, BATCH_MAX)
-            end = (State.PENDING, State.DEAD, Reason.NO_HANDLER, now_ms, "nobody serves this handler")
-            return len(await end_unheld(session, self._ready, owner.chain, events, *end))
+        async def work(connection: PooledConnection) -> int:
+            events = await self._ready.unserved_pending(connection, cutoff, BATCH_MAX)
+            end = (State.PENDING, State.DEAD, Reason.NO_HANDLER, now_ms, "no process serves this handler")
+            return len(await end_unheld(connection, self._ready, owner.chain, events, *end))
 
         return await self._pool.run(work)
 
@@ -183,10 +206,10 @@ class PostgresDeliveries:
 def _shifted(one: Settlement, shift_ms: int) -> Settlement:
     """A settlement with its times on the database's clock: the engine has only the clock of its own machine."""
     due, handed = one.transition.due_at_ms, one.transition.handed_until_ms
-    if due is None and handed is None:
+    if one.transition.state is State.DELIVERED and one.detail is None:  # no time of it is stored
         return one
     after = one.transition._replace(
         due_at_ms=None if due is None else due + shift_ms,
         handed_until_ms=None if handed is None else handed + shift_ms,
     )
-    return one._replace(transition=after)
+    return one._replace(transition=after, started_at_ms=one.started_at_ms + shift_ms)

@@ -8,18 +8,15 @@ import asyncpg
 
 from holdfast.domain.errors import (
     BadInput,
-    DedupConflict,
     HoldfastError,
     StoreBusy,
     StoreError,
     StoreFailed,
     StoreFull,
     StoreMissing,
-    StreamClosed,
 )
+from holdfast.store.door_errors import NO_TABLES, door_error
 
-BAD_INPUT, DEDUP_CONFLICT, STREAM_CLOSED = "HF001", "HF002", "HF003"
-"""SQLSTATE codes that the door (the SQL function for publishing) raises."""
 UNFORESEEN = "HF004"
 """SQLSTATE raised by a fast path that cannot handle a case; the caller then takes the general path."""
 
@@ -28,7 +25,6 @@ FAULTS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientE
 
 _AGAIN = frozenset({"40001", "40P01", "55P03"})
 _LOST = frozenset({"25006", "25P03", "53300", "57P01", "57P02", "57P03", "57P05"})
-_MISSING = frozenset({"3F000", "42P01", "42883"})
 
 
 def is_again(error: BaseException) -> bool:
@@ -50,8 +46,13 @@ def translate(error: BaseException) -> HoldfastError:
         return error
     text = str(error) or type(error).__name__
     code = error.sqlstate if isinstance(error, asyncpg.PostgresError) else None
-    if code in (BAD_INPUT, DEDUP_CONFLICT, STREAM_CLOSED):
-        return _door_error(code, text)
+    if (refused := door_error(code, text)) is not None:
+        return refused
+    if isinstance(error, asyncpg.TargetServerAttributeNotMatched):
+        return StoreBusy(
+            "no server of the store's URL accepts writes now; a standby does so after its promotion; "
+            "Holdfast retries, nothing is lost"
+        )
     if is_lost(error):
         return StoreBusy(f"the database cannot be reached ({text}); Holdfast retries, nothing is lost")
     if is_again(error):
@@ -62,21 +63,13 @@ def translate(error: BaseException) -> HoldfastError:
         return StoreFull("the database's disk is full: nothing can be accepted until space is freed")
     if code in ("XX001", "XX002"):
         return StoreFailed(f"the database is damaged ({text}); restore it from your pg_dump or base backup")
-    if code in _MISSING:
+    if code in NO_TABLES:
         return StoreMissing("this database holds no Holdfast tables; run: holdfast db migrate --store postgresql://…")
     if code == "42501":
         return StoreError(f"the database role may not do this ({text}); see docs/operate/postgres.md for what it needs")
     if code is not None and code.startswith(("22", "23")):
         return BadInput(f"the database refused a value: {text}")
     return StoreError(f"PostgreSQL: {text}")
-
-
-def _door_error(code: str, text: str) -> HoldfastError:
-    if code == DEDUP_CONFLICT:
-        return DedupConflict("this dedup_key was used before with another body; use a new key for a new fact")
-    if code == STREAM_CLOSED:
-        return StreamClosed("the stream is closed and takes no more events")
-    return BadInput(text.removeprefix("holdfast: "))
 
 
 def _table(error: asyncpg.PostgresError) -> str | None:

@@ -9,13 +9,16 @@ import asyncpg
 from holdfast.domain.errors import DedupConflict
 from holdfast.domain.event import Appended, Event, NewEvent, iso_time
 from holdfast.domain.ids import ENTROPY_BYTES, make_ids
+from holdfast.domain.receipt import some_of
 from holdfast.ports import Chance, Clock
 from holdfast.store.postgres.group_append import GroupAppend, Prepared
 from holdfast.store.postgres.liveness import Liveness
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.pooled_connection import PooledConnection, Row
+from holdfast.store.postgres.receipts import write_action
 from holdfast.store.postgres.statements import sql
 from holdfast.store.roles.events import EventFilter, StreamRow
+from holdfast.store.roles.owners import Actor
 from holdfast.store.roles.page import PAGE_BYTES_MAX, Page
 from holdfast.store.rows import is_wanted, pages_by_seq
 
@@ -49,6 +52,13 @@ class PostgresEvents:
         rows = await self._pool.rows(sql.event_get, id)
         return Event(*rows[0]) if rows else None
 
+    async def with_key(self, source: str, key: str) -> str | None:
+        id = await self._pool.value(sql.event_first, source, key)
+        return None if id is None else str(id)
+
+    async def with_prefix(self, prefix: str) -> list[str]:
+        return [row[0] for row in await self._pool.rows(sql.event_prefix, prefix, f"{prefix}\U0010ffff")]
+
     async def find(self, wanted: EventFilter, after: str | None, limit: int) -> Page[Event]:
         """Newest first. A filter without an index scans a bounded number of rows, then returns a cursor."""
         before = int(after) if after else _NEWEST
@@ -73,8 +83,27 @@ class PostgresEvents:
             return [single] if single is not None and single.stream == stream else []
         return [Event(*row) for row in rows]
 
-    async def reroute(self, ids: Sequence[str]) -> int:
-        count = await self._pool.run(lambda connection: connection.run(sql.event_reroute, list(ids)), repeatable=True)
+    async def read_many(self, places: Sequence[tuple[str, int]], limit: int, bytes_max: int) -> list[list[Event]]:
+        streams, positions = [stream for stream, _ in places], [after for _, after in places]
+        found: list[list[Event]] = [[] for _ in places]
+        for row in await self._pool.rows(sql.stream_read_many, streams, positions, limit, bytes_max):
+            found[row[0] - 1].append(Event(*row[1:]))
+        return found
+
+    async def first_seq(self, stream: str) -> int | None:
+        found: int | None = await self._pool.value(sql.stream_first, stream)
+        return found
+
+    async def reroute(self, ids: Sequence[str], *, by: Actor | None = None) -> int:
+        now_ms = self._clock.now_ms()
+
+        async def work(connection: PooledConnection) -> int:
+            count = await connection.run(sql.event_reroute, list(ids))
+            if count:
+                await write_action(connection, by, now_ms, "route", events=some_of(ids))
+            return count
+
+        count = await self._pool.run(work, repeatable=True)
         self._changed("events")
         return count
 
@@ -85,7 +114,7 @@ class PostgresEvents:
         while scanned < SCAN_MAX:
             rows = await self._page(wanted, before, step)
             for row in rows:
-                if is_wanted(wanted, row):
+                if is_wanted(wanted, row, properties=7):
                     found.append(row[0])
                     size += row[6]
                     if len(found) == limit or size >= PAGE_BYTES_MAX:
@@ -97,11 +126,12 @@ class PostgresEvents:
         return found, before
 
     async def _page(self, wanted: EventFilter, before: int, step: int) -> list[Row]:
+        search = bool(wanted.words)
         if wanted.unmatched:
-            return await self._pool.rows(sql.event_page_unmatched, before, step)
+            return await self._pool.rows(sql.event_page_unmatched, before, step, search)
         if pages_by_seq(wanted):
-            return await self._pool.rows(sql.event_page_stream, wanted.stream, before, step)
-        return await self._pool.rows(sql.event_page, before, step)
+            return await self._pool.rows(sql.event_page_stream, wanted.stream, before, step, search)
+        return await self._pool.rows(sql.event_page, before, step, search)
 
 
 def _place(wanted: EventFilter, row: Row) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from holdfast.domain.quota import MINUTE_MS, quota_wait_ms
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.pooled_connection import PooledConnection
 from holdfast.store.postgres.statements import sql
@@ -21,10 +22,10 @@ class PostgresGates:
     async def reserve(self, address: str, interval_us: int, ahead_us: int) -> Reservation:
         now_ms = self._now_ms()
 
-        async def work(session: PooledConnection) -> Reservation:
-            if reserved := await session.rows(sql.gate_reserve, now_ms, address, interval_us, ahead_us):
+        async def work(connection: PooledConnection) -> Reservation:
+            if reserved := await connection.rows(sql.gate_reserve, now_ms, address, interval_us, ahead_us):
                 return Reservation(int(reserved[0][0]), reserved=True)
-            return Reservation(int(await session.value(sql.gate_wait, now_ms, address)), reserved=False)
+            return Reservation(int(await connection.value(sql.gate_wait, now_ms, address)), reserved=False)
 
         return await self._pool.run(work, durable=False)
 
@@ -33,11 +34,24 @@ class PostgresGates:
 
     async def trip(self, address: str, cooldown_ms: int) -> Gate:
         values = (self._now_ms(), address, cooldown_ms)
-        return Gate(*(await self._pool.run(lambda session: session.rows(sql.gate_trip, *values)))[0])
+        return Gate(*(await self._pool.run(lambda connection: connection.rows(sql.gate_trip, *values)))[0])
 
     async def probe(self, owner: Owner, address: str, lease_ms: int) -> bool:
         values = (self._now_ms(), address, lease_ms, owner.id)
-        return bool(await self._pool.run(lambda session: session.run(sql.gate_probe, *values), durable=False))
+        return bool(await self._pool.run(lambda connection: connection.run(sql.gate_probe, *values), durable=False))
 
     async def close(self, address: str) -> bool:
-        return bool(await self._pool.run(lambda session: session.run(sql.gate_close, address)))
+        return bool(await self._pool.run(lambda connection: connection.run(sql.gate_close, address)))
+
+    async def take(self, name: str, limit: int) -> int:
+        async def work(connection: PooledConnection) -> int:
+            now_ms = int(await connection.value(sql.quota_lock, self._now_ms(), name))
+            minute = now_ms // MINUTE_MS
+            await connection.run(sql.quota_forget, name, minute)
+            ((taken, first_minute),) = await connection.rows(sql.quota_count, name)
+            wait_ms = quota_wait_ms(taken, first_minute, limit, now_ms)
+            if not wait_ms:
+                await connection.run(sql.quota_take, name, minute)
+            return wait_ms
+
+        return await self._pool.run(work, durable=False)

@@ -20,13 +20,13 @@ class Seat(NamedTuple):
     waiting: int
 
 
-async def join_lanes(session: PooledConnection, keys: Sequence[str]) -> list[Seat]:
+async def join_lanes(connection: PooledConnection, keys: Sequence[str]) -> list[Seat]:
     """A seat for each key, in order; a key may come several times."""
     counts = Counter(keys)
     if not counts:
         return []
     seats: dict[str, Seat] = {}
-    for key, lane, tail, waiting, paused in await session.rows(sql.lane_join, list(counts), list(counts.values())):
+    for key, lane, tail, waiting, paused in await connection.rows(sql.lane_join, list(counts), list(counts.values())):
         seats[key] = Seat(lane, tail - counts[key] + 1, waiting == counts[key] and not paused, waiting)
     given = []
     for key in keys:
@@ -37,14 +37,14 @@ async def join_lanes(session: PooledConnection, keys: Sequence[str]) -> list[Sea
 
 
 async def leave_lanes(
-    session: PooledConnection, ready: PostgresReadyQueue, lanes: Iterable[int | None], now_ms: int
+    connection: PooledConnection, ready: PostgresReadyQueue, lanes: Iterable[int | None], now_ms: int
 ) -> bool:
     """Make the next of each lane its head, unless the lane is paused. Returns whether there is a new head."""
     counts = Counter(lane for lane in lanes if lane is not None)
     if not counts:
         return False
-    left = await session.rows(sql.lane_leave, list(counts), list(counts.values()))
+    left = await connection.rows(sql.lane_leave, list(counts), list(counts.values()))
     going = [lane for lane, waiting, paused in left if waiting and not paused]
     if going:
-        await ready.put_heads(session, going, now_ms)
+        await ready.put_heads(connection, going, now_ms)
     return bool(going)

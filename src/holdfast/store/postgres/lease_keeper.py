@@ -18,7 +18,7 @@ from functools import partial
 from holdfast.logs import LogThrottle
 from holdfast.ports import in_thread
 from holdfast.store.postgres.errors import FAULTS, translate
-from holdfast.store.postgres.pooled_connection import PooledConnection
+from holdfast.store.postgres.hosts import Hosts
 from holdfast.store.postgres.ready_queue import PostgresReadyQueue
 
 LEASE_MS = 30_000
@@ -32,8 +32,8 @@ log = logging.getLogger("holdfast.store")
 class LeaseKeeper:
     """Renews the leases of `owners`. `lease_ms` is the shortest lease they have."""
 
-    def __init__(self, dsn: str, schema: str, owners: Callable[[], Iterable[int]]) -> None:
-        self._dsn, self._schema, self._owners = dsn, schema, owners
+    def __init__(self, hosts: Hosts, owners: Callable[[], Iterable[int]]) -> None:
+        self._hosts, self._owners = hosts, owners
         self._ready = PostgresReadyQueue()
         self._stopped = threading.Event()
         self._throttle = LogThrottle(log, burst=3)
@@ -84,7 +84,7 @@ class LeaseKeeper:
             self.kept += 1
 
     async def _renew(self) -> int:
-        connection = await PooledConnection.connect(self._dsn, self._schema, cached=False)
+        connection = await self._hosts.connect(cached=False)
         try:
             async with connection.raw.transaction():
                 return sum([await self._ready.prolong(connection, owner, self.lease_ms) for owner in self._owners()])

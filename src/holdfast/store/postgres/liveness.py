@@ -13,11 +13,11 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable
-from typing import Any
 
 from holdfast.domain.errors import BadConfig, HoldfastError, StoreError
 from holdfast.ports import Chance
 from holdfast.store.postgres.errors import FAULTS, translate
+from holdfast.store.postgres.hosts import Hosts
 from holdfast.store.postgres.lease_keeper import LeaseKeeper
 from holdfast.store.postgres.owner_check import TROUBLED_S
 from holdfast.store.postgres.pool import Pool, translated
@@ -48,8 +48,8 @@ class Liveness:
     def __init__(self, pool: Pool, chance: Chance, changed: Callable[[str], None]) -> None:
         self._pool, self._chance, self._changed = pool, chance, changed
         place = pool.place
-        self._dsn = place.direct or place.dsn
-        self.lease_keeper = LeaseKeeper(self._dsn, place.schema, lambda: sorted(self._owners))
+        self._hosts = Hosts(place.direct or place.dsn, place.schema)
+        self.lease_keeper = LeaseKeeper(self._hosts, lambda: sorted(self._owners))
         self.silent = False
         """Whether a pooler prevents a server session of our own."""
         self._connection: PooledConnection | None = None
@@ -153,7 +153,7 @@ class Liveness:
                 self._task.cancel()
 
     async def _connect(self) -> PooledConnection:
-        connection = await PooledConnection.connect(self._dsn, self._pool.place.schema)
+        connection = await self._hosts.connect()
         if self._pool.place.direct is not None and (await connection.look()).pooled:
             connection.drop()
             raise BadConfig(_DIRECT_IS_POOLED)
@@ -164,7 +164,7 @@ class Liveness:
         self._connection = connection
         return connection
 
-    def _on_notify(self, connection: Any, pid: int, channel: str, payload: str) -> None:
+    def _on_notify(self, connection: object, pid: int, channel: str, payload: str) -> None:
         if payload.startswith("probe"):
             if self._heard is not None and not self._heard.done() and payload == self._probe_text():
                 self._heard.set_result(None)
@@ -204,7 +204,7 @@ class Liveness:
         self._heard = asyncio.get_running_loop().create_future()
         asked_ms = self._pool.clock.boot_ms()
         try:
-            rows = await self._pool.rows("SELECT pg_notify($1, $2), {schema}.now_ms()", CHANNEL, self._probe_text())
+            rows = await self._pool.rows(sql.owner_probe, CHANNEL, self._probe_text(), sorted(self._owners))
             self._pool.clock.learn(rows[0][1], asked_ms)
             async with asyncio.timeout(PROBE_WAIT_S):
                 await self._heard

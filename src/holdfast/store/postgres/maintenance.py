@@ -5,13 +5,17 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from holdfast.domain.errors import BadInput
+from holdfast.domain.errors import BadInput, StoreBusy
+from holdfast.domain.receipt import id_ranges
 from holdfast.ports import Clock
 from holdfast.store.postgres.liveness import Liveness
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.pooled_connection import PooledConnection
+from holdfast.store.postgres.receipts import write_action
 from holdfast.store.postgres.statements import sql
-from holdfast.store.roles.maintenance import PRUNED, Retention
+from holdfast.store.roles.maintenance import PRUNED, Replication, Retention, StoreSizes
+from holdfast.store.roles.owners import Actor
+from holdfast.store.rows import front_only
 
 SPAN = 2000
 
@@ -20,14 +24,14 @@ class PostgresMaintenance:
     def __init__(self, pool: Pool, liveness: Liveness, clock: Clock) -> None:
         self._pool, self._liveness, self._clock = pool, liveness, clock
 
-    async def prune(self, retention: Retention, limit: int) -> dict[str, int]:
+    async def prune(self, retention: Retention, limit: int, by: Actor) -> dict[str, int]:
         """Remove expired rows, in batches short enough not to block others; at most `limit` of each kind."""
         now_ms = self._clock.now_ms()
         ((first_d, last_d, first_e, last_e),) = await self._pool.rows(sql.prune_span)
         counts = dict.fromkeys(PRUNED, 0)
         for start in range(first_d - 1, last_d, SPAN):
             if left := limit - counts["deliveries"]:
-                work = partial(_prune_deliveries, start, retention, now_ms, left)
+                work = partial(_prune_deliveries, start, retention, now_ms, left, by)
                 counts["deliveries"] += await self._pool.run(work)
         for start in range(first_e - 1, last_e, SPAN):
             if left := limit - counts["events"]:
@@ -42,6 +46,8 @@ class PostgresMaintenance:
         counts["lanes"] = await self._pool.run(lambda connection: connection.run(sql.prune_lanes, some))
         counts["sessions"] = await self._pool.run(partial(_prune_sessions, now_ms - retention.sessions_ms, some))
         counts["streams"] = await self._pool.run(partial(_prune_streams, retention, now_ms, some))
+        unused = now_ms - retention.dead_ms
+        counts["blobs"] = await self._pool.run(lambda connection: connection.run(sql.prune_blobs, unused, some))
         return counts
 
     async def backup(self, path: Path) -> None:
@@ -68,6 +74,18 @@ class PostgresMaintenance:
         broken = await self._pool.rows(sql.check_indexes)
         return faults + [f"the index {row[0]} is not valid; run: REINDEX INDEX {row[0]}" for row in broken]
 
+    async def replication(self) -> Replication | None:
+        rows = await self._pool.rows(sql.replication)
+        wanted = bool(rows[0][0])
+        standbys = [(name or "without a name", state) for _, pid, name, state in rows if pid is not None]
+        synchronous = [name for name, state in standbys if state in ("sync", "quorum")]
+        hidden = sum(1 for _, state in standbys if state is None and wanted)
+        others = [name for name, state in standbys if state in ("async", "potential") or not (state or wanted)]
+        return Replication(wanted, synchronous, others, hidden)
+
+    async def sizes(self) -> StoreSizes:
+        return StoreSizes(int(await self._pool.value(sql.store_size) or 0))
+
     def refusal(self) -> str | None:
         return None
 
@@ -86,21 +104,27 @@ class PostgresMaintenance:
 
 
 async def _prune_deliveries(
-    start: int, retention: Retention, now_ms: int, limit: int, connection: PooledConnection
+    start: int, retention: Retention, now_ms: int, limit: int, by: Actor, connection: PooledConnection
 ) -> int:
     cutoffs = (now_ms - retention.delivered_ms, now_ms - retention.inbound_ms, now_ms - retention.dead_ms)
     ids = [row[0] for row in await connection.rows(sql.prune_deliveries, start, SPAN, *cutoffs, limit)]
     if ids:
         await connection.run(sql.prune_attempts, ids)
         await connection.run(sql.prune_delivery, ids)
+        await write_action(connection, by, now_ms, "prune", pruned_deliveries=id_ranges(ids))
     return len(ids)
 
 
 async def _prune_events(start: int, retention: Retention, now_ms: int, limit: int, connection: PooledConnection) -> int:
-    rows = await connection.rows(sql.prune_events, start, SPAN, now_ms - retention.delivered_ms, now_ms, limit)
+    cutoff_ms = now_ms - retention.delivered_ms
+    found = await connection.rows(sql.prune_events, start, SPAN, cutoff_ms, now_ms, limit, retention.archive)
+    streams = sorted({stream for _, stream, _ in found if stream is not None})
+    rows = front_only(found, dict(await connection.rows(sql.streams_first, streams)) if streams else {})
     if not rows:
         return 0
     gone = await connection.rows(sql.prune_event, [row[0] for row in rows])
+    if len(gone) < len(rows):  # one was sent to the router again: the rest could leave a gap in a stream
+        raise StoreBusy("an event was routed again while retention ran; it runs again later")
     unmatched = await connection.run(sql.prune_unmatched, [n for n, _ in gone])
     if emptied := sorted({stream for _, stream in gone if stream is not None}):
         await connection.run(sql.stream_emptied, now_ms, emptied)
@@ -114,6 +138,7 @@ async def _prune_sessions(before_ms: int, limit: int, connection: PooledConnecti
         return 0
     gone = [row[0] for row in await connection.rows(sql.prune_sessions, ids, before_ms)]
     await connection.run(sql.prune_bookmarks, gone)
+    await connection.run(sql.prune_bindings, gone)
     return len(gone)
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from importlib.resources import files
 
-from holdfast.domain.errors import StoreMissing, StoreTooNew
+from holdfast.domain.errors import StoreError, StoreMissing, StoreTooNew
 from holdfast.store.postgres.place import in_schema, quoted
 from holdfast.store.postgres.pooled_connection import PooledConnection
 
+Work = Callable[[PooledConnection], Awaitable[object]]
+
 _VIEWS = "views.sql"
+COPY_KEY = "copy"
+"""The position of an unfinished copy from another store."""
 _SET = """
 INSERT INTO {schema}.meta (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value
 """
@@ -45,6 +50,8 @@ async def check_version(connection: PooledConnection) -> int:
             f"schema {found}, and this version knows schemas up to {version_known()}. Use a version that knows "
             f"schema {found}, or restore a backup made before the upgrade"
         )
+    if found and await connection.value("SELECT 1 FROM {schema}.meta WHERE key = $1", COPY_KEY):
+        raise StoreError("this store is an unfinished copy; run the same holdfast db copy again to complete it")
     return found
 
 
@@ -53,11 +60,16 @@ async def require(connection: PooledConnection) -> None:
     async with connection.raw.transaction(isolation="read_committed"):
         found = await check_version(connection)
     if found < version_known():
-        raise StoreMissing("this database is not set up for this version; run: holdfast db migrate")
+        raise StoreMissing(
+            "this database is not set up for this version; run: holdfast db migrate --store URL, or --app MODULE:NAME"
+        )
 
 
-async def migrate(connection: PooledConnection, schema: str, made_by: str) -> int:
-    """Bring the schema to the newest version. Returns the version found before."""
+async def migrate(connection: PooledConnection, schema: str, made_by: str, created: Work | None = None) -> int:
+    """Bring the schema to the newest version. Returns the version found before.
+
+    `created` runs in the same transaction if there were no tables before.
+    """
     async with connection.raw.transaction(isolation="read_committed"):
         if (found := await check_version(connection)) == version_known():
             return found
@@ -75,7 +87,14 @@ async def migrate(connection: PooledConnection, schema: str, made_by: str) -> in
         for name in view_names():
             await connection.script(f"DROP VIEW IF EXISTS {{schema}}.{name}")
         await connection.script(views())
+        if created is not None and not found:
+            await created(connection)
     return found
+
+
+async def replace_views(connection: PooledConnection) -> None:
+    """Define the compatibility views again, after a table that they read was replaced. Their grants stay."""
+    await connection.script(views().replace("CREATE VIEW", "CREATE OR REPLACE VIEW"))
 
 
 def view_names() -> list[str]:

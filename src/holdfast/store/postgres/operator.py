@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
+from holdfast.domain.address import without_tokens
 from holdfast.domain.lane import lane_key
-from holdfast.domain.receipt import Leaf
+from holdfast.domain.receipt import Leaf, id_ranges
 from holdfast.domain.states import REASONS_OF, Reason, State
+from holdfast.store.backlog import LANES_MAX, LaneCounts, pending_of
 from holdfast.store.postgres.clock import ServerClock
 from holdfast.store.postgres.lanes import join_lanes
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.pooled_connection import PooledConnection, Row
 from holdfast.store.postgres.ready_queue import PostgresReadyQueue
-from holdfast.store.postgres.receipts import write_link
+from holdfast.store.postgres.receipts import write_action, write_link
 from holdfast.store.postgres.settling import end_unheld
 from holdfast.store.postgres.statements import sql
-from holdfast.store.roles.operator import AttemptRow, DeliveryFilter, DeliveryRow
-from holdfast.store.roles.owners import Owner
+from holdfast.store.roles.operator import (
+    AttemptRow,
+    DeadGroup,
+    DeliveryFilter,
+    DeliveryRow,
+    QueueBacklog,
+    StoreFigures,
+    StuckLane,
+)
+from holdfast.store.roles.owners import Actor, Owner
 from holdfast.store.roles.page import Page
 from holdfast.store.roles.ready_queue import ReadyRow
-from holdfast.store.rows import to_attempt_row, to_delivery_row
+from holdfast.store.rows import by_queue, has_index, nested, to_attempt_row, to_delivery_row
 
 SPAN = 2000
 SCAN_MAX = 50_000
@@ -36,12 +45,16 @@ class PostgresOperator:
         self._pool, self._ready, self._clock, self._changed = pool, ready, clock, changed
 
     async def deliveries(self, wanted: DeliveryFilter, after: str | None, limit: int) -> Page[DeliveryRow]:
-        """Newest first. Dead letters have an index; anything else looks at a bounded span, then hands out a cursor."""
+        """Newest first.
+
+        Dead letters and the deliveries of an event have an index; anything else looks at a bounded span, then hands out
+        a cursor.
+        """
         where, values = _where(wanted)
         text = f"{sql.delivery_columns} WHERE d.id < $1 AND d.id >= $2 {where} ORDER BY d.id DESC LIMIT $3"
         found: list[Row] = []
         top = min(int(after) if after else _NEWEST, int(await self._pool.value(sql.delivery_last)) + 1)
-        indexed = wanted.state == State.DEAD
+        indexed = has_index(wanted)
         lowest = 0 if indexed else max(0, top - SCAN_MAX)
         while top > lowest and len(found) < limit:
             bottom = lowest if indexed else max(lowest, top - SPAN)
@@ -54,14 +67,21 @@ class PostgresOperator:
         rows = await self._pool.rows(f"{sql.delivery_columns} WHERE d.id = $1", id)
         return to_delivery_row(rows[0]) if rows else None
 
+    async def states_of(self, events: Sequence[str]) -> dict[str, dict[str, int]]:
+        return nested(await self._pool.rows(sql.states_of, list(events)))
+
     async def attempts(self, id: int) -> list[AttemptRow]:
         return [to_attempt_row(row) for row in await self._pool.rows(sql.attempts_of, id)]
 
     async def count_dead(self, wanted: DeliveryFilter) -> dict[str, int]:
+        return by_queue(await self.dead_groups(wanted))
+
+    async def dead_groups(self, wanted: DeliveryFilter) -> list[DeadGroup]:
         values = (wanted.reason, wanted.contract, wanted.address, wanted.stream, wanted.event)
-        if any(value is not None for value in values):
-            return dict(await self._pool.rows(sql.dead_count_filtered, *values))
-        return dict(await self._pool.rows(sql.dead_count))
+        return [DeadGroup(*row) for row in await self._pool.rows(sql.dead_groups, *values)]
+
+    async def count_pending(self, limit: int) -> dict[str, int]:
+        return await self._ready.pending_by_queue(self._pool, limit)
 
     async def dead_ids(self, wanted: DeliveryFilter, limit: int) -> list[int]:
         values = (wanted.reason, wanted.contract, wanted.address, wanted.stream, wanted.event, limit)
@@ -71,16 +91,30 @@ class PostgresOperator:
         """How many deliveries of this address can be claimed, now or once they are due, and how many are leased."""
         return await self._ready.count_address(self._pool, address)
 
+    async def backlog(self, queue: str) -> QueueBacklog | None:
+        shift_ms = self._clock.shift_ms()
+
+        async def look(connection: PooledConnection) -> QueueBacklog | None:
+            for id, contract, _ in await connection.rows(sql.queue_named, queue):
+                depth = await self._ready.depth(connection, id)
+                ((lanes, waiting, unpaused),) = await connection.rows(sql.queue_lanes, queue, LANES_MAX)
+                pending = pending_of(depth, LaneCounts(lanes, waiting, unpaused))
+                oldest_ms = _ours(await connection.value(sql.delivery_created, depth.oldest), shift_ms)
+                return QueueBacklog(queue, contract or None, pending, depth.leased, oldest_ms)
+            return None
+
+        return await self._pool.run(look, durable=False, repeatable=True)
+
     async def reprocess(self, owner: Owner, ids: Sequence[int], states: frozenset[str], actor: str) -> list[int]:
         """Requeue ended deliveries at the tail of their lanes. Returns the ids that were in one of `states`."""
         now_ms = self._clock.now_ms()
 
-        async def work(session: PooledConnection) -> list[int]:
-            facts = {row[0]: row for row in await session.rows(sql.delivery_facts, list(ids))}
+        async def work(connection: PooledConnection) -> list[int]:
+            facts = {row[0]: row for row in await connection.rows(sql.delivery_facts, list(ids))}
             chosen = [facts[id] for id in dict.fromkeys(ids) if id in facts and facts[id][1] in states]
-            await _revive(session, self._ready, chosen, now_ms)
+            await _revive(connection, self._ready, chosen, now_ms)
             leaves: list[Leaf] = [(row[0], row[2] + 1, row[5], State.PENDING, None, 0) for row in chosen]
-            await write_link(session, owner.chain, now_ms, actor, leaves)
+            await write_link(connection, owner.chain, now_ms, actor, leaves)
             return [row[0] for row in chosen]
 
         done = await self._pool.run(work)
@@ -93,52 +127,78 @@ class PostgresOperator:
     async def cancel(self, owner: Owner, ids: Sequence[int], actor: str) -> list[int]:
         return await self._end(owner, ids, State.PENDING, Reason.CANCELLED, actor)
 
+    async def expire(self, owner: Owner, ids: Sequence[int], actor: str) -> list[int]:
+        return await self._end(owner, ids, State.PENDING, Reason.EXPIRED, actor)
+
+    async def count_lane(self, lane: str) -> int:
+        return int(await self._pool.value(sql.lane_open, lane) or 0)
+
+    async def stuck_lanes(self, limit: int) -> list[StuckLane]:
+        shift_ms = self._clock.shift_ms()
+        found = [StuckLane(*row) for row in await self._pool.rows(sql.lanes_stuck, limit)]
+        return [lane._replace(since_ms=lane.since_ms - shift_ms) for lane in found]
+
+    async def lane_head(self, lane: str, limit: int) -> list[tuple[int, str]]:
+        return [(row[0], row[1]) for row in await self._pool.rows(sql.lane_pending, lane, limit)]
+
     async def _end(self, owner: Owner, ids: Sequence[int], before: State, reason: Reason, actor: str) -> list[int]:
         now_ms = self._clock.now_ms()
 
-        async def work(session: PooledConnection) -> list[int]:
-            known = dict(await session.rows(sql.delivery_events, list(ids)))
+        async def work(connection: PooledConnection) -> list[int]:
+            known = dict(await connection.rows(sql.delivery_events, list(ids)))
             events = {id: known[id] for id in ids if id in known}
             return await end_unheld(
-                session, self._ready, owner.chain, events, before, State.DROPPED, reason, now_ms, actor
+                connection, self._ready, owner.chain, events, before, State.DROPPED, reason, now_ms, actor
             )
 
         ended = await self._pool.run(work)
         self._changed("deliveries")
         return ended
 
-    async def make_due(self, ids: Sequence[int]) -> list[int]:
+    async def make_due(self, ids: Sequence[int], *, by: Actor | None = None) -> list[int]:
         """Make waiting deliveries due now."""
         now_ms = self._clock.now_ms()
-        advanced = await self._pool.run(lambda session: self._ready.make_due(session, list(ids), now_ms))
+
+        async def work(connection: PooledConnection) -> set[int]:
+            due = await self._ready.make_due(connection, list(ids), now_ms)
+            if due:
+                await write_action(connection, by, now_ms, "retry", deliveries=id_ranges(due))
+            return due
+
+        advanced = await self._pool.run(work)
         self._changed("deliveries")
         return [id for id in dict.fromkeys(ids) if id in advanced]
 
-    async def pause(self, scope: str, name: str) -> bool:
+    async def pause(self, scope: str, name: str, *, by: Actor | None = None) -> bool:
         now_ms = self._clock.now_ms()
 
-        async def work(session: PooledConnection) -> bool:
-            fresh = await session.run(sql.pause_add, scope, name, now_ms) > 0
+        async def work(connection: PooledConnection) -> bool:
+            fresh = await connection.run(sql.pause_add, scope, name, now_ms) > 0
             if scope == "lane":
-                for (lane,) in await session.rows(sql.lane_pause, name, True):
-                    await self._ready.remove_lane(session, lane)
+                for (lane,) in await connection.rows(sql.lane_pause, name, True):
+                    await self._ready.remove_lane(connection, lane)
             else:
-                await session.run(sql.queue_pause, name)
+                await connection.run(sql.queue_pause, name)
+            if fresh:
+                await write_action(connection, by, now_ms, "pause", scope=scope, name=without_tokens(name))
             return fresh
 
         return await self._pool.run(work)
 
-    async def resume(self, scope: str, name: str) -> bool:
+    async def resume(self, scope: str, name: str, *, by: Actor | None = None) -> bool:
         now_ms = self._clock.now_ms()
 
-        async def work(session: PooledConnection) -> bool:
-            known = await session.run(sql.pause_remove, scope, name) > 0
+        async def work(connection: PooledConnection) -> bool:
+            ended = await connection.rows(sql.pause_remove, scope, name)
             if scope == "lane":
-                for (lane,) in await session.rows(sql.lane_pause, name, False):
-                    await self._ready.put_heads(session, [lane], now_ms)
+                for (lane,) in await connection.rows(sql.lane_pause, name, False):
+                    await self._ready.put_heads(connection, [lane], now_ms)
             else:
-                await session.run(sql.queue_pause, name)
-            return known
+                await connection.run(sql.queue_pause, name)
+            for (since_ms,) in ended:
+                about = without_tokens(name)
+                await write_action(connection, by, now_ms, "resume", scope=scope, name=about, since=since_ms)
+            return bool(ended)
 
         known = await self._pool.run(work)
         self._changed("deliveries")
@@ -147,26 +207,26 @@ class PostgresOperator:
     async def pauses(self) -> list[tuple[str, str, int]]:
         return [(row[0], row[1], row[2]) for row in await self._pool.rows(sql.pause_all)]
 
-    async def figures(self) -> dict[str, Any]:
+    async def figures(self) -> StoreFigures:
         shift_ms = self._clock.shift_ms()
 
-        async def look(session: PooledConnection) -> dict[str, Any]:
-            ready = await self._ready.counts(session)
-            ((lanes, _),) = await session.rows(sql.figures_lanes)
-            ((routed, unmatched, streams, unrouted),) = await session.rows(sql.figures_events)
+        async def look(connection: PooledConnection) -> StoreFigures:
+            ready = await self._ready.counts(connection)
+            ((lanes, _),) = await connection.rows(sql.figures_lanes)
+            ((routed, unmatched, streams, unrouted),) = await connection.rows(sql.figures_events)
             known = unrouted <= FIRST_MAX
-            return {
-                "events": routed + unrouted,
-                "unmatched": unmatched,
-                "streams": streams + await session.value(sql.figures_first) if known else None,
-                "unrouted": unrouted,
-                "pending": ready.rows + await self._ready.count_behind(session),
-                "in_flight": ready.leased,
-                "lanes": lanes,
-                "dead": await session.value(sql.figures_dead),
-                "next_due_ms": _ours(ready.next_due_ms, shift_ms),
-                "oldest_pending_ms": _ours(await self._ready.oldest_created_ms(session), shift_ms),
-            }
+            return StoreFigures(
+                events=routed + unrouted,
+                unmatched=unmatched,
+                streams=streams + await connection.value(sql.figures_first) if known else None,
+                unrouted=unrouted,
+                pending=ready.rows + await self._ready.count_behind(connection),
+                in_flight=ready.leased,
+                lanes=lanes,
+                dead_by_reason={row[0]: row[1] for row in await connection.rows(sql.figures_dead)},
+                next_due_ms=_ours(ready.next_due_ms, shift_ms),
+                oldest_pending_ms=_ours(await self._ready.oldest_created_ms(connection), shift_ms),
+            )
 
         return await self._pool.run(look, durable=False, repeatable=True)
 
@@ -176,15 +236,15 @@ def _ours(at_ms: int | None, shift_ms: int) -> int | None:
     return None if at_ms is None else at_ms - shift_ms
 
 
-async def _revive(session: PooledConnection, ready: PostgresReadyQueue, rows: Sequence[Row], now_ms: int) -> None:
+async def _revive(connection: PooledConnection, ready: PostgresReadyQueue, rows: Sequence[Row], now_ms: int) -> None:
     keys = [_lane_key(row) for row in rows]
-    seats = iter(await join_lanes(session, [key for key in keys if key is not None]))
+    seats = iter(await join_lanes(connection, [key for key in keys if key is not None]))
     given = [None if key is None else next(seats) for key in keys]
     lanes = [None if seat is None else seat.lane for seat in given]
     places = [None if seat is None else seat.pos for seat in given]
-    await session.run(sql.delivery_revive, [row[0] for row in rows], lanes, places)
+    await connection.run(sql.delivery_revive, [row[0] for row in rows], lanes, places)
     heads = [row for row, seat in zip(rows, given, strict=True) if seat is None or seat.head]
-    await ready.put(session, [ReadyRow(row[0], row[4], now_ms) for row in heads])
+    await ready.put(connection, [ReadyRow(row[0], row[4], now_ms) for row in heads])
 
 
 def _lane_key(facts: Row) -> str | None:
@@ -197,8 +257,9 @@ def _where(wanted: DeliveryFilter) -> tuple[str, list[str]]:
     """The fixed fragments of the filters that were given, and their values."""
     fragments = (
         ("d.reason = ${}", wanted.reason),
-        ("q.contract = ${}", wanted.contract),
-        ("q.address = ${}", wanted.address),
+        # By the number of the queue: then a row of another queue is passed over without looking up anything else.
+        ("d.queue = (SELECT id FROM {schema}.queues WHERE contract = ${} AND contract <> '')", wanted.contract),
+        ("d.queue IN (SELECT id FROM {schema}.queues WHERE address = ${})", wanted.address),
         ("coalesce(e.stream, e.id) = ${}", wanted.stream),
         ("d.event = (SELECT n FROM {schema}.events WHERE id = ${})", wanted.event),
     )

@@ -11,7 +11,7 @@ from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.pooled_connection import PooledConnection
 from holdfast.store.postgres.statements import sql
 from holdfast.store.process_id import own_process_id
-from holdfast.store.roles.owners import Owner
+from holdfast.store.roles.owners import Owner, WorkingOwner
 
 _FORGET_OWNERS_MS = 24 * 3600 * 1000
 
@@ -39,6 +39,9 @@ class PostgresOwners:
             return Owner(id, chain, unclean)
 
         return await self._pool.run(work)
+
+    async def working(self, limit: int) -> list[WorkingOwner]:
+        return [WorkingOwner(*row) for row in await self._pool.rows(sql.owners_working, limit)]
 
     async def retire(self, owner: Owner) -> None:
         now_ms = self._clock.now_ms()

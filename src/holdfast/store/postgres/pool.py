@@ -12,6 +12,7 @@ from holdfast.domain.errors import StoreError, StoreFailed
 from holdfast.ports import Probe
 from holdfast.store.postgres.clock import ServerClock
 from holdfast.store.postgres.errors import FAULTS, is_again, is_lost, translate
+from holdfast.store.postgres.hosts import Hosts
 from holdfast.store.postgres.place import Place
 from holdfast.store.postgres.pooled_connection import PooledConnection, Row
 
@@ -43,6 +44,7 @@ class Pool:
 
     def __init__(self, place: Place, prepare: Work[None], probe: Probe, clock: ServerClock) -> None:
         self.place, self._prepare, self._probe, self.clock = place, prepare, probe, clock
+        self._hosts = Hosts(place.dsn, place.schema)
         self.pooled = False
         self._idle: list[PooledConnection] = []
         self._slots = asyncio.Semaphore(SIZE_MAX)
@@ -85,11 +87,11 @@ class Pool:
         if not self._prepared:
             await self._try(_nothing, repeatable=True)
 
-    async def rows(self, text: str, *values: Any) -> list[Row]:
+    async def rows(self, text: str, *values: object) -> list[Row]:
         """Run one reading statement."""
         return await self.alone(lambda connection: connection.rows(text, *values))
 
-    async def value(self, text: str, *values: Any) -> Any:
+    async def value(self, text: str, *values: object) -> Any:
         return await self.alone(lambda connection: connection.value(text, *values))
 
     @asynccontextmanager
@@ -143,7 +145,7 @@ class Pool:
             self.pids.discard(connection.pid)
         if not self._prepared:
             await self._prepare_once()
-        connection = await PooledConnection.connect(self.place.dsn, self.place.schema, cached=not self.pooled)
+        connection = await self._hosts.connect(cached=not self.pooled)
         self.pids.add(connection.pid)
         try:
             if not self.pooled:
@@ -161,7 +163,7 @@ class Pool:
         async with self._first:
             if self._prepared:
                 return
-            connection = await PooledConnection.connect(self.place.dsn, self.place.schema, cached=False)
+            connection = await self._hosts.connect(cached=False)
             try:
                 asked_ms = self.clock.boot_ms()
                 facts = await connection.look()

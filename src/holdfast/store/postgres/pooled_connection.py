@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import asyncpg
-
 from holdfast.store.postgres.place import in_schema
 
 Row = Any
 """An asyncpg record: it unpacks and indexes like a tuple."""
-
-APPLICATION = "holdfast"
-CONNECT_TIMEOUT_S = 10.0
-STATEMENTS_CACHED = 400
-
 
 _LOOK = "SELECT pg_backend_pid(), (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 
@@ -34,17 +27,6 @@ class PooledConnection:
         self.pid = int(raw.get_server_pid())
         self._texts: dict[str, str] = {}
 
-    @classmethod
-    async def connect(cls, dsn: str, schema: str, *, cached: bool = True) -> PooledConnection:
-        """`cached`: statements are prepared once and kept, which needs a server session of our own."""
-        raw = await asyncpg.connect(
-            dsn,
-            timeout=CONNECT_TIMEOUT_S,
-            statement_cache_size=STATEMENTS_CACHED if cached else 0,
-            server_settings={"application_name": APPLICATION},
-        )
-        return cls(raw, schema)
-
     async def look(self) -> Facts:
         """Measure in one transaction, which even a pooler gives to one server process."""
         async with self.raw.transaction():
@@ -55,14 +37,14 @@ class PooledConnection:
     def closed(self) -> bool:
         return bool(self.raw.is_closed())
 
-    async def rows(self, text: str, *values: Any) -> list[Row]:
+    async def rows(self, text: str, *values: object) -> list[Row]:
         rows: list[Row] = await self.raw.fetch(self._named(text), *values)
         return rows
 
-    async def value(self, text: str, *values: Any) -> Any:
+    async def value(self, text: str, *values: object) -> Any:
         return await self.raw.fetchval(self._named(text), *values)
 
-    async def run(self, text: str, *values: Any) -> int:
+    async def run(self, text: str, *values: object) -> int:
         """Run a statement. Returns the number of rows it changed."""
         status: str = await self.raw.execute(self._named(text), *values)
         count = status.rpartition(" ")[2]

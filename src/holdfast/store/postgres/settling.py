@@ -23,9 +23,10 @@ from holdfast.store.postgres.lanes import leave_lanes
 from holdfast.store.postgres.pooled_connection import PooledConnection
 from holdfast.store.postgres.ready_queue import PostgresReadyQueue
 from holdfast.store.postgres.receipts import next_link, write_link
+from holdfast.store.postgres.sessions import change_session
 from holdfast.store.postgres.statements import sql
 from holdfast.store.roles.lease import Lease
-from holdfast.store.rows import detail_text, session_values
+from holdfast.store.rows import detail_text
 
 ATTEMPTS_KEPT = 50
 
@@ -48,7 +49,7 @@ def is_simple(settlements: Sequence[Settlement]) -> bool:
 
 
 async def settle_simply(
-    session: PooledConnection,
+    connection: PooledConnection,
     ready: PostgresReadyQueue,
     chain: str,
     head: Head,
@@ -59,7 +60,7 @@ async def settle_simply(
     new = next_link(chain, head, now_ms, "engine", [_leaf(one) for one in settlements])
     attempts = [one.transition.attempts for one in settlements]
     try:
-        moved = await ready.settle_delivered(session, [_lease(one) for one in settlements], attempts, new)
+        moved = await ready.settle_delivered(connection, [_lease(one) for one in settlements], attempts, new)
     except asyncpg.PostgresError as error:
         if error.sqlstate != UNFORESEEN:
             raise
@@ -68,7 +69,7 @@ async def settle_simply(
 
 
 async def settle(
-    session: PooledConnection,
+    connection: PooledConnection,
     ready: PostgresReadyQueue,
     chain: str,
     settlements: Sequence[Settlement],
@@ -77,22 +78,22 @@ async def settle(
     ring: bool,
 ) -> Settled:
     """Apply the settlements whose lease is still held."""
-    held = await _take_out(session, ready, settlements)
+    held = await _take_out(connection, ready, settlements)
     applied: list[Settlement] = []
     for settlement, events in zip(settlements, effects, strict=True):
         if _lease(settlement) in held:
             some = bool(settlement.effects)
-            applied.append(await _with_effects(session, settlement, events, now_ms, ring) if some else settlement)
-    await _wait(session, [one for one in applied if one.transition.state is State.PENDING])
-    moved = await _end(session, ready, [one for one in applied if one.transition.state is not State.PENDING], now_ms)
-    await _record(session, applied, now_ms)
-    head = await write_link(session, chain, now_ms, "engine", [_leaf(one) for one in applied])
+            applied.append(await _with_effects(connection, settlement, events, now_ms, ring) if some else settlement)
+    await _wait(connection, [one for one in applied if one.transition.state is State.PENDING])
+    moved = await _end(connection, ready, [one for one in applied if one.transition.state is not State.PENDING], now_ms)
+    await _record(connection, applied, now_ms)
+    head = await write_link(connection, chain, now_ms, "engine", [_leaf(one) for one in applied])
     lost = {one.claim.delivery.id for one in settlements if _lease(one) not in held}
     return Settled(lost, moved, head)
 
 
 async def _take_out(
-    session: PooledConnection, ready: PostgresReadyQueue, settlements: Sequence[Settlement]
+    connection: PooledConnection, ready: PostgresReadyQueue, settlements: Sequence[Settlement]
 ) -> set[Lease]:
     """End the leases that are still held, for good or for another try. Returns those leases."""
     again = [one for one in settlements if one.transition.due_at_ms is not None]
@@ -100,9 +101,9 @@ async def _take_out(
     held: set[Lease] = set()
     if again:
         due = [one.transition.due_at_ms for one in again]
-        held |= await ready.retry_later(session, [_lease(one) for one in again], due)
+        held |= await ready.retry_later(connection, [_lease(one) for one in again], due)
     if over:
-        held |= await ready.end(session, [_lease(one) for one in over])
+        held |= await ready.end(connection, [_lease(one) for one in over])
     return held
 
 
@@ -111,31 +112,31 @@ def _lease(settlement: Settlement) -> Lease:
 
 
 async def _with_effects(
-    session: PooledConnection, settlement: Settlement, events: Prepared, now_ms: int, ring: bool
+    connection: PooledConnection, settlement: Settlement, events: Prepared, now_ms: int, ring: bool
 ) -> Settlement:
     """Append effects. Effects that can never be appended end their own delivery as dead, and affect no other."""
-    await session.raw.execute("SAVEPOINT effects")
+    await connection.raw.execute("SAVEPOINT effects")
     try:
         if events:
-            await append(session, events, now_ms, ring)
+            await append(connection, events, now_ms, ring)
         for change in settlement.changes:
-            await session.run(sql.session_change, *session_values(change), now_ms)
+            await change_session(connection, change, now_ms)
     except (HoldfastError, *FAULTS) as error:
         problem = translate(error)
         if not isinstance(problem, BadInput | Conflict):
             raise
-        await session.raw.execute("ROLLBACK TO SAVEPOINT effects")
+        await connection.raw.execute("ROLLBACK TO SAVEPOINT effects")
         error_text = clean_error(f"its effects cannot be appended: {problem.message}")
         after = Transition(State.DEAD, settlement.transition.attempts, Reason.REJECTED, error=error_text)
         settlement = settlement._replace(transition=after, effects=(), outcome="dead")
-    await session.raw.execute("RELEASE SAVEPOINT effects")
+    await connection.raw.execute("RELEASE SAVEPOINT effects")
     return settlement
 
 
-async def _wait(session: PooledConnection, settlements: Sequence[Settlement]) -> None:
+async def _wait(connection: PooledConnection, settlements: Sequence[Settlement]) -> None:
     if settlements:
         after = [one.transition for one in settlements]
-        await session.run(
+        await connection.run(
             sql.delivery_wait,
             [one.claim.delivery.id for one in settlements],
             [one.attempts for one in after],
@@ -145,11 +146,11 @@ async def _wait(session: PooledConnection, settlements: Sequence[Settlement]) ->
 
 
 async def _end(
-    session: PooledConnection, ready: PostgresReadyQueue, settlements: Sequence[Settlement], now_ms: int
+    connection: PooledConnection, ready: PostgresReadyQueue, settlements: Sequence[Settlement], now_ms: int
 ) -> bool:
     if settlements:
         after = [one.transition for one in settlements]
-        ended = await session.rows(
+        ended = await connection.rows(
             sql.delivery_end,
             [one.claim.delivery.id for one in settlements],
             [one.state for one in after],
@@ -160,17 +161,17 @@ async def _end(
             [one.survivor for one in after],
             State.PENDING,
         )
-        return await leave_lanes(session, ready, [row[1] for row in ended], now_ms)
+        return await leave_lanes(connection, ready, [row[1] for row in ended], now_ms)
     return False
 
 
-async def _record(session: PooledConnection, settlements: Sequence[Settlement], now_ms: int) -> None:
+async def _record(connection: PooledConnection, settlements: Sequence[Settlement], now_ms: int) -> None:
     """Record attempts that failed or have details."""
     recorded = [one for one in settlements if one.transition.state is not State.DELIVERED or one.detail is not None]
     if not recorded:
         return
     ids = [one.claim.delivery.id for one in recorded]
-    await session.run(
+    await connection.run(
         sql.attempt_add,
         ids,
         [one.claim.delivery.generation for one in recorded],
@@ -182,7 +183,7 @@ async def _record(session: PooledConnection, settlements: Sequence[Settlement], 
         [detail_text(one.detail) for one in recorded],
     )
     if many := [one.claim.delivery.id for one in recorded if one.transition.attempts > ATTEMPTS_KEPT]:
-        await session.run(sql.attempt_trim, many, ATTEMPTS_KEPT)
+        await connection.run(sql.attempt_trim, many, ATTEMPTS_KEPT)
 
 
 def _leaf(settlement: Settlement) -> Leaf:
@@ -191,7 +192,7 @@ def _leaf(settlement: Settlement) -> Leaf:
 
 
 async def end_unheld(
-    session: PooledConnection, ready: PostgresReadyQueue, chain: str, events: Mapping[int, str], before: State,
+    connection: PooledConnection, ready: PostgresReadyQueue, chain: str, events: Mapping[int, str], before: State,
     after: State, reason: Reason, now_ms: int, actor: str, survivor: int | None = None,
 ) -> list[int]:  # fmt: skip
     """End deliveries without a settlement, given with their event ids: those still in the state `before`.
@@ -204,16 +205,16 @@ async def end_unheld(
     if not ids:
         return []
     if before is State.PENDING:
-        await ready.remove(session, ids)
+        await ready.remove(connection, ids)
     none: list[None] = [None] * count
-    rows = await session.rows(
+    rows = await connection.rows(
         sql.delivery_end, ids, [after] * count, [reason] * count, none, none, now_ms, [survivor] * count, before
     )
     if before is State.PENDING:
-        await leave_lanes(session, ready, [row[1] for row in rows], now_ms)
-        await ready.remove(session, [row[0] for row in rows])
+        await leave_lanes(connection, ready, [row[1] for row in rows], now_ms)
+        await ready.remove(connection, [row[0] for row in rows])
     ended = {id: (generation, attempts) for id, _, generation, attempts in rows}
     done = [id for id in ids if id in ended]
     leaves: list[Leaf] = [(id, ended[id][0], events[id], after, reason, ended[id][1]) for id in done]
-    await write_link(session, chain, now_ms, actor, leaves)
+    await write_link(connection, chain, now_ms, actor, leaves)
     return done

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from holdfast.domain.errors import StoreFailed
 from holdfast.ports import Chance, Clock, Probe, SystemChance, SystemClock, no_probe
+from holdfast.store.pgmq.queue_admin import PostgresQueueAdmin, check_queue, move_queue
+from holdfast.store.postgres.archives import PostgresArchives
+from holdfast.store.postgres.blobs import PostgresBlobs
 from holdfast.store.postgres.bookmarks import PostgresBookmarks
 from holdfast.store.postgres.clock import ServerClock
 from holdfast.store.postgres.contracts import PostgresContracts
 from holdfast.store.postgres.cursors import PostgresCursors
 from holdfast.store.postgres.deliveries import PostgresDeliveries
 from holdfast.store.postgres.events import PostgresEvents
+from holdfast.store.postgres.feed import PostgresFeed
 from holdfast.store.postgres.gates import PostgresGates
+from holdfast.store.postgres.history import PostgresHistory
 from holdfast.store.postgres.liveness import Liveness
 from holdfast.store.postgres.maintenance import PostgresMaintenance
 from holdfast.store.postgres.migrate import migrate, require
@@ -23,6 +28,7 @@ from holdfast.store.postgres.owners import PostgresOwners
 from holdfast.store.postgres.place import Place, parse_place
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.pooled_connection import PooledConnection
+from holdfast.store.postgres.readers import PostgresReaders
 from holdfast.store.postgres.ready_queue import PostgresReadyQueue
 from holdfast.store.postgres.receipts import PostgresReceipts
 from holdfast.store.postgres.routing import PostgresRouting
@@ -48,9 +54,10 @@ class PostgresStore:
 
         async def prepare(connection: PooledConnection) -> None:
             if create:
-                await migrate(connection, place.schema, __version__)
+                await migrate(connection, place.schema, __version__, _first_queue(place))
             else:
                 await require(connection)
+            await check_queue(connection, place.queue)
 
         pool = self._pool = Pool(place, prepare, probe, clock)
         changed = self._changed
@@ -58,18 +65,25 @@ class PostgresStore:
         self.events = PostgresEvents(pool, liveness, clock, chance, changed)
         self.contracts = PostgresContracts(pool, clock, changed)
         ready = PostgresReadyQueue()
-        self.routing = PostgresRouting(pool, ready, clock, changed)
         self.deliveries = PostgresDeliveries(pool, ready, liveness, clock, lease_clock, chance, changed)
+        unsure = self.deliveries.unsure.add
+        self.routing = PostgresRouting(pool, ready, clock, lease_clock, chance, changed, unsure)
         gate_clock = _database_clock if lease_clock is _database_clock else clock.now_ms
         self.gates = PostgresGates(pool, gate_clock)
         self.sessions = PostgresSessions(pool, clock)
         self.operator = PostgresOperator(pool, ready, clock, changed)
-        self.receipts = PostgresReceipts(pool)
+        self.receipts = PostgresReceipts(pool, clock)
         self.cursors = PostgresCursors(pool, clock)
+        self.readers = PostgresReaders(pool, clock, chance, changed)
+        self.feed = PostgresFeed(pool)
         self.bookmarks = PostgresBookmarks(pool, clock)
+        self.archives = PostgresArchives(pool, clock)
+        self.history = PostgresHistory(pool)
         self.owners = PostgresOwners(pool, liveness, clock)
         self.tokens = PostgresTokens(pool, clock)
+        self.blobs = PostgresBlobs(pool, clock)
         self.maintenance = PostgresMaintenance(pool, liveness, clock)
+        self.queue_admin = PostgresQueueAdmin(pool, ready, clock)
 
     @classmethod
     def open(
@@ -114,7 +128,8 @@ async def prepare_database(url: str) -> int:
 
     async def prepare(connection: PooledConnection) -> None:
         nonlocal found
-        found = await migrate(connection, place.schema, __version__)
+        found = await migrate(connection, place.schema, __version__, _first_queue(place))
+        await check_queue(connection, place.queue)
 
     pool = Pool(place, prepare, no_probe, ServerClock(SystemClock(), own=False))
     try:
@@ -122,6 +137,14 @@ async def prepare_database(url: str) -> int:
     finally:
         await pool.close()
     return found
+
+
+def _first_queue(place: Place) -> Callable[[PooledConnection], Awaitable[object]] | None:
+    """What a new store needs so that its queue is the one that the URL asks for."""
+    if place.queue is None:
+        return None
+    kind, now_ms = place.queue, SystemClock().now_ms()
+    return lambda connection: move_queue(connection, place.schema, kind, None, now_ms)
 
 
 def _database_clock() -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from holdfast.domain.scopes import TokenScope, known_scopes
 from holdfast.ports import Clock
 from holdfast.store.postgres.pool import Pool
+from holdfast.store.postgres.pooled_connection import PooledConnection
+from holdfast.store.postgres.receipts import write_action
 from holdfast.store.postgres.statements import sql
+from holdfast.store.roles.owners import Actor
 from holdfast.store.roles.tokens import TokenRow
 
 
@@ -12,17 +16,29 @@ class PostgresTokens:
     def __init__(self, pool: Pool, clock: Clock) -> None:
         self._pool, self._clock = pool, clock
 
-    async def add(self, id: str, name: str, scope: str, hash: str) -> None:
+    async def add(self, id: str, name: str, scope: str, hash: str, *, by: Actor | None = None) -> None:
         now_ms = self._clock.now_ms()
-        await self._pool.run(lambda connection: connection.run(sql.token_add, id, name, scope, hash, now_ms))
 
-    async def scope_of(self, hash: str) -> str | None:
-        scope = await self._pool.value(sql.token_scope, hash)
-        return None if scope is None else str(scope)
+        async def work(connection: PooledConnection) -> None:
+            await connection.run(sql.token_add, id, name, scope, hash, now_ms)
+            await write_action(connection, by, now_ms, "token.create", token=id, scope=scope)
+
+        await self._pool.run(work)
+
+    async def scope_of(self, hash: str) -> TokenScope | None:
+        rows = await self._pool.rows(sql.token_scope, hash)
+        return TokenScope(rows[0][0], known_scopes(rows[0][1])) if rows else None
 
     async def find(self, after: str, limit: int) -> list[TokenRow]:
         return [TokenRow(*row) for row in await self._pool.rows(sql.token_find, after, limit)]
 
-    async def revoke(self, id: str) -> bool:
+    async def revoke(self, id: str, *, by: Actor | None = None) -> bool:
         now_ms = self._clock.now_ms()
-        return await self._pool.run(lambda connection: connection.run(sql.token_revoke, now_ms, id)) > 0
+
+        async def work(connection: PooledConnection) -> bool:
+            if not await connection.run(sql.token_revoke, now_ms, id):
+                return False
+            await write_action(connection, by, now_ms, "token.revoke", token=id)
+            return True
+
+        return await self._pool.run(work)

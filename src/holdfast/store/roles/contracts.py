@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from holdfast.domain.contract import Contract
+from holdfast.store.roles.owners import Actor
 
 
 class QueueRow(NamedTuple):
@@ -48,14 +49,25 @@ class ContractChange(NamedTuple):
 
 
 class Contracts(Protocol):
-    """The stored contracts. Every change increments one version, which the router checks in its own transaction."""
+    """The stored contracts. Every change increments one version, which the router checks in its own transaction.
+
+    `by`: who makes the change; the receipt of it is written in the same transaction. None: no receipt.
+    """
 
     async def put(
-        self, contract: Contract, secret: str | None, *, headers: Mapping[str, str] | None = None, keep: bool = False
+        self,
+        contract: Contract,
+        secret: str | None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        keep: bool = False,
+        by: Actor | None = None,
     ) -> None:
         """Create or replace a contract. `keep` preserves its secrets and whether it is active, for use at start-up."""
 
-    async def register(self, modules: Collection[str], contracts: Sequence[Contract], *, alone: bool) -> list[str]:
+    async def register(
+        self, modules: Collection[str], contracts: Sequence[Contract], *, alone: bool, by: Actor | None = None
+    ) -> list[str]:
         """Store the contracts of an application's code; returns the ids of contracts that were retired.
 
         A contract that one of these modules registered before and does not register now is retired: it is disabled
@@ -67,7 +79,7 @@ class Contracts(Protocol):
     async def with_private_keys(self) -> list[str]:
         """The ids of contracts that sign with a private key."""
 
-    async def adopt(self, digest: str, registered: Sequence[ContractInput]) -> bool:
+    async def adopt(self, digest: str, registered: Sequence[ContractInput], *, by: Actor | None = None) -> bool:
         """Make these the contracts of source `config`, and no others. False: this digest is in force already."""
 
     async def digest(self) -> str | None:
@@ -79,16 +91,16 @@ class Contracts(Protocol):
     async def all(self, inactive: bool = False) -> list[Contract]:
         """All active contracts; with `inactive`, the disabled ones too."""
 
-    async def remove(self, id: str) -> bool:
+    async def remove(self, id: str, *, by: Actor | None = None) -> bool:
         """Remove a contract and its secrets; its pending deliveries are dropped later. False: there is none."""
 
-    async def set_active(self, id: str, active: bool) -> bool:
+    async def set_active(self, id: str, active: bool, *, by: Actor | None = None) -> bool:
         """Disable a contract, which parks its pending deliveries, or enable it again. True where that changed it."""
 
-    async def retire(self, id: str) -> bool:
+    async def retire(self, id: str, *, by: Actor | None = None) -> bool:
         """End a contract whose time is over: it matches no more, and pending deliveries are still delivered."""
 
-    async def rotate(self, id: str, secret: str, overlap_ms: int) -> bool:
+    async def rotate(self, id: str, secret: str, overlap_ms: int, *, by: Actor | None = None) -> bool:
         """Sign with a new secret; the old ones stay valid for `overlap_ms`. False: there is no such contract."""
 
     async def private(self, id: str) -> ContractSecrets:

@@ -76,6 +76,12 @@ class Deliveries(Protocol):
     async def resume_handed(self) -> int:
         """Make handed-over deliveries claimable again once their confirmation is due; returns how many."""
 
+    async def make_head_due(self, lane: str) -> bool:
+        """Make the first delivery of a lane due now, whether it waits for its next attempt or for a confirmation.
+
+        Returns whether there was one. A delivery that is being attempted is left alone.
+        """
+
     async def record_served(self, addresses: Sequence[str]) -> None:
         """Record that this process serves these addresses, so that their deliveries are not dead-lettered."""
 

@@ -1,4 +1,4 @@
-"""Gates: rate limits and circuit breakers of addresses, shared by every process on the store."""
+"""Gates: rate limits and circuit breakers of addresses, and hourly limits, shared by every process on the store."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Reservation(NamedTuple):
 
 
 class Gates(Protocol):
-    """Rate limits and circuit breakers of addresses."""
+    """Rate limits and circuit breakers of addresses, and hourly limits."""
 
     async def reserve(self, address: str, interval_us: int, ahead_us: int) -> Reservation:
         """The next free moment for one request to this address; it is reserved if it comes within `ahead_us`.
@@ -43,3 +43,10 @@ class Gates(Protocol):
 
     async def close(self, address: str) -> bool:
         """Close a breaker. True where it was open."""
+
+    async def take(self, name: str, limit: int) -> int:
+        """Count one more of this name, if fewer than `limit` were counted in the last hour.
+
+        Returns 0, or the milliseconds until it is worth asking again; then nothing was counted. Whole minutes are
+        counted, so that a name needs few rows: one that was counted is forgotten up to a minute late, never early.
+        """

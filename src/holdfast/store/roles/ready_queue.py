@@ -63,6 +63,14 @@ class ReadyCounts(NamedTuple):
     next_due_ms: int | None
 
 
+class QueueDepth(NamedTuple):
+    """Rows of one queue, how many of them are leased, and the oldest delivery among them, if there is one."""
+
+    rows: int
+    leased: int
+    oldest: int | None
+
+
 class ReadyQueue(Protocol[Transaction, Leased]):
     """The verbs of a ready queue. `Leased` is what `lease` returns: a count on SQLite, the rows on PostgreSQL."""
 
@@ -135,5 +143,11 @@ class ReadyQueue(Protocol[Transaction, Leased]):
     def count_behind(self, transaction: Transaction) -> Result[int]:
         """How many pending deliveries have no row: behind a head, in a paused lane, or handed over."""
 
+    def pending_by_queue(self, transaction: Transaction, limit: int) -> Result[dict[str, int]]:
+        """How many deliveries are pending by contract or direct address, with a row or not; the most first."""
+
     def count_address(self, transaction: Transaction, address: str) -> Result[tuple[int, int]]:
         """How many rows of one address are unleased, and how many are leased."""
+
+    def depth(self, transaction: Transaction, queue: int) -> Result[QueueDepth]:
+        """How many rows one queue has."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from holdfast.domain.session import Session, SessionChange
+from holdfast.domain.session import Binding, Session, SessionChange
 from holdfast.store.roles.page import Page
+
+BINDINGS_MAX = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +19,7 @@ class SessionFilter:
     state: str | None = None
     native_id: str | None = None
     cwd: str | None = None
+    name: str | None = None
 
 
 class Sessions(Protocol):
@@ -27,6 +30,15 @@ class Sessions(Protocol):
 
     async def find(self, wanted: SessionFilter, after: str | None, limit: int) -> Page[Session]:
         """Sessions, the most recently changed first."""
+
+    async def count(self) -> dict[str, int]:
+        """How many sessions are in each state."""
+
+    async def bound_to(self, binding: Binding) -> str | None:
+        """The id of the session that a chat is bound to."""
+
+    async def bindings(self, id: str) -> list[Binding]:
+        """The chats that are bound to a session, at most `BINDINGS_MAX`."""
 
     async def change(self, change: SessionChange) -> None:
         """Create a session or change the given fields of it; others keep their values."""

@@ -7,15 +7,21 @@ from enum import StrEnum
 from typing import Protocol
 
 from holdfast.domain.errors import StoreFailed
+from holdfast.store.roles.archives import Archives
+from holdfast.store.roles.blobs import Blobs
 from holdfast.store.roles.bookmarks import Bookmarks
 from holdfast.store.roles.contracts import Contracts
 from holdfast.store.roles.cursors import Cursors
 from holdfast.store.roles.deliveries import Deliveries
 from holdfast.store.roles.events import Events
+from holdfast.store.roles.feed import Feed
 from holdfast.store.roles.gates import Gates
+from holdfast.store.roles.history import History
 from holdfast.store.roles.maintenance import Maintenance
 from holdfast.store.roles.operator import Operator
 from holdfast.store.roles.owners import Owners
+from holdfast.store.roles.queue_admin import QueueAdmin
+from holdfast.store.roles.readers import Readers
 from holdfast.store.roles.receipts import Receipts
 from holdfast.store.roles.routing import Routing
 from holdfast.store.roles.sessions import Sessions
@@ -79,8 +85,28 @@ class Store(Protocol):
         """Readers' positions in streams."""
 
     @property
+    def readers(self) -> Readers:
+        """Readers of many streams, and the streams in which they lag."""
+
+    @property
+    def feed(self) -> Feed:
+        """Reads for live views."""
+
+    @property
+    def archives(self) -> Archives:
+        """Which events are in which archive."""
+
+    @property
     def bookmarks(self) -> Bookmarks:
         """Positions in transcript files."""
+
+    @property
+    def history(self) -> History:
+        """What happened in each minute of the last day."""
+
+    @property
+    def blobs(self) -> Blobs:
+        """Files of messages."""
 
     @property
     def owners(self) -> Owners:
@@ -93,6 +119,10 @@ class Store(Protocol):
     @property
     def maintenance(self) -> Maintenance:
         """Retention, copies, checks."""
+
+    @property
+    def queue_admin(self) -> QueueAdmin:
+        """Which ready queue is in force; move and repair it."""
 
     def on_change(self, listener: Callable[[str], None]) -> None:
         """Call the listener after each commit of this process with what changed: events, deliveries, contracts."""

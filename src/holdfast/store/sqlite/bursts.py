@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
 from holdfast.domain.lane import COALESCE_LOOKBACK, LANE_MAX
@@ -23,8 +24,13 @@ class Joined(NamedTuple):
     burst: str | None
 
 
-def thin_out(connection: Connection, ready: SqliteReadyQueue, owner: Owner, joined: Joined, now_ms: int) -> None:
-    """Drop what the new delivery replaces and, where the lane is full, its oldest deliveries that may be evicted."""
+def thin_out(
+    connection: Connection, ready: SqliteReadyQueue, owner: Owner, joined: Joined, now_ms: int
+) -> Counter[str]:
+    """Drop what the new delivery replaces and, where the lane is full, its oldest deliveries that may be evicted.
+
+    Returns how many were dropped, by reason.
+    """
     if joined.burst is not None:
         for id, burst, leased, generation, attempts, event_id in ready.before_in_lane(
             connection, joined.lane, joined.pos, COALESCE_LOOKBACK
@@ -35,7 +41,9 @@ def thin_out(connection: Connection, ready: SqliteReadyQueue, owner: Owner, join
                 row = (id, generation, attempts, event_id)
                 end = (State.DROPPED, Reason.COALESCED, now_ms, "router")
                 end_pending(connection, ready, owner, [row], *end, survivor=joined.id)
-                return
+                return Counter({Reason.COALESCED.value: 1})
     if joined.open > LANE_MAX:
         rows = ready.oldest_in_lane(connection, joined.lane, min(joined.open - LANE_MAX, BATCH_MAX))
         end_pending(connection, ready, owner, rows, State.DROPPED, Reason.EVICTED, now_ms, "router")
+        return Counter({Reason.EVICTED.value: len(rows)})
+    return Counter()

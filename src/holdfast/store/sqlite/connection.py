@@ -14,17 +14,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from holdfast.domain.errors import (
-    BadInput,
-    DedupConflict,
-    HoldfastError,
-    StoreBusy,
-    StoreError,
-    StoreFailed,
-    StoreFull,
-    StoreMissing,
-    StreamClosed,
-)
+from holdfast.domain.errors import HoldfastError, StoreBusy, StoreError, StoreFailed, StoreFull, StoreMissing
+from holdfast.store.door_errors import door_error_in
 
 BUSY_TIMEOUT_MS = 5000
 PROBE_BYTES = 64 * 1024
@@ -212,8 +203,8 @@ def translate_stdlib(error: sqlite3.Error) -> HoldfastError:
 def translate(code: int, text: str) -> HoldfastError:
     """Translate an SQLite error to a Holdfast error. No other function does this."""
     primary = code & 0xFF
-    if primary == _CONSTRAINT and "holdfast: " in text:
-        return _door_error(text.rpartition("holdfast: ")[2])
+    if primary == _CONSTRAINT and (refused := door_error_in(text)) is not None:
+        return refused
     if primary in (_BUSY, _LOCKED):
         return StoreBusy("the database is locked by another writer; Holdfast retries, nothing is lost")
     if primary == _FULL or code == _IOERR_SHMSIZE:  # the -shm file could not grow: nothing was written
@@ -229,14 +220,6 @@ def translate(code: int, text: str) -> HoldfastError:
     if "no such table: holdfast_" in text or "no such table: main.holdfast_" in text:
         return StoreMissing("this database holds no Holdfast tables; run: holdfast db migrate --store sqlite:///PATH")
     return StoreError(f"SQLite: {text}")
-
-
-def _door_error(text: str) -> HoldfastError:
-    if text.startswith("dedup_key"):
-        return DedupConflict("this dedup_key was used before with another body; use a new key for a new fact")
-    if text.startswith("stream is closed"):
-        return StreamClosed("the stream is closed and takes no more events")
-    return BadInput(text)
 
 
 def tune(connection: Connection, *, synchronous: str = "FULL") -> None:

@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from holdfast.domain.contract import Contract
+from holdfast.domain.json_value import Json
+from holdfast.domain.receipt import contract_lines
+from holdfast.domain.registered_contracts import header_values
 from holdfast.ports import Clock
 from holdfast.store.contract_cache import ContractCache
 from holdfast.store.roles.contracts import ContractChange, ContractInput, ContractSecrets, QueueRow
+from holdfast.store.roles.owners import Actor
 from holdfast.store.rows import (
+    contract_digest,
     contract_text,
+    is_same,
     retirable,
     to_contract,
     to_contract_change,
@@ -18,6 +24,7 @@ from holdfast.store.rows import (
 )
 from holdfast.store.sqlite.connection import Connection
 from holdfast.store.sqlite.reader import Reader
+from holdfast.store.sqlite.receipts import write_action, write_lines
 from holdfast.store.sqlite.statements import sql
 from holdfast.store.sqlite.writer import Writer
 
@@ -28,18 +35,27 @@ class SqliteContracts:
         self._cache = ContractCache()
 
     async def put(
-        self, contract: Contract, secret: str | None, *, headers: Mapping[str, str] | None = None, keep: bool = False
+        self,
+        contract: Contract,
+        secret: str | None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        keep: bool = False,
+        by: Actor | None = None,
     ) -> None:
         now_ms = self._clock.now_ms()
 
         def work(connection: Connection) -> None:
-            _put(connection, ContractInput(contract, secret, headers), keep, now_ms)
-            connection.run(sql.contract_bump)
+            active = _put(connection, ContractInput(contract, secret, headers), keep, now_ms)
+            digest = contract_digest(contract)
+            _changed(connection, by, now_ms, "contract.put", contract=contract.id, digest=digest, active=active)
 
         await self._writer.run(work)
         self._changed("contracts")
 
-    async def register(self, modules: Collection[str], contracts: Sequence[Contract], *, alone: bool) -> list[str]:
+    async def register(
+        self, modules: Collection[str], contracts: Sequence[Contract], *, alone: bool, by: Actor | None = None
+    ) -> list[str]:
         now_ms = self._clock.now_ms()
 
         def work(connection: Connection) -> list[str]:
@@ -47,12 +63,15 @@ class SqliteContracts:
             served_at = {row[1]: row[6] for row in connection.rows(sql.queue_all)}
             for contract in contracts:
                 was = known.get(contract.id)
-                _put(connection, ContractInput(contract), keep=was is None or not was.retired, now_ms=now_ms)
+                given = ContractInput(contract, headers=header_values(contract))
+                _put(connection, given, keep=was is None or not was.retired, now_ms=now_ms)
             gone = retirable(known.values(), modules, contracts, served_at, None if alone else now_ms)
             for contract in gone:
                 connection.run(sql.contract_rewrite, (contract_text(contract), now_ms, contract.id))
                 connection.run(sql.queue_park, (1, contract.id))
-            connection.run(sql.contract_bump)
+            changed = [one for one in contracts if one.id not in known or not is_same(known[one.id], one)]
+            retired = [one.id for one in gone]
+            _changed_many(connection, by, now_ms, "contracts.register", changed, retired)
             return [contract.id for contract in gone]
 
         retired = await self._writer.run(work, heavy=True)
@@ -62,21 +81,24 @@ class SqliteContracts:
     async def with_private_keys(self) -> list[str]:
         return [row[0] for row in await self._reader.run(lambda c: c.rows(sql.secret_private_keys))]
 
-    async def adopt(self, digest: str, registered: Sequence[ContractInput]) -> bool:
+    async def adopt(self, digest: str, registered: Sequence[ContractInput], *, by: Actor | None = None) -> bool:
         now_ms = self._clock.now_ms()
 
         def work(connection: Connection) -> bool:
             if not connection.run(sql.config_digest_set, (digest,)):
                 return False
             changed = {given.contract.id: given for given in registered}
+            removed: list[str] = []
             for id, text, _, source, _ in connection.rows(sql.contract_all):
                 if source == "config" and id not in changed:
                     _remove(connection, id, now_ms)
+                    removed.append(id)
                 elif source == "config" and _is_same(connection, changed[id], text):
                     del changed[id]  # unchanged: leave it as it is, also if it is disabled
             for given in changed.values():
                 _put(connection, given, False, now_ms)
-            connection.run(sql.contract_bump)
+            put = [given.contract for given in changed.values()]
+            _changed_many(connection, by, now_ms, "contracts.configure", put, removed, digest=digest)
             return True
 
         adopted = await self._writer.run(work, heavy=True)
@@ -96,27 +118,27 @@ class SqliteContracts:
         rows = await self._reader.run(lambda c: c.rows(sql.contract_all))
         return [contract for contract in self._cache.read(rows) if inactive or contract.active]
 
-    async def remove(self, id: str) -> bool:
+    async def remove(self, id: str, *, by: Actor | None = None) -> bool:
         now_ms = self._clock.now_ms()
 
         def work(connection: Connection) -> bool:
             if not _remove(connection, id, now_ms):
                 return False
-            connection.run(sql.contract_bump)
+            _changed(connection, by, now_ms, "contract.remove", contract=id)
             return True
 
         removed = await self._writer.run(work, heavy=True)
         self._changed("contracts")
         return removed
 
-    async def set_active(self, id: str, active: bool) -> bool:
+    async def set_active(self, id: str, active: bool, *, by: Actor | None = None) -> bool:
         now_ms = self._clock.now_ms()
 
         def work(connection: Connection) -> bool:
             if not connection.run(sql.contract_activate, (int(active), now_ms, id, int(active))):
                 return False
             connection.run(sql.queue_park, (int(not active), id))
-            connection.run(sql.contract_bump)
+            _changed(connection, by, now_ms, "contract.enable" if active else "contract.disable", contract=id)
             return True
 
         done = await self._writer.run(work, heavy=True)
@@ -124,20 +146,20 @@ class SqliteContracts:
         self._changed("deliveries")
         return done
 
-    async def retire(self, id: str) -> bool:
+    async def retire(self, id: str, *, by: Actor | None = None) -> bool:
         now_ms = self._clock.now_ms()
 
         def work(connection: Connection) -> bool:
             if not connection.run(sql.contract_activate, (0, now_ms, id, 0)):
                 return False
-            connection.run(sql.contract_bump)
+            _changed(connection, by, now_ms, "contract.expire", contract=id)
             return True
 
         done = await self._writer.run(work, heavy=True)
         self._changed("contracts")
         return done
 
-    async def rotate(self, id: str, secret: str, overlap_ms: int) -> bool:
+    async def rotate(self, id: str, secret: str, overlap_ms: int, *, by: Actor | None = None) -> bool:
         now_ms = self._clock.now_ms()
 
         def work(connection: Connection) -> bool:
@@ -146,7 +168,7 @@ class SqliteContracts:
             connection.run(sql.secret_outdate, (now_ms + overlap_ms, id))
             connection.run(sql.secret_forget, (now_ms, id))
             connection.run(sql.secret_add, (id, secret, now_ms))
-            connection.run(sql.contract_bump)
+            _changed(connection, by, now_ms, "contract.rotate", contract=id)
             return True
 
         done = await self._writer.run(work, heavy=True)
@@ -173,7 +195,32 @@ class SqliteContracts:
         return [to_queue_row(row) for row in rows]
 
 
-def _put(connection: Connection, registered: ContractInput, keep: bool, now_ms: int) -> None:
+def _changed(connection: Connection, by: Actor | None, now_ms: int, action: str, **details: Json) -> None:
+    """Count a change of the contracts, and write its receipt. The count orders receipts of several processes."""
+    connection.run(sql.contract_bump)
+    write_action(connection, by, now_ms, action, **details, version=connection.rows(sql.contract_version)[0][0])
+
+
+def _changed_many(
+    connection: Connection,
+    by: Actor | None,
+    now_ms: int,
+    action: str,
+    put: Sequence[Contract],
+    gone: Sequence[str],
+    **details: Json,
+) -> None:
+    connection.run(sql.contract_bump)
+    if by is None or not (put or gone or details):
+        return
+    digests = {contract.id: contract_digest(contract) for contract in put}
+    version = connection.rows(sql.contract_version)[0][0]
+    lines = contract_lines(action, now_ms, by.name, digests, gone, **details, version=version)
+    write_lines(connection, by.chain, now_ms, lines)
+
+
+def _put(connection: Connection, registered: ContractInput, keep: bool, now_ms: int) -> bool:
+    """Store a contract. Returns whether it is active."""
     contract, secret, headers = registered
     known = connection.rows(sql.contract_get, (contract.id,)) if keep else []
     active = bool(known[0][2]) if known else contract.active
@@ -190,6 +237,7 @@ def _put(connection: Connection, registered: ContractInput, keep: bool, now_ms: 
         connection.many(sql.header_add, [(contract.id, name, value) for name, value in (headers or {}).items()])
     address = contract.address
     connection.run(sql.queue_put, (contract.id, address.text, address.kind, int(not active), now_ms))
+    return active
 
 
 def _remove(connection: Connection, id: str, now_ms: int) -> bool:
@@ -197,6 +245,7 @@ def _remove(connection: Connection, id: str, now_ms: int) -> bool:
         return False
     connection.run(sql.secret_clear, (id,))
     connection.run(sql.header_clear, (id,))
+    connection.run(sql.contract_hour_forget, (id,))
     connection.run(sql.queue_park, (1, id))
     return True
 

@@ -98,6 +98,22 @@ class SqliteDeliveries:
             self._changed("deliveries")
         return count
 
+    async def make_head_due(self, lane: str) -> bool:
+        now_ms = self._clock.now_ms()
+
+        def work(connection: Connection) -> bool:
+            heads = [row[0] for row in connection.rows(sql.lane_head, (lane,))]
+            if not heads:
+                return False
+            handed = connection.run(sql.handed_hasten, (now_ms, heads[0]))
+            hastened = self._ready.make_due(connection, heads, now_ms)
+            return bool(handed and self._ready.put_handed(connection, now_ms, BATCH_MAX)) or bool(hastened)
+
+        found = await self._writer.run(work, durable=False)
+        if found:
+            self._changed("deliveries")
+        return found
+
     async def record_served(self, addresses: Sequence[str]) -> None:
         """Record which single addresses this process serves, so that their deliveries are not dead-lettered."""
         now_ms = self._clock.now_ms()
@@ -136,7 +152,7 @@ class SqliteDeliveries:
 
         def work(connection: Connection) -> int:
             rows = self._ready.unserved_pending(connection, cutoff, BATCH_MAX)
-            end = (State.DEAD, Reason.NO_HANDLER, now_ms, "nobody serves this handler")
+            end = (State.DEAD, Reason.NO_HANDLER, now_ms, "no process serves this handler")
             end_pending(connection, self._ready, owner, rows, *end)
             return len(rows)
 

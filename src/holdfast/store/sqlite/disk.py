@@ -13,12 +13,12 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from holdfast.domain.contract import Contract
 from holdfast.domain.errors import StoreFull
 from holdfast.domain.event import Appended, NewEvent
 from holdfast.ports import Clock
+from holdfast.store.roles.owners import Actor
 from holdfast.store.sqlite.contracts import SqliteContracts
 from holdfast.store.sqlite.events import SqliteEvents
 
@@ -116,7 +116,7 @@ class Disk:
             with contextlib.suppress(OSError):
                 self.ballast.unlink()
 
-    def gauges(self) -> dict[str, Any]:
+    def gauges(self) -> dict[str, int | bool | None]:
         return {
             "disk_free_bytes": self._free,
             "ballast_bytes": _size(self.ballast),
@@ -170,11 +170,17 @@ class IntakeContracts(SqliteContracts):
     disk: Disk
 
     async def put(
-        self, contract: Contract, secret: str | None, *, headers: Mapping[str, str] | None = None, keep: bool = False
+        self,
+        contract: Contract,
+        secret: str | None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        keep: bool = False,
+        by: Actor | None = None,
     ) -> None:
         if not keep:  # an application that restarts registers contracts that are stored already
             self.disk.admit()
-        await super().put(contract, secret, headers=headers, keep=keep)
+        await super().put(contract, secret, headers=headers, keep=keep, by=by)
 
 
 def _fill(descriptor: int, count: int) -> None:

@@ -9,14 +9,17 @@ from itertools import islice
 from holdfast.domain.errors import StreamClosed
 from holdfast.domain.event import Appended, Event, NewEvent, iso_time
 from holdfast.domain.ids import ENTROPY_BYTES, make_id
+from holdfast.domain.receipt import some_of
 from holdfast.domain.text import short_repr
 from holdfast.ports import Chance, Clock
 from holdfast.store.roles.events import EventFilter, StreamRow
+from holdfast.store.roles.owners import Actor
 from holdfast.store.roles.page import PAGE_BYTES_MAX, Page
 from holdfast.store.rows import event_bytes, is_wanted, pages_by_seq
 from holdfast.store.sqlite.connection import Connection, Row
 from holdfast.store.sqlite.inserts import insert
 from holdfast.store.sqlite.reader import Reader
+from holdfast.store.sqlite.receipts import write_action
 from holdfast.store.sqlite.statements import sql
 from holdfast.store.sqlite.writer import HEAVY_ROWS, JoinedWork, Writer
 
@@ -48,6 +51,14 @@ class SqliteEvents:
         rows = await self._reader.run(lambda c: c.rows(sql.event_get, (id,)))
         return Event(*rows[0]) if rows else None
 
+    async def with_key(self, source: str, key: str) -> str | None:
+        rows = await self._reader.run(lambda c: c.rows(sql.event_first, (source, key)))
+        return rows[0][0] if rows else None
+
+    async def with_prefix(self, prefix: str) -> list[str]:
+        rows = await self._reader.run(lambda c: c.rows(sql.event_prefix, (prefix, f"{prefix}\U0010ffff")))
+        return [row[0] for row in rows]
+
     async def find(self, wanted: EventFilter, after: str | None, limit: int) -> Page[Event]:
         """Newest first. A filter without an index scans a bounded number of rows, then returns a cursor."""
         before = int(after) if after else _NEWEST
@@ -70,13 +81,27 @@ class SqliteEvents:
             return [single] if single is not None and single.stream == stream else []
         return [Event(*row) for row in rows]
 
-    async def reroute(self, ids: Sequence[str]) -> int:
+    async def read_many(self, places: Sequence[tuple[str, int]], limit: int, bytes_max: int) -> list[list[Event]]:
+        def look(connection: Connection) -> list[list[Row]]:
+            return [_read(connection, stream, after, limit, bytes_max) for stream, after in places]
+
+        return [[Event(*row) for row in rows] for rows in await self._reader.run(look)]
+
+    async def first_seq(self, stream: str) -> int | None:
+        found: int | None = (await self._reader.run(lambda c: c.rows(sql.stream_first, (stream,))))[0][0]
+        return found
+
+    async def reroute(self, ids: Sequence[str], *, by: Actor | None = None) -> int:
+        now_ms = self._clock.now_ms()
+
         def work(connection: Connection) -> int:
             count = unmatched = 0
             for id in ids:
                 count += connection.run(sql.event_reroute, (id,))
                 unmatched += connection.run(sql.event_rerouted, (id,))
             connection.run(sql.counts_add, (-count, -unmatched))
+            if count:
+                write_action(connection, by, now_ms, "route", events=some_of(ids))
             return count
 
         count = await self._writer.run(work)
@@ -136,12 +161,15 @@ def _is_plain(item: tuple[NewEvent, str]) -> bool:
 def _append_plain(connection: Connection, prepared: Sequence[tuple[NewEvent, str]], now_ms: int) -> list[Appended]:
     """Insert many events with few statements: one for each stream, then one for many events."""
     next_seq: dict[str, int] = {}
-    for stream, count in Counter(event.stream for event, _ in prepared if event.stream is not None).items():
+    streams = [event.stream for event, _ in prepared if event.stream is not None]
+    for stream, count in Counter(streams).items() if streams else ():
         extended = connection.rows(sql.stream_extend, (stream, count, now_ms))
         if not extended:
             raise StreamClosed(f"the stream {short_repr(stream)} is closed and takes no more events")
         next_seq[stream] = int(extended[0][0]) - count + 1
     rows, answers = [], []
+    first = connection.rows(sql.event_number)
+    number: int | None = first[0][0] if first else None
     for event, id in prepared:
         seq = 1
         if event.stream is not None:
@@ -149,10 +177,11 @@ def _append_plain(connection: Connection, prepared: Sequence[tuple[NewEvent, str
             next_seq[event.stream] += 1
         rows.append(
             (
-                id, event.type, event.payload.decode(), event.source, event.stream, seq,
+                number, id, event.type, event.payload.decode(), event.source, event.stream, seq,
                 event.timestamp or iso_time(now_ms), event.properties.decode(), event.to, now_ms,
             )
         )  # fmt: skip
+        number = None
         answers.append(Appended(id, event.stream or id, seq))
     insert(connection, sql.event_append_plain, rows)
     return answers
@@ -172,8 +201,8 @@ def _appended(connection: Connection, event: NewEvent, id: str) -> Appended:
 class _Collect:
     """Collects matching rows until it has enough of them or has scanned `SCAN_MAX`."""
 
-    def __init__(self, limit: int, wanted: EventFilter = _ANY) -> None:
-        self._limit, self._wanted = limit, wanted
+    def __init__(self, limit: int, wanted: EventFilter = _ANY, bytes_max: int = PAGE_BYTES_MAX) -> None:
+        self._limit, self._wanted, self._bytes_max = limit, wanted, bytes_max
         self.rows: list[Row] = []
         self.last: Row | None = None
         self.full = False
@@ -182,10 +211,10 @@ class _Collect:
     def __call__(self, row: Row) -> bool:
         self._looked += 1
         self.last = row
-        if is_wanted(self._wanted, row):
+        if is_wanted(self._wanted, row, properties=8):
             self.rows.append(row)
             self._bytes += event_bytes(row)
-        self.full = len(self.rows) == self._limit or self._bytes >= PAGE_BYTES_MAX or self._looked == SCAN_MAX
+        self.full = len(self.rows) == self._limit or self._bytes >= self._bytes_max or self._looked == SCAN_MAX
         return not self.full
 
 
@@ -203,7 +232,9 @@ def _find(connection: Connection, wanted: EventFilter, before: int, limit: int) 
     return take.rows, take.last[3] if by_seq else take.last[0]
 
 
-def _read(connection: Connection, stream: str, after_seq: int, limit: int) -> list[Row]:
-    take = _Collect(limit)
+def _read(
+    connection: Connection, stream: str, after_seq: int, limit: int, bytes_max: int = PAGE_BYTES_MAX
+) -> list[Row]:
+    take = _Collect(limit, bytes_max=bytes_max)
     connection.each(sql.stream_read, (stream, after_seq, limit), take)
     return take.rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from holdfast.domain.quota import MINUTE_MS, quota_wait_ms
 from holdfast.ports import Clock
 from holdfast.store.roles.gates import Gate, Reservation
 from holdfast.store.roles.owners import Owner
@@ -39,3 +40,17 @@ class SqliteGates:
 
     async def close(self, address: str) -> bool:
         return bool(await self._writer.run(lambda c: c.run(sql.gate_close, (address,))))
+
+    async def take(self, name: str, limit: int) -> int:
+        now_ms = self._clock.now_ms()
+        minute = now_ms // MINUTE_MS
+
+        def work(connection: Connection) -> int:
+            connection.run(sql.quota_forget, (name, minute))
+            taken, first_minute = connection.rows(sql.quota_count, (name,))[0]
+            wait_ms = quota_wait_ms(taken, first_minute, limit, now_ms)
+            if not wait_ms:
+                connection.run(sql.quota_take, (name, minute))
+            return wait_ms
+
+        return await self._writer.run(work, durable=False)

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from holdfast.domain.errors import Conflict, StoreFailed, StoreFull
+from holdfast.domain.receipt import id_ranges
 from holdfast.ports import Clock, Executor
-from holdfast.store.roles.maintenance import PRUNED, Retention
+from holdfast.store.roles.maintenance import PRUNED, Retention, StoreSizes
+from holdfast.store.roles.owners import Actor
+from holdfast.store.rows import front_only
 from holdfast.store.sqlite.clock_steps import ClockStepWatch
 from holdfast.store.sqlite.connection import BUSY_TIMEOUT_MS, Connection, Row
 from holdfast.store.sqlite.disk import MIB, Disk
 from holdfast.store.sqlite.reader import Reader
+from holdfast.store.sqlite.receipts import write_action
 from holdfast.store.sqlite.statements import sql
 from holdfast.store.sqlite.writer import Writer
 
+BLOBS = 20  # how many files one transaction removes
 SPAN = 2000
 LOOK_EVERY_MS = 500
 WAL_MAX_BYTES = 64 * MIB
@@ -79,14 +84,14 @@ class SqliteMaintenance:
         self._inodes: dict[Path, int] = {path: path.stat().st_ino}
         self._has_wal_reset_fix = has_wal_reset_fix(checkpointer.rows("SELECT sqlite_version()")[0][0])
 
-    async def prune(self, retention: Retention, limit: int) -> dict[str, int]:
+    async def prune(self, retention: Retention, limit: int, by: Actor) -> dict[str, int]:
         """Remove expired rows, in batches short enough not to block others; at most `limit` of each kind."""
         now_ms = self._clock.now_ms()
         first_d, last_d, first_e, last_e = (await self._reader.run(lambda c: c.rows(sql.prune_span)))[0]
         counts = dict.fromkeys(PRUNED, 0)
         for start in range(first_d - 1, last_d, SPAN):
             if left := limit - counts["deliveries"]:
-                work = partial(_prune_deliveries, start, retention, now_ms, left)
+                work = partial(_prune_deliveries, start, retention, now_ms, left, by)
                 counts["deliveries"] += await self._remove(work)
         for start in range(first_e - 1, last_e, SPAN):
             if left := limit - counts["events"]:
@@ -101,6 +106,8 @@ class SqliteMaintenance:
         counts["lanes"] = await self._remove(lambda c: c.run(sql.prune_lanes, (some,)))
         counts["sessions"] = await self._remove(partial(_prune_sessions, now_ms - retention.sessions_ms, some))
         counts["streams"] = await self._remove(partial(_prune_streams, retention, now_ms, some))
+        unused = now_ms - retention.dead_ms
+        counts["blobs"] = await self._remove(lambda c: c.run(sql.prune_blobs, (unused, min(some, BLOBS))))
         return counts
 
     async def _remove(self, work: Callable[[Connection], int]) -> int:
@@ -153,7 +160,7 @@ class SqliteMaintenance:
         except FileNotFoundError:
             return 0
 
-    def gauges(self) -> dict[str, Any]:
+    def gauges(self) -> dict[str, int | bool | None]:
         """Values to monitor: the size of the log, free disk space, whether intake is open."""
         return {"wal_bytes": self.wal_bytes(), **self._disk.gauges()}
 
@@ -168,6 +175,17 @@ class SqliteMaintenance:
         except StoreFailed as error:  # too damaged even for the check
             return [error.message]
         return [] if rows == [("ok",)] else [str(row[0]) for row in rows]
+
+    async def replication(self) -> None:
+        return None
+
+    async def sizes(self) -> StoreSizes:
+        try:
+            free = shutil.disk_usage(self._path.parent).free
+            log = self._wal.stat().st_size if self._wal.exists() else 0
+            return StoreSizes(self._path.stat().st_size, log, free)
+        except OSError:
+            return StoreSizes(None)
 
     def refusal(self) -> str | None:
         return self._disk.refusal()
@@ -210,21 +228,28 @@ class SqliteMaintenance:
                 self._inodes[path] = inode
 
 
-def _prune_deliveries(start: int, retention: Retention, now_ms: int, limit: int, connection: Connection) -> int:
+def _prune_deliveries(
+    start: int, retention: Retention, now_ms: int, limit: int, by: Actor, connection: Connection
+) -> int:
     cutoffs = (now_ms - retention.delivered_ms, now_ms - retention.inbound_ms, now_ms - retention.dead_ms)
     rows = connection.rows(sql.prune_deliveries, (start, SPAN, *cutoffs, limit))
     connection.many(sql.prune_attempts, rows)
     connection.many(sql.prune_delivery, rows)
+    if rows:
+        write_action(connection, by, now_ms, "prune", pruned_deliveries=id_ranges(id for (id,) in rows))
     return len(rows)
 
 
 def _prune_events(start: int, retention: Retention, now_ms: int, limit: int, connection: Connection) -> int:
-    rows = connection.rows(sql.prune_events, (start, SPAN, now_ms - retention.delivered_ms, now_ms, limit))
+    cutoff_ms = now_ms - retention.delivered_ms
+    found = connection.rows(sql.prune_events, (start, SPAN, cutoff_ms, now_ms, limit, int(retention.archive)))
+    streams = {stream for _, stream, _ in found if stream is not None}
+    rows = front_only(found, {stream: connection.rows(sql.stream_first, (stream,))[0][0] for stream in streams})
     if not rows:
         return 0
-    unmatched = sum(connection.run(sql.prune_unmatched, (n,)) for n, _ in rows)
-    connection.many(sql.prune_event, [(n,) for n, _ in rows])
-    connection.many(sql.stream_emptied, [(now_ms, stream) for stream in {stream for _, stream in rows if stream}])
+    unmatched = sum(connection.run(sql.prune_unmatched, (n,)) for n, _, _ in rows)
+    connection.many(sql.prune_event, [(n,) for n, _, _ in rows])
+    connection.many(sql.stream_emptied, [(now_ms, stream) for stream in {stream for _, stream, _ in rows if stream}])
     connection.run(sql.counts_add, (-len(rows), -unmatched))
     return len(rows)
 
@@ -233,6 +258,7 @@ def _prune_sessions(before_ms: int, limit: int, connection: Connection) -> int:
     rows = connection.rows(sql.sessions_old, (before_ms, limit))
     connection.many(sql.prune_sessions, rows)
     connection.many(sql.prune_bookmarks, rows)
+    connection.many(sql.prune_bindings, rows)
     return len(rows)
 
 

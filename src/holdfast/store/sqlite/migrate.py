@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
 
-from holdfast.domain.errors import StoreMissing, StoreTooNew
+from holdfast.domain.errors import StoreError, StoreMissing, StoreTooNew
 from holdfast.store.sqlite.connection import Connection
 
 _VIEWS = "views.sql"
+MOVED_KEY = "moved_to"
+"""Why this store takes no more events: it was moved."""
 
 
 def scripts() -> list[tuple[int, str]]:
@@ -55,10 +57,18 @@ def check_version(connection: Connection) -> int:
     return found
 
 
+def refuse_moved(connection: Connection) -> None:
+    """Raise if this store was copied elsewhere, or is just being copied."""
+    if why := connection.rows("SELECT value FROM holdfast_meta WHERE key = ?", (MOVED_KEY,)):
+        raise StoreError(str(why[0][0]))
+
+
 def require(connection: Connection) -> None:
     """Raise unless the tables exist and have this version: for processes that may not migrate."""
     if check_version(connection) < version_known():
-        raise StoreMissing("this database is not set up for this version; run: holdfast db migrate")
+        raise StoreMissing(
+            "this database is not set up for this version; run: holdfast db migrate --store URL, or --app MODULE:NAME"
+        )
 
 
 def migrate(connection: Connection, made_by: str, *, own: bool) -> int:

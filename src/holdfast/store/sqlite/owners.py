@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import socket
 
 from holdfast.ports import Clock
-from holdfast.store.process_id import own_process_id
-from holdfast.store.roles.owners import Owner
-from holdfast.store.sqlite.connection import Connection
+from holdfast.store.process_id import is_running, own_process_id, parse_process_id
+from holdfast.store.roles.owners import Owner, WorkingOwner
+from holdfast.store.sqlite.connection import Connection, Row
+from holdfast.store.sqlite.reader import Reader
 from holdfast.store.sqlite.ready_queue import SqliteReadyQueue
 from holdfast.store.sqlite.statements import sql
 from holdfast.store.sqlite.writer import Writer
@@ -18,8 +20,8 @@ _FORGET_OWNERS_MS = 24 * 3600 * 1000
 class SqliteOwners:
     """The file lock proves that this process is the keeper, so a new keeper knows that earlier keepers are dead."""
 
-    def __init__(self, writer: Writer, ready: SqliteReadyQueue, clock: Clock, keeper: bool) -> None:
-        self._writer, self._ready, self._clock, self._keeper = writer, ready, clock, keeper
+    def __init__(self, writer: Writer, reader: Reader, ready: SqliteReadyQueue, clock: Clock, keeper: bool) -> None:
+        self._writer, self._reader, self._ready, self._clock, self._keeper = writer, reader, ready, clock, keeper
 
     async def enlist(self) -> Owner:
         now_ms, boot_id, boot_ms = self._clock.now_ms(), self._clock.boot_id, self._clock.boot_ms()
@@ -40,6 +42,19 @@ class SqliteOwners:
 
         return await self._writer.run(work)
 
+    async def working(self, limit: int) -> list[WorkingOwner]:
+        now_ms = self._clock.now_ms()
+        rows = await self._reader.run(lambda connection: connection.rows(sql.owners_working, (limit,)))
+        return [_working(row, now_ms) for row in rows]
+
     async def retire(self, owner: Owner) -> None:
         now_ms = self._clock.now_ms()
         await self._writer.run(lambda connection: connection.run(sql.owner_end, (now_ms, owner.id)))
+
+
+def _working(row: Row, now_ms: int) -> WorkingOwner:
+    """All of them are processes of this machine. A process that runs shows a sign of life; else none is known."""
+    id, process_id, pid, chain, started_ms, active, deliveries, streams = row
+    runs = active and is_running(pid, parse_process_id(process_id))
+    seen_ms = now_ms if runs else None
+    return WorkingOwner(id, socket.gethostname(), pid, chain, started_ms, seen_ms, bool(runs), deliveries, streams)

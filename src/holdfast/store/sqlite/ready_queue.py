@@ -1,6 +1,6 @@
 """The ready queue on SQLite. All statements that use its table are in `sql/ready_queue.sql` and run here.
 
-Two kinds of statements are elsewhere: `delivery_columns` and `owner_forget`, which only read the table, and the repair
+Statements elsewhere: `delivery_columns`, `owner_forget` and `owners_working`, which only read the table, and the repair
 of due times in `clock_steps.py`.
 """
 
@@ -11,7 +11,14 @@ from collections.abc import Sequence
 
 from holdfast.ports import Clock
 from holdfast.store.roles.lease import Lease
-from holdfast.store.roles.ready_queue import LeaseOrder, LeaseShare, ReadyCounts, ReadyQueue, ReadyRow
+from holdfast.store.roles.ready_queue import (
+    LeaseOrder,
+    LeaseShare,
+    QueueDepth,
+    ReadyCounts,
+    ReadyQueue,
+    ReadyRow,
+)
 from holdfast.store.sqlite.connection import Connection, Row
 from holdfast.store.sqlite.inserts import insert
 from holdfast.store.sqlite.statements import sql
@@ -144,9 +151,15 @@ class SqliteReadyQueue:
     def count_behind(self, connection: Connection) -> int:
         return int(connection.rows(sql.figures_behind)[0][0])
 
+    def pending_by_queue(self, connection: Connection, limit: int) -> dict[str, int]:
+        return dict(connection.rows(sql.pending_by_queue, (limit,)))
+
     def count_address(self, connection: Connection, address: str) -> tuple[int, int]:
         ((unleased, leased),) = connection.rows(sql.ready_count, (address,))
         return unleased, leased
+
+    def depth(self, connection: Connection, queue: int) -> QueueDepth:
+        return QueueDepth(*connection.rows(sql.ready_depth, (queue,))[0])
 
     def oldest_created_ms(self, connection: Connection) -> int | None:
         """When the oldest delivery with a row was created; None where there is none."""

@@ -6,7 +6,6 @@ import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from holdfast.domain.errors import StoreError, StoreFailed
 from holdfast.domain.event import iso_time
@@ -22,20 +21,27 @@ from holdfast.ports import (
     no_probe,
 )
 from holdfast.store.roles.store import Feature
+from holdfast.store.sqlite.archives import SqliteArchives
+from holdfast.store.sqlite.blobs import SqliteBlobs
 from holdfast.store.sqlite.bookmarks import SqliteBookmarks
 from holdfast.store.sqlite.connection import ApswConnection, Connection, StdlibConnection, tune
 from holdfast.store.sqlite.cursors import SqliteCursors
 from holdfast.store.sqlite.deliveries import SqliteDeliveries
 from holdfast.store.sqlite.disk import Disk, DiskSpace, IntakeContracts, IntakeEvents
+from holdfast.store.sqlite.feed import SqliteFeed
 from holdfast.store.sqlite.filesystem import refuse_network
+from holdfast.store.sqlite.fork_guard import mark_closed, mark_open
 from holdfast.store.sqlite.gates import SqliteGates
+from holdfast.store.sqlite.history import SqliteHistory
 from holdfast.store.sqlite.keeper import Keeper
 from holdfast.store.sqlite.log import Log
 from holdfast.store.sqlite.maintenance import WAL_MAX_BYTES, Inspector, SqliteMaintenance
-from holdfast.store.sqlite.migrate import check_version, kind_of, migrate, require
+from holdfast.store.sqlite.migrate import check_version, kind_of, migrate, refuse_moved, require
 from holdfast.store.sqlite.operator import SqliteOperator
 from holdfast.store.sqlite.owners import SqliteOwners
+from holdfast.store.sqlite.queue_admin import SqliteQueueAdmin
 from holdfast.store.sqlite.reader import Reader
+from holdfast.store.sqlite.readers import SqliteReaders
 from holdfast.store.sqlite.ready_queue import SqliteReadyQueue
 from holdfast.store.sqlite.receipts import SqliteReceipts
 from holdfast.store.sqlite.routing import SqliteRouting
@@ -79,8 +85,7 @@ class SqliteStore:
         self._failure_listeners: list[Callable[[StoreFailed], None]] = []
         self._writer = Writer(write, executor("writer"), probe, disk.ran_out, self._log.extend, self._failed)
         self._reader = Reader(read, executor("reader"), self._writer.fail)
-        self._maintenance_executor = executor("maintenance")
-        self._maintenance_connection = upkeep
+        self._maintenance_executor, self._maintenance_connection = executor("maintenance"), upkeep
         writer, reader, changed = self._writer, self._reader, self._changed
         self.events = IntakeEvents(writer, reader, clock, chance, changed)
         self.contracts = IntakeContracts(writer, reader, clock, changed)
@@ -88,14 +93,15 @@ class SqliteStore:
         ready = SqliteReadyQueue(clock)
         self.routing = SqliteRouting(writer, reader, ready, clock, changed)
         self.deliveries = SqliteDeliveries(writer, reader, ready, clock, chance, changed)
-        self.gates = SqliteGates(writer, reader, clock)
-        self.sessions = SqliteSessions(writer, reader, clock)
+        self.sessions, self.blobs = SqliteSessions(writer, reader, clock), SqliteBlobs(writer, reader, clock)
         self.operator = SqliteOperator(writer, reader, ready, clock, changed)
-        self.receipts = SqliteReceipts(reader)
-        self.cursors = SqliteCursors(writer, reader, clock)
-        self.bookmarks = SqliteBookmarks(writer, reader, clock)
-        self.owners = SqliteOwners(writer, ready, clock, keeper is not None)
-        self.tokens = SqliteTokens(writer, reader, clock)
+        self.receipts, self.feed = SqliteReceipts(writer, reader, clock, disk.admit), SqliteFeed(reader)
+        self.cursors, self.gates = SqliteCursors(writer, reader, clock), SqliteGates(writer, reader, clock)
+        self.readers = SqliteReaders(writer, reader, clock, chance, changed)
+        self.bookmarks, self.archives = SqliteBookmarks(writer, reader, clock), SqliteArchives(writer, reader, clock)
+        self.owners = SqliteOwners(writer, reader, ready, clock, keeper is not None)
+        self.queue_admin = SqliteQueueAdmin(reader, ready)
+        self.tokens, self.history = SqliteTokens(writer, reader, clock), SqliteHistory(writer, reader)
         self._inspector = Inspector(lambda: make(path), executor("check"))
         self.maintenance = SqliteMaintenance(
             writer, reader, upkeep, self._maintenance_executor, clock, path, disk, self._inspector
@@ -120,14 +126,17 @@ class SqliteStore:
         """Open a file, creating and migrating it where needed. With `keep`, the keeper's lock is taken first."""
         clock = clock or SystemClock()
         _check_place(path, create)
-        keeper = _keeper(path, {"what": what, "since": iso_time(clock.now_ms())}) if keep else None
+        mark_open(path)
+        keeper = None
         try:
+            keeper = _keeper(path, {"what": what, "since": iso_time(clock.now_ms())}) if keep else None
             disk = Disk(path, clock, keep, disk_space or DiskSpace())  # first: on a full disk this frees the ballast
-            prepare_file(path, driver, own=own, create=create)
+            prepare_file(path, driver, own=own, create=create, keep=keep)
             return cls(path, driver, keeper, clock, chance or SystemChance(), executor or Threads, probe, disk)
         except BaseException:
             if keeper is not None:
                 keeper.release()
+            mark_closed(path)
             raise
 
     def on_change(self, listener: Callable[[str], None]) -> None:
@@ -154,10 +163,14 @@ class SqliteStore:
         if self._keeper is not None:
             self._disk.close()
             self._keeper.release()
+        mark_closed(self.path)
 
 
-def prepare_file(path: Path, driver: str, *, own: bool, create: bool) -> int:
-    """With `create`, make the file (mode 600) and update its schema. Returns the version found before."""
+def prepare_file(path: Path, driver: str, *, own: bool, create: bool, keep: bool = False) -> int:
+    """With `create`, make the file (mode 600) and update its schema. Returns the version found before.
+
+    `keep`: it is to be worked on, so one that was moved elsewhere is refused.
+    """
     if not path.exists():
         if not create:
             raise StoreError(f"there is no database at {path}; run: holdfast db migrate --store sqlite:///{path}")
@@ -167,7 +180,10 @@ def prepare_file(path: Path, driver: str, *, own: bool, create: bool) -> int:
         tune(connection)
         if not create:  # a user of the store must not migrate it while others work with it
             return check_version(connection)
-        return migrate(connection, __version__, own=own)
+        found = migrate(connection, __version__, own=own)
+        if keep:
+            refuse_moved(connection)
+        return found
     finally:
         connection.close()
 
@@ -188,7 +204,7 @@ def inline_executor(name: str) -> Executor:
     return Inline()
 
 
-def _keeper(path: Path, facts: dict[str, Any]) -> Keeper:
+def _keeper(path: Path, facts: dict[str, str]) -> Keeper:
     try:
         return Keeper(path, facts)
     except OSError as error:

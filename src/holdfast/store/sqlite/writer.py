@@ -78,7 +78,7 @@ class Writer:
         self._before_sync = before_sync
         self._waiting: deque[_Item] = deque()
         self._busy = self._closed = False
-        self._synced = True
+        self._synced = self._waits = True
         self._in_transaction = False
         self._failed: StoreFailed | None = None
         self._idle: asyncio.Future[None] | None = None
@@ -241,6 +241,9 @@ class Writer:
 
     def _together(self, batch: list[_Item]) -> bool:
         """Run all works without savepoints, which nearly always succeeds. False: one of several works failed."""
+        if len(batch) == 1:
+            batch[0].result = batch[0].work(self._connection)
+            return True
         try:
             for kind, group in groupby(batch, lambda item: type(item.work)):
                 items = list(group)
@@ -254,8 +257,6 @@ class Writer:
         except StoreFailed:
             raise
         except Exception:
-            if len(batch) == 1:
-                raise
             return False
         return True
 
@@ -288,16 +289,15 @@ class Writer:
         """Begin a transaction. False, only without `wait`: another process has the lock."""
         if self._failed is not None:
             raise self._failed
-        if wait:
+        if wait != self._waits:
+            self._connection.set_busy_timeout(BUSY_TIMEOUT_MS if wait else 0)
+            self._waits = wait
+        try:
             self._connection.run("BEGIN IMMEDIATE")
-        else:
-            self._connection.set_busy_timeout(0)
-            try:
-                self._connection.run("BEGIN IMMEDIATE")
-            except StoreBusy:
-                return False
-            finally:
-                self._connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+        except StoreBusy:
+            if wait:
+                raise
+            return False
         self._in_transaction = True
         return True
 

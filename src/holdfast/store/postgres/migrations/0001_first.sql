@@ -11,7 +11,8 @@ CREATE TABLE {schema}.meta (
 );
 
 INSERT INTO {schema}.meta (key, value)
-VALUES ('contracts_version', '1'), ('epoch', left(replace(gen_random_uuid()::text, '-', ''), 16));
+VALUES ('contracts_version', '1'), ('epoch', left(replace(gen_random_uuid()::text, '-', ''), 16)),
+       ('ready_queue', 'native');
 
 -- Events -----------------------------------------------------------------------------------------------------
 
@@ -42,7 +43,8 @@ CREATE TABLE {schema}.streams (
   head       bigint NOT NULL,
   created_at bigint NOT NULL,
   closed_at  bigint,
-  emptied_at bigint                                   -- when retention removed its last event; the row is kept longer
+  emptied_at bigint,                                  -- when retention removed its last event; the row is kept longer
+  archived   bigint NOT NULL DEFAULT 0                -- an archive holds the stored events up to this `seq`
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX streams_emptied ON {schema}.streams (emptied_at) WHERE emptied_at IS NOT NULL;
 
@@ -188,11 +190,13 @@ CREATE UNIQUE INDEX deliveries_by_event ON {schema}.deliveries (event, queue);
 CREATE INDEX deliveries_by_lane ON {schema}.deliveries (lane, pos) WHERE pos > 0;
 -- The reasons of dead deliveries, as in every statement that looks for them; a test compares them with the state table.
 CREATE INDEX deliveries_dead ON {schema}.deliveries (id)
-  WHERE reason IN ('rejected', 'exhausted', 'crash_loop', 'no_handler');
+  WHERE reason IN ('rejected', 'exhausted', 'crash_loop', 'no_handler', 'no_session', 'ambiguous', 'unconfirmed');
+CREATE INDEX deliveries_dead_by_queue ON {schema}.deliveries (queue, id) INCLUDE (event, reason)
+  WHERE reason IN ('rejected', 'exhausted', 'crash_loop', 'no_handler', 'no_session', 'ambiguous', 'unconfirmed');
 CREATE INDEX deliveries_handed ON {schema}.deliveries (handed_until) WHERE handed_until IS NOT NULL;
 
 -- The deliveries that can be claimed: every unordered one and the head of each lane, nothing else. The table is narrow
--- because every claim rewrites rows, and vacuumed without delay.
+-- because every claim rewrites rows, and vacuumed without delay. After `db promote --to pgmq` the name is that of a view.
 CREATE TABLE {schema}.ready (
   delivery    bigint  PRIMARY KEY,
   queue       bigint  NOT NULL,
@@ -236,6 +240,14 @@ CREATE TABLE {schema}.gates (
 );
 CREATE INDEX gates_open ON {schema}.gates (open_until) WHERE open_until IS NOT NULL;
 
+-- Hourly limits: how many were counted of each name, per minute of the wall clock. Minute 0 of a name is its lock.
+CREATE TABLE {schema}.quotas (
+  name   text COLLATE "C" NOT NULL,
+  minute bigint NOT NULL,
+  taken  integer NOT NULL,
+  PRIMARY KEY (name, minute)
+);
+
 -- Readers and consumers --------------------------------------------------------------------------------------
 
 CREATE TABLE {schema}.cursors (
@@ -247,6 +259,55 @@ CREATE TABLE {schema}.cursors (
   PRIMARY KEY (reader, stream)
 );
 CREATE INDEX cursors_by_stream ON {schema}.cursors (stream);
+CREATE INDEX cursors_expired ON {schema}.cursors (reader) WHERE expires_at IS NOT NULL;
+
+-- Readers of all streams that match a pattern. The router puts their streams into `lagging`.
+CREATE TABLE {schema}.readers (
+  name     text COLLATE "C" PRIMARY KEY,
+  pattern  text    NOT NULL,
+  start    text    NOT NULL CHECK (start IN ('beginning', 'now')),
+  surveyed text COLLATE "C",                          -- stored streams up to this one were looked at; NULL: all of them
+  active   boolean NOT NULL DEFAULT true,
+  seen_at  bigint  NOT NULL                           -- when a process last worked for it
+);
+
+-- The streams that a reader has not read to their end, and nothing else: what a publisher looks at does not grow with
+-- the number of streams. `head` is as the router saw it. A lease is a token with an end; the owner is NULL for a process
+-- that is not registered.
+CREATE TABLE {schema}.lagging (
+  reader      text COLLATE "C" NOT NULL,
+  stream      text COLLATE "C" NOT NULL,
+  head        bigint  NOT NULL,
+  since       bigint  NOT NULL,                       -- when an event before or at the first unread one was accepted
+  due_at      bigint  NOT NULL,
+  failures    integer NOT NULL DEFAULT 0,
+  error       text,
+  alarmed     boolean NOT NULL DEFAULT false,
+  owner       bigint,
+  token       bigint,
+  lease_until bigint,                                 -- the database's clock, milliseconds
+  PRIMARY KEY (reader, stream),
+  CHECK ((token IS NULL) = (lease_until IS NULL) AND (token IS NOT NULL OR owner IS NULL))
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
+        autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX lagging_due ON {schema}.lagging (reader, due_at) WHERE token IS NULL;
+CREATE INDEX lagging_leased ON {schema}.lagging (token) WHERE token IS NOT NULL;
+
+-- Files that hold events of streams, and which events each of them holds.
+CREATE TABLE {schema}.archives (
+  id         text COLLATE "C" PRIMARY KEY,
+  events     bigint NOT NULL,
+  bytes      bigint NOT NULL,
+  sha256     text   NOT NULL,
+  created_at bigint NOT NULL
+);
+CREATE TABLE {schema}.archived (
+  stream    text COLLATE "C" NOT NULL,
+  first_seq bigint NOT NULL,
+  last_seq  bigint NOT NULL CHECK (last_seq >= first_seq),
+  archive   text   NOT NULL,
+  PRIMARY KEY (stream, first_seq)
+);
 
 -- Events that each consumer has handled, written in the consumer's own transaction.
 CREATE TABLE {schema}.inbox (
@@ -271,12 +332,33 @@ CREATE TABLE {schema}.sessions (
   title       text,
   last_prompt text,
   last_answer text,
+  name        text COLLATE "C",                       -- given by an operator; empty: taken away again
+  host        text,
   facts       text   NOT NULL DEFAULT '{}',
   created_at  bigint NOT NULL,
   updated_at  bigint NOT NULL
 );
 CREATE INDEX sessions_by_native ON {schema}.sessions (native_id);
 CREATE INDEX sessions_by_time ON {schema}.sessions (updated_at, id);
+CREATE INDEX sessions_by_state ON {schema}.sessions (state, updated_at, id);
+CREATE INDEX sessions_by_name ON {schema}.sessions (name) WHERE name IS NOT NULL;
+
+-- Chats whose messages are for one session.
+CREATE TABLE {schema}.bindings (
+  origin  text COLLATE "C" NOT NULL,
+  channel text COLLATE "C" NOT NULL,
+  session text COLLATE "C" NOT NULL,
+  PRIMARY KEY (origin, channel)
+);
+CREATE INDEX bindings_by_session ON {schema}.bindings (session);
+
+-- Files that come with messages, by the SHA-256 of their bytes. `created_at` is when one was last stored.
+CREATE TABLE {schema}.blobs (
+  sha256     text COLLATE "C" PRIMARY KEY CHECK (length(sha256) = 64),
+  data       bytea  NOT NULL,
+  created_at bigint NOT NULL
+);
+CREATE INDEX blobs_by_time ON {schema}.blobs (created_at);
 
 -- How far each transcript of a session was read. `file` identifies the file by its path and first line; `generation`
 -- grows when the file was truncated or replaced.
@@ -288,6 +370,32 @@ CREATE TABLE {schema}.bookmarks (
   updated_at  bigint NOT NULL,
   PRIMARY KEY (session, file)
 );
+
+-- What happened in each minute of the last day, for the charts of the web page. `minute` is counted from 1970.
+CREATE TABLE {schema}.history (
+  minute           bigint PRIMARY KEY,
+  accepted         bigint NOT NULL,
+  delivered        bigint NOT NULL,
+  dead             bigint NOT NULL,
+  dropped          bigint NOT NULL,
+  pending          bigint NOT NULL,
+  oldest_pending_s bigint NOT NULL
+) WITH (fillfactor = 50);
+
+-- What became of the deliveries of each contract, in each hour of the last day and in all (hour 0). Processes that
+-- deliver add their counts once a minute, so that no table has to be scanned. Times are 0 where there is none.
+CREATE TABLE {schema}.contract_hours (
+  contract     text   COLLATE "C" NOT NULL,
+  hour         bigint NOT NULL,
+  delivered    bigint NOT NULL,
+  dead         bigint NOT NULL,
+  dropped      bigint NOT NULL,
+  failed       bigint NOT NULL,
+  latency_ms   bigint NOT NULL,
+  delivered_at bigint NOT NULL,
+  failed_at    bigint NOT NULL,
+  PRIMARY KEY (contract, hour)
+) WITH (fillfactor = 50);
 
 -- Receipts ---------------------------------------------------------------------------------------------------
 
@@ -310,6 +418,15 @@ CREATE TABLE {schema}.receipts (
 );
 -- A delivery's receipts are found by the times of its transitions: a link has the same time as the transitions in it.
 CREATE INDEX receipts_by_time ON {schema}.receipts (at);
+
+-- How far each chain was verified, and the first fault that was found. Faults of no chain have an empty name.
+CREATE TABLE {schema}.checked_chains (
+  chain      text   COLLATE "C" PRIMARY KEY,
+  checked_at bigint NOT NULL,
+  checked_to bigint NOT NULL,
+  faults     bigint NOT NULL,
+  fault      text                                     -- JSON
+);
 
 -- Receipts that other systems append over the API: one shared chain, idempotent on the source tuple.
 CREATE TABLE {schema}.substrate (
@@ -340,7 +457,8 @@ CREATE TABLE {schema}.owners (
   chain      text    NOT NULL,
   started_at bigint  NOT NULL,
   ended_at   bigint,
-  seen_at    bigint                                   -- set only through a pooler, where a lock cannot show liveness
+  seen_at    bigint,                                  -- set only through a pooler, where a lock cannot show liveness
+  active_at  bigint                                   -- last sign of life, for operators; a lock outlives a stopped process
 );
 -- Every claim counts the living owners.
 CREATE INDEX owners_alive ON {schema}.owners (id) WHERE ended_at IS NULL;
@@ -348,7 +466,7 @@ CREATE INDEX owners_alive ON {schema}.owners (id) WHERE ended_at IS NULL;
 CREATE TABLE {schema}.tokens (
   id         text COLLATE "C" PRIMARY KEY,
   name       text   NOT NULL,
-  scope      text   NOT NULL CHECK (scope IN ('read', 'operate', 'admin')),
+  scope      text   NOT NULL CHECK (scope <> ''),
   hash       text   NOT NULL UNIQUE,
   created_at bigint NOT NULL,
   revoked_at bigint
@@ -370,7 +488,7 @@ CREATE FUNCTION {schema}.owners_alive() RETURNS SETOF bigint LANGUAGE sql STABLE
 $$;
 
 -- Errors have codes of their own: HF001 bad input, HF002 a dedup key used with another body, HF003 stream closed, HF004 a
--- short settle that must be repeated the long way.
+-- short settle that must be repeated the long way, HF005 a stream with another head than expected.
 CREATE FUNCTION {schema}.refuse(p_code text, p_message text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   RAISE EXCEPTION USING ERRCODE = p_code, MESSAGE = 'holdfast: ' || p_message;
@@ -479,7 +597,7 @@ BEGIN
   ELSIF p_properties <> '{}' AND (NOT {schema}.is_json(p_properties) OR json_typeof(p_properties::json) <> 'object') THEN
     PERFORM {schema}.refuse('HF001', 'properties is not a JSON object');
   ELSIF p_to !~ '^(https?://|handler:|session:).' THEN
-    PERFORM {schema}.refuse('HF001', 'to is not an address: use https://… or handler:NAME, the scheme in lower case');
+    PERFORM {schema}.refuse('HF001', 'to is not an address: use https://…, handler:NAME or session:NAME, the scheme in lower case');
   ELSIF p_not_before IS NOT NULL AND p_stream IS NOT NULL THEN
     PERFORM {schema}.refuse('HF001', 'not_before cannot be combined with stream');
   END IF;
@@ -618,16 +736,12 @@ BEGIN
   LEFT JOIN {schema}.events e ON e.id = f.id;
 END $$;
 
--- `accept` with a fixed search_path, for callers that run it with the rights of the function's owner. Nothing delivers to
--- session: addresses in this version; Python refuses them before it calls `accept`.
+-- `accept` with a fixed search_path, for callers that run it with the rights of the function's owner.
 CREATE FUNCTION {schema}.accept_for_all(
   p_id text, p_type text, p_payload text, p_source text, p_stream text, p_timestamp text, p_properties text,
   p_key text, p_to text, p_not_before bigint, p_accepted_at bigint, p_digest text
 ) RETURNS {schema}.published LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  IF p_to LIKE 'session:%' THEN
-    PERFORM {schema}.refuse('HF001', 'to: session:… is not delivered by this version; use https://… or handler:NAME');
-  END IF;
   RETURN {schema}.accept(p_id, p_type, p_payload, p_source, p_stream, p_timestamp, p_properties,
                          p_key, p_to, p_not_before, p_accepted_at, p_digest, true);
 END $$;
@@ -668,6 +782,27 @@ BEGIN
   RETURN {schema}.accept_for_all($10, $1, $2, $3, $4, $5, $6, $7, $8, $9, $11, $12);
 END $$;
 REVOKE ALL ON FUNCTION {schema}.publish FROM PUBLIC;
+
+-- Close a stream: it takes no more events. The caller appends the last event before, in the same transaction. The update
+-- waits for a transaction that is appending to the stream.
+CREATE FUNCTION {schema}.close_stream(p_stream text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  UPDATE {schema}.streams SET closed_at = {schema}.now_ms() WHERE id = p_stream AND closed_at IS NULL;
+  IF NOT FOUND THEN
+    PERFORM {schema}.refuse('HF003', 'stream is closed');
+  END IF;
+END $$;
+REVOKE ALL ON FUNCTION {schema}.close_stream FROM PUBLIC;
+
+-- An event is a fact: it is inserted and, after its retention, deleted. Nothing changes it.
+CREATE FUNCTION {schema}.refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM {schema}.refuse('HF001', 'an event cannot be changed');
+  RETURN NULL;
+END $$;
+CREATE TRIGGER events_fixed BEFORE UPDATE ON {schema}.events
+  FOR EACH ROW EXECUTE FUNCTION {schema}.refuse_change();
 
 -- From PostgreSQL 18 on, the plan of a SQL function is kept for the session: one statement then does the work of four, and
 -- needs no search_path because its names are bound here. Before 18 it would be planned in every call, so there the
@@ -714,29 +849,43 @@ END $$;
 
 -- Take the router's lock, which lasts until the transaction ends and covers the whole schema (the table's oid is its key),
 -- and return the contracts' version with the next events. No events: one row without an event. Lock taken: no row.
-CREATE FUNCTION {schema}.take_unrouted(p_limit bigint) RETURNS TABLE (
-  version bigint, n bigint, id text, stream text, seq bigint, source text, type text, "timestamp" text,
+-- `alone`: one process works on this schema, so it may lease what it routes, and gets the payloads for it. A payload of
+-- more than `p_payload_max` bytes is left empty.
+-- Only events after `p_after` are read, because index entries of routed events stay until no snapshot needs them. `late`:
+-- an event of the same stream waits before that position, since it was committed late, and has to be routed first.
+CREATE FUNCTION {schema}.take_unrouted(p_limit bigint, p_payload_max bigint, p_after bigint) RETURNS TABLE (
+  version bigint, alone boolean, late boolean, n bigint, id text, stream text, seq bigint, source text, type text, "timestamp" text,
   accepted_at bigint, properties text, payload text, address text, not_before bigint
 ) LANGUAGE plpgsql SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 #variable_conflict use_column
+DECLARE
+  v_alone boolean := p_payload_max > 0 AND (
+    SELECT count(*) = 1 FROM (SELECT FROM {schema}.owners WHERE ended_at IS NULL LIMIT 2) o);
 BEGIN
   IF pg_try_advisory_xact_lock('{schema}.unrouted'::regclass::oid::bigint::bit(32)::integer, 0) THEN
     RETURN QUERY
-      SELECT m.value::bigint, e.*
+      SELECT m.value::bigint, v_alone, e.*
       FROM {schema}.meta m LEFT JOIN LATERAL (
-        SELECT e.n, e.id, e.stream, e.seq, e.source, e.type, e.timestamp, e.accepted_at, e.properties, 'null'::text,
+        SELECT e.stream IS NOT NULL AND e.seq > 1 AND p_after > 0 AND EXISTS (
+                 SELECT FROM {schema}.events b JOIN {schema}.unrouted w ON w.event = b.n
+                 WHERE b.stream = e.stream AND b.seq = e.seq - 1 AND b.n <= p_after),
+               e.n, e.id, e.stream, e.seq, e.source, e.type, e.timestamp, e.accepted_at, e.properties,
+               CASE WHEN v_alone AND octet_length(e.payload) <= p_payload_max THEN e.payload ELSE '' END,
                e.address, e.not_before
-        FROM {schema}.unrouted u JOIN {schema}.events e ON e.n = u.event ORDER BY u.event LIMIT p_limit) e ON true
+        FROM (SELECT w.event FROM {schema}.unrouted w WHERE w.event > p_after ORDER BY w.event LIMIT p_limit) u
+        JOIN {schema}.events e ON e.n = u.event) e ON true
       WHERE m.key = 'contracts_version' ORDER BY e.n;
   END IF;
 END $$;
 
--- Lease each queue's share, oldest first, skipping rows that another process is taking. `p_limit` bounds the total. Leases
+-- Lease each queue's share, oldest first, skipping rows that another process is taking. `p_limit` bounds the total. Where
+-- several processes work (`p_owners`), a long queue is shared: each takes its part of what is due now, and the others find
+-- the rest when they are notified. A short queue is not, or its rows would wait for a process that may be busy. Leases
 -- run on the database's clock unless a test passes its own (`p_now`). `starts < 2` is SUSPECT_STARTS, written out so that
 -- a partial index can serve the suspects.
 CREATE FUNCTION {schema}.lease(
   p_owner bigint, p_token bigint, p_now bigint, p_queues bigint[], p_most bigint[], p_lease_ms bigint[], p_due bigint,
-  p_limit bigint
+  p_limit bigint, p_owners bigint
 ) RETURNS TABLE (
   delivery bigint, queue bigint, starts integer, attempts integer, generation integer, handed boolean,
   n bigint, id text, stream text, seq bigint, source text, type text, "timestamp" text, accepted_at bigint,
@@ -755,7 +904,13 @@ BEGIN
     CROSS JOIN LATERAL (
       SELECT r.delivery FROM {schema}.ready r
       WHERE r.token IS NULL AND r.queue = w.queue AND r.due_at <= p_due AND r.starts < 2
-      ORDER BY r.due_at, r.delivery LIMIT w.most FOR UPDATE SKIP LOCKED) p
+      ORDER BY r.due_at, r.delivery
+      LIMIT CASE WHEN p_owners < 2 THEN w.most ELSE (
+        SELECT CASE WHEN count(*) < 64 THEN w.most ELSE least(w.most, 1 + count(*) / p_owners) END
+        FROM (SELECT FROM {schema}.ready c
+              WHERE c.token IS NULL AND c.queue = w.queue AND c.due_at <= p_due AND c.starts < 2
+              ORDER BY c.due_at, c.delivery LIMIT w.most * p_owners) due) END
+      FOR UPDATE SKIP LOCKED) p
     LIMIT p_limit
   )
   UPDATE {schema}.ready r

@@ -49,7 +49,8 @@ CREATE VIEW {schema}.webhook_outbox AS
   WHERE q.kind = 'https';
 
 CREATE VIEW {schema}.inbound_queue AS
-  SELECT d.id, substr(q.address, 9) AS session_id, e.source AS origin,
+  SELECT d.id, substr(q.address, 9) AS session_id,
+         coalesce(e.properties::json ->> 'origin', e.source) AS origin,
          coalesce(e.properties::json ->> 'message_type', 'text') AS message_type,
          coalesce(e.payload::json ->> 'content', '') AS content,
          e.payload::json ->> 'payload' AS payload_json,
@@ -112,5 +113,6 @@ CREATE VIEW {schema}.substrate_receipts AS
   SELECT s.chain_seq AS id, s.id AS receipt_id, s.chain_seq, s.source_system, s.source_table, s.source_id,
          s.action_type, s.source_version, s.tenant_id, s.actor_id, s.actor_kind, s.input_hash, s.output_hash,
          s.references_json, encode(r.prev, 'hex') AS prev_receipt_h_self, encode(r.h_self, 'hex') AS h_self,
+         {schema}.iso(r.at) AS at,
          {schema}.iso(r.at) AS created_at
   FROM {schema}.substrate s JOIN {schema}.receipts r ON r.chain = 'substrate' AND r.seq = s.chain_seq;

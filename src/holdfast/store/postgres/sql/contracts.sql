@@ -11,7 +11,7 @@ SELECT id, contract_json, active, source, created_at FROM {schema}.contracts WHE
 SELECT id, contract_json, active, source, created_at FROM {schema}.contracts WHERE removed_at IS NULL ORDER BY id;
 
 -- name: contract_changed
--- Those that are gone included: their rows stay.
+-- Including removed contracts, whose rows stay.
 SELECT c.id, c.contract_json, c.active, c.source, c.created_at, c.removed_at IS NULL, q.id
 FROM {schema}.contracts c LEFT JOIN {schema}.queues q ON q.contract = c.id AND q.contract <> ''
 WHERE c.version > $1;
@@ -32,7 +32,7 @@ UPDATE {schema}.contracts SET active = $1, updated_at = $2 WHERE id = $3 AND rem
 SELECT value::bigint FROM {schema}.meta WHERE key = 'contracts_version';
 
 -- name: contract_version_held
--- As above, and nobody changes a contract until the router has committed.
+-- As above, and locks the contracts against changes until the router has committed.
 SELECT value::bigint FROM {schema}.meta WHERE key = 'contracts_version' FOR SHARE;
 
 -- name: config_digest
@@ -87,7 +87,7 @@ ON CONFLICT (contract) WHERE contract <> '' DO UPDATE SET address = excluded.add
   parked = excluded.parked, paused = excluded.paused;
 
 -- name: queue_direct
--- Queues that are there already are only read: a row that every message rewrites would soon be nothing but dead rows.
+-- Existing queues are only read: updating a row with every message would leave many dead row versions.
 WITH wanted AS (
   SELECT * FROM unnest($1::text[], $2::text[]) w(address, kind)
 ), known AS (
@@ -120,7 +120,7 @@ UPDATE {schema}.queues SET served_at = $1 WHERE address = ANY ($2::text[]);
 INSERT INTO {schema}.pauses (scope, name, created_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING;
 
 -- name: pause_remove
-DELETE FROM {schema}.pauses WHERE scope = $1 AND name = $2;
+DELETE FROM {schema}.pauses WHERE scope = $1 AND name = $2 RETURNING created_at;
 
 -- name: pause_all
 SELECT scope, name, created_at FROM {schema}.pauses ORDER BY scope, name;

@@ -3,7 +3,7 @@
 SELECT FROM {schema}.queues WHERE id = ANY($1::bigint[]) ORDER BY id FOR NO KEY UPDATE;
 
 -- name: delivery_end
--- Only what has not ended meanwhile by another hand.
+-- Only deliveries that have not ended meanwhile.
 UPDATE {schema}.deliveries d
 SET state = w.state, reason = w.reason, attempts = coalesce(w.attempts, d.attempts), settled_at = $6,
     survivor = w.survivor, handed_until = NULL, pos = -abs(d.pos),
@@ -34,3 +34,10 @@ FROM unnest($1::bigint[], $2::integer[], $3::integer[], $4::bigint[], $6::text[]
 -- name: attempt_trim
 DELETE FROM {schema}.attempts a WHERE a.delivery = ANY ($1::bigint[]) AND a.id < (
   SELECT k.id FROM {schema}.attempts k WHERE k.delivery = a.delivery ORDER BY k.id DESC OFFSET $2 - 1 LIMIT 1);
+
+-- name: lane_head
+SELECT d.id FROM {schema}.lanes l JOIN {schema}.deliveries d ON d.lane = l.id
+WHERE l.key = $1 AND d.pos > 0 ORDER BY d.pos LIMIT 1;
+
+-- name: handed_hasten
+UPDATE {schema}.deliveries SET handed_until = $1 WHERE id = $2 AND handed_until > $1;

@@ -1,5 +1,5 @@
 -- name: event_append
--- One statement is one transaction and one round trip: whatever a role's defaults are, it is on disk when it answers.
+-- One statement is one transaction and one round trip. It is on disk when it returns, whatever the role's defaults are.
 SELECT id, stream, seq, duplicate
 FROM set_config('synchronous_commit', 'on', true),
      {schema}.accept($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13);
@@ -10,9 +10,9 @@ FROM set_config('synchronous_commit', 'on', true),
      {schema}.accept_many($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) ORDER BY ord;
 
 -- name: event_append_plain
--- As the door would write them: events of this process, which has checked their names, and for which the door has nothing
--- to look for. Payloads come one by one; what is short comes as lines of one text, which costs the driver far less, and
--- what is the same for all as one line.
+-- Events of this process without key and stream, written as the door would write them; their names were checked already.
+-- Payloads are an array. Short values are the lines of one text, which costs the driver far less than an array; a value
+-- that is the same for all events is one line.
 WITH added AS (
   INSERT INTO {schema}.events (id, type, payload, source, timestamp, properties, accepted_at)
   SELECT f.id, coalesce(f.type, $2), f.payload, coalesce(f.source, $4), coalesce(f.timestamp, $5),
@@ -29,7 +29,7 @@ WITH added AS (
 SELECT CASE WHEN $8 THEN {schema}.ring(min(event)) END FROM set_config('synchronous_commit', 'on', true), waiting;
 
 -- name: event_append_one
--- The same for one alone: nothing to split, to sort or to count.
+-- The same for one event: nothing has to be split or sorted.
 WITH added AS (
   INSERT INTO {schema}.events (id, type, payload, source, timestamp, properties, accepted_at)
   SELECT $1::text, $2::text, CASE WHEN {schema}.is_json($3) THEN $3 ELSE {schema}.checked_json($3) END, $4::text, $5::text,
@@ -43,21 +43,31 @@ WITH added AS (
 )
 SELECT FROM set_config('synchronous_commit', 'on', true), waiting;
 
+-- name: event_first
+SELECT event_id, stream, seq FROM {schema}.dedup WHERE source = $1 AND key = $2;
+
 -- name: event_get
 SELECT n, id, stream, seq, source, type, timestamp, accepted_at, properties, payload, address
 FROM {schema}.events WHERE id = $1;
 
+-- name: event_prefix
+SELECT id FROM {schema}.events WHERE id >= $1 AND id < $2 ORDER BY id LIMIT 2;
+
 -- name: event_page
--- Pages look at what is small first: how large a body is costs nothing to ask, and whoever does not want it never gets it.
-SELECT n, id, stream, seq, source, type, octet_length(properties) + octet_length(payload)
+-- Without the bodies, which may be large; their size is read without them. The bodies of a page are read afterwards. Only
+-- a search needs the properties of every row.
+SELECT n, id, stream, seq, source, type, octet_length(properties) + octet_length(payload),
+       CASE WHEN $3::boolean THEN properties END
 FROM {schema}.events WHERE n < $1 ORDER BY n DESC LIMIT $2;
 
 -- name: event_page_unmatched
-SELECT e.n, e.id, e.stream, e.seq, e.source, e.type, octet_length(e.properties) + octet_length(e.payload)
+SELECT e.n, e.id, e.stream, e.seq, e.source, e.type, octet_length(e.properties) + octet_length(e.payload),
+       CASE WHEN $3::boolean THEN e.properties END
 FROM {schema}.unmatched u JOIN {schema}.events e ON e.n = u.event WHERE u.event < $1 ORDER BY u.event DESC LIMIT $2;
 
 -- name: event_page_stream
-SELECT n, id, stream, seq, source, type, octet_length(properties) + octet_length(payload)
+SELECT n, id, stream, seq, source, type, octet_length(properties) + octet_length(payload),
+       CASE WHEN $4::boolean THEN properties END
 FROM {schema}.events WHERE stream = $1 AND seq < $2 ORDER BY seq DESC LIMIT $3;
 
 -- name: event_whole
@@ -65,13 +75,25 @@ SELECT n, id, stream, seq, source, type, timestamp, accepted_at, properties, pay
 FROM {schema}.events WHERE n = ANY ($1::bigint[]);
 
 -- name: stream_read
--- Up to the one that reaches so many bytes; the sizes are known without reading the bodies.
+-- Up to the event at which the sum of the sizes reaches the limit. Sizes are read without the bodies.
 SELECT n, id, stream, seq, source, type, timestamp, accepted_at, properties, payload, address
 FROM (
   SELECT *, sum(octet_length(properties) + octet_length(payload))
               OVER (ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
   FROM (SELECT * FROM {schema}.events WHERE stream = $1 AND seq > $2 ORDER BY seq LIMIT $3) page
 ) measured WHERE coalesce(before, 0) < $4 ORDER BY seq;
+
+-- name: stream_read_many
+-- The same for several streams at once.
+SELECT w.ord, e.n, e.id, e.stream, e.seq, e.source, e.type, e.timestamp, e.accepted_at, e.properties, e.payload, e.address
+FROM unnest($1::text[], $2::bigint[]) WITH ORDINALITY w(stream, after, ord) CROSS JOIN LATERAL (
+  SELECT *, sum(octet_length(properties) + octet_length(payload))
+              OVER (ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
+  FROM (SELECT * FROM {schema}.events WHERE stream = w.stream AND seq > w.after ORDER BY seq LIMIT $3) page) e
+WHERE coalesce(e.before, 0) < $4 ORDER BY w.ord, e.seq;
+
+-- name: stream_first
+SELECT seq FROM {schema}.events WHERE stream = $1 ORDER BY seq LIMIT 1;
 
 -- name: stream_get
 SELECT id, head, created_at, closed_at FROM {schema}.streams WHERE id = $1;
@@ -80,7 +102,7 @@ SELECT id, head, created_at, closed_at FROM {schema}.streams WHERE id = $1;
 SELECT id, head, created_at, closed_at FROM {schema}.streams WHERE id > $1 ORDER BY id LIMIT $2;
 
 -- name: event_reroute
--- The event's own row is locked too: retention looks for whoever waits for it before it removes it.
+-- The event's own row is locked too: retention removes no event that is locked.
 WITH kept AS (
   SELECT e.n FROM {schema}.events e WHERE e.id = ANY ($1::text[]) ORDER BY e.n FOR KEY SHARE
 ), taken AS (

@@ -33,3 +33,21 @@ WHERE address = $2 AND open_until <= now.ms
 UPDATE {schema}.gates SET failing_since = NULL, open_until = NULL, probe_until = NULL, probe_owner = NULL,
   trips = 0
 WHERE address = $1 AND open_until IS NOT NULL;
+
+-- name: quota_lock
+-- Two processes that count the same name wait for each other until the end of the transaction.
+WITH now AS (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS ms)
+INSERT INTO {schema}.quotas AS q (name, minute, taken) VALUES ($2, 0, 0)
+ON CONFLICT (name, minute) DO UPDATE SET taken = 0
+RETURNING (SELECT ms FROM now);
+
+-- name: quota_forget
+-- Minutes that ended more than an hour ago.
+DELETE FROM {schema}.quotas WHERE name = $1 AND minute > 0 AND minute < $2::bigint - 60;
+
+-- name: quota_count
+SELECT coalesce(sum(taken), 0)::bigint, min(minute) FROM {schema}.quotas WHERE name = $1 AND minute > 0;
+
+-- name: quota_take
+INSERT INTO {schema}.quotas AS q (name, minute, taken) VALUES ($1, $2, 1)
+ON CONFLICT (name, minute) DO UPDATE SET taken = q.taken + 1;

@@ -2,8 +2,8 @@
 -- A loose index scan: one step for each queue that has unleased rows, however many it has. The page is bounded and
 -- starts after the queue served last, so that many queues take turns. Paused and parked queues are included without a due
 -- time: a page that left them out could be empty before the last queue. The last column but one is true where a short
--- claim is not enough: a lane is paused by name, or a row is suspect. The last column is the contract's concurrency where
--- several processes share it.
+-- claim is not enough: a lane is paused by name, or a row is suspect. Then follow the contract's concurrency where
+-- several processes share it, and how many processes work (at most 8 are counted).
 WITH RECURSIVE walk (id, steps) AS (
   SELECT (SELECT min(queue) FROM {schema}.ready WHERE token IS NULL AND queue > $1), 1
   UNION ALL
@@ -15,13 +15,16 @@ SELECT q.id, q.contract, q.address, q.kind,
             THEN (SELECT min(due_at) FROM {schema}.ready WHERE token IS NULL AND queue = q.id) END,
        EXISTS (SELECT FROM {schema}.pauses WHERE scope = 'lane')
          OR EXISTS (SELECT FROM {schema}.ready WHERE token IS NULL AND starts >= 2 AND queue = q.id),
-       CASE WHEN (SELECT count(*) FROM (SELECT id FROM {schema}.owners WHERE ended_at IS NULL ORDER BY id LIMIT 2) o) > 1
-            THEN (SELECT c.concurrency FROM {schema}.contracts c WHERE c.id = q.contract) END
-FROM walk JOIN {schema}.queues q ON q.id = walk.id ORDER BY walk.steps;
+       CASE WHEN working.owners > 1 THEN (SELECT c.concurrency FROM {schema}.contracts c WHERE c.id = q.contract) END,
+       working.owners
+FROM walk JOIN {schema}.queues q ON q.id = walk.id
+CROSS JOIN (SELECT count(*) AS owners
+            FROM (SELECT id FROM {schema}.owners WHERE ended_at IS NULL ORDER BY id LIMIT 8) o) working
+ORDER BY walk.steps;
 
 -- name: ready_lease
 -- Returns all that the token holds: rows leased now, and rows that an earlier try leased whose response was lost.
-SELECT * FROM {schema}.lease($1, $2, $3, $4, $5, $6, $7, $8);
+SELECT * FROM {schema}.lease($1, $2, $3, $4, $5, $6, $7, $8, $9);
 
 -- name: suspect_queues
 SELECT DISTINCT queue FROM {schema}.ready WHERE token IS NULL AND starts >= 2 AND due_at <= $1;
@@ -80,10 +83,12 @@ UPDATE {schema}.ready r SET owner = NULL, token = NULL, lease_until = NULL
 FROM over WHERE r.delivery = over.delivery;
 
 -- name: owners_missing
--- Owners that hold leases and show no sign of life.
+-- Owners that hold leases, or did not end in order, and show no sign of life. Owner 0 is a program that read the queue by
+-- pgmq itself: only the end of its lease says that it is gone.
 SELECT h.owner, o.pid, o.boot_id
-FROM (SELECT DISTINCT owner FROM {schema}.ready WHERE token IS NOT NULL) h LEFT JOIN {schema}.owners o ON o.id = h.owner
-WHERE h.owner NOT IN (SELECT {schema}.owners_alive());
+FROM (SELECT owner FROM {schema}.ready WHERE token IS NOT NULL
+      UNION SELECT id FROM {schema}.owners WHERE ended_at IS NULL) h LEFT JOIN {schema}.owners o ON o.id = h.owner
+WHERE h.owner > 0 AND h.owner NOT IN (SELECT {schema}.owners_alive());
 
 -- name: ready_add
 INSERT INTO {schema}.ready (delivery, queue, due_at) SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]);
@@ -136,8 +141,14 @@ DELETE FROM {schema}.ready WHERE token IS NULL AND delivery IN (
 -- name: route_plain
 -- Fused: a whole batch whose deliveries all go to known queues and have no lane, in one statement. The lock on the version
 -- prevents changes of contracts until the router has committed. If the version is not $1, nothing is changed.
+-- Deliveries with a lease time ($9) are leased to owner $10 by token $11, unless their queue is paused or parked.
 WITH held AS MATERIALIZED (
   SELECT value::bigint AS version FROM {schema}.meta WHERE key = 'contracts_version' FOR SHARE
+), clock AS MATERIALIZED (  -- evaluated once, not for each row
+  SELECT coalesce($12::bigint, {schema}.now_ms()) AS now_ms
+), stopped AS MATERIALIZED (
+  SELECT id FROM {schema}.queues
+  WHERE $11::bigint IS NOT NULL AND id = ANY ($13::bigint[]) AND (paused OR parked)
 ), gone AS (
   DELETE FROM {schema}.unrouted WHERE event = ANY ($2::bigint[]) AND (SELECT version FROM held) = $1 RETURNING event
 ), unmatched AS (
@@ -148,17 +159,23 @@ WITH held AS MATERIALIZED (
     unmatched = unmatched + (SELECT count(*) FROM unmatched),
     streams = streams + (SELECT count(*) FROM gone JOIN unnest($8::bigint[]) w(event) USING (event))
 ), wanted AS (
-  SELECT w.event, w.queue, w.due_at, w.ord
-  FROM unnest($4::bigint[], $5::bigint[], $6::bigint[]) WITH ORDINALITY w(event, queue, due_at, ord)
+  SELECT w.event, w.queue, w.due_at, w.ord,
+         CASE WHEN w.queue NOT IN (SELECT id FROM stopped) THEN w.lease_ms END AS lease_ms
+  FROM unnest($4::bigint[], $5::bigint[], $6::bigint[], $9::bigint[]) WITH ORDINALITY
+    w(event, queue, due_at, lease_ms, ord)
   JOIN gone USING (event)
 ), added AS (
   INSERT INTO {schema}.deliveries (event, queue, created_at) SELECT event, queue, $7 FROM wanted ORDER BY ord
   ON CONFLICT (event, queue) DO NOTHING RETURNING id, event, queue
+), placed AS (
+  SELECT a.id, a.event, a.queue, w.due_at, w.lease_ms FROM added a JOIN wanted w USING (event, queue) ORDER BY a.id
 ), ready AS (
-  INSERT INTO {schema}.ready (delivery, queue, due_at)
-  SELECT a.id, a.queue, w.due_at FROM added a JOIN wanted w USING (event, queue) ORDER BY a.id
+  INSERT INTO {schema}.ready (delivery, queue, due_at, starts, owner, token, lease_until)
+  SELECT id, queue, due_at, CASE WHEN lease_ms IS NULL THEN 0 ELSE 1 END, CASE WHEN lease_ms IS NOT NULL THEN $10::bigint END,
+         CASE WHEN lease_ms IS NOT NULL THEN $11::bigint END, clock.now_ms + lease_ms FROM placed, clock
 )
-SELECT (SELECT version FROM held), (SELECT count(*) FROM added);
+SELECT (SELECT version FROM held), (SELECT count(*) FROM added),
+       array_agg(id), array_agg(event), array_agg(queue) FROM placed WHERE lease_ms IS NOT NULL;
 
 -- name: delivery_add
 -- Fused: deliveries, and a ready row for each that has a due time.
@@ -227,6 +244,13 @@ SELECT (SELECT count(*) FROM {schema}.queues q JOIN {schema}.ready r ON r.queue 
        (SELECT count(*) FROM {schema}.ready r JOIN {schema}.queues q ON q.id = r.queue
         WHERE r.token IS NOT NULL AND q.address = $1::text);
 
+-- name: ready_depth
+-- By the indexes of rows without and with a lease.
+SELECT sum(number)::bigint, sum(leased)::bigint, min(oldest) FROM (
+  SELECT count(*) AS number, 0 AS leased, min(delivery) AS oldest FROM {schema}.ready WHERE token IS NULL AND queue = $1
+  UNION ALL
+  SELECT count(*), count(*), min(delivery) FROM {schema}.ready WHERE token IS NOT NULL AND queue = $1) r;
+
 -- name: figures_ready
 SELECT count(*), count(token), min(CASE WHEN token IS NULL THEN due_at END) FROM {schema}.ready;
 
@@ -239,3 +263,17 @@ SELECT (SELECT count(*) FROM {schema}.deliveries WHERE pos > 0)
 -- name: figures_oldest
 SELECT min(d.created_at) FROM (SELECT delivery FROM {schema}.ready ORDER BY delivery LIMIT 1) r
 JOIN {schema}.deliveries d ON d.id = r.delivery;
+
+-- name: pending_by_queue
+-- Rows of the ready queue; what waits in each lane, less its head if that has a row; and deliveries that were handed over.
+SELECT coalesce(nullif(q.contract, ''), q.address), sum(p.pending)::bigint FROM (
+  SELECT queue, count(*) AS pending FROM {schema}.ready GROUP BY queue
+  UNION ALL
+  SELECT d.queue, l.open - (r.delivery IS NOT NULL)::int FROM {schema}.lanes l JOIN {schema}.deliveries d ON d.id = (
+    SELECT head.id FROM {schema}.deliveries head WHERE head.lane = l.id AND head.pos > 0 ORDER BY head.pos LIMIT 1)
+  LEFT JOIN {schema}.ready r ON r.delivery = d.id WHERE l.open > 0
+  UNION ALL
+  SELECT queue, 1 FROM {schema}.deliveries d WHERE handed_until IS NOT NULL AND lane IS NULL
+    AND NOT EXISTS (SELECT FROM {schema}.ready r WHERE r.delivery = d.id)
+) p JOIN {schema}.queues q ON q.id = p.queue
+GROUP BY 1 ORDER BY 2 DESC LIMIT $1;

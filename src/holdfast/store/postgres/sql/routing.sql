@@ -1,8 +1,8 @@
 -- name: unrouted_take
-SELECT * FROM {schema}.take_unrouted($1);
+SELECT * FROM {schema}.take_unrouted($1, $2, $3);
 
 -- name: unrouted_first
-SELECT event FROM {schema}.unrouted ORDER BY event LIMIT 1;
+SELECT event FROM {schema}.unrouted WHERE event > $1 ORDER BY event LIMIT 1;
 
 -- name: unrouted_done
 DELETE FROM {schema}.unrouted WHERE event = ANY ($1::bigint[]) RETURNING event;
@@ -36,3 +36,9 @@ WHERE d.lane = $1 AND d.pos > 0 AND d.pos < $2 ORDER BY d.pos DESC LIMIT $3;
 -- name: burst_oldest
 SELECT d.id, e.id FROM {schema}.deliveries d JOIN {schema}.events e ON e.n = d.event
 WHERE d.lane = $1 AND d.pos > 0 AND d.burst IS NOT NULL ORDER BY d.pos LIMIT $2;
+
+-- name: event_routed
+-- The events that are stored and do not wait for the router, locked so that retention does not remove them meanwhile.
+SELECT e.n FROM {schema}.events e
+WHERE e.n = ANY ($1::bigint[]) AND NOT EXISTS (SELECT FROM {schema}.unrouted u WHERE u.event = e.n)
+ORDER BY e.n FOR KEY SHARE OF e;

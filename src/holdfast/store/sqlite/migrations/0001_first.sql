@@ -11,9 +11,10 @@ INSERT INTO holdfast_meta (key, value) VALUES ('contracts_version', '1'), ('epoc
 
 -- Events -----------------------------------------------------------------------------------------------------
 
--- AUTOINCREMENT: a number must never be used twice, even after the newest rows were pruned.
+-- A number is never used twice, even after the newest rows were pruned: an insert continues after the router's position if
+-- that is past the last row. AUTOINCREMENT would do the same, and write another page for every event.
 CREATE TABLE holdfast_events (
-  n           INTEGER PRIMARY KEY AUTOINCREMENT,
+  n           INTEGER PRIMARY KEY,
   id          TEXT    NOT NULL UNIQUE,
   stream      TEXT,                                   -- NULL: the event is its own stream
   seq         INTEGER NOT NULL DEFAULT 1 CHECK (seq >= 1),
@@ -31,12 +32,18 @@ CREATE TABLE holdfast_events (
 );
 CREATE UNIQUE INDEX holdfast_events_by_stream ON holdfast_events (stream, seq) WHERE stream IS NOT NULL;
 
+-- An event is a fact: it is inserted and, after its retention, deleted. Nothing changes it.
+CREATE TRIGGER holdfast_events_fixed BEFORE UPDATE ON holdfast_events BEGIN
+  SELECT RAISE(ABORT, 'holdfast: an event cannot be changed');
+END;
+
 CREATE TABLE holdfast_streams (
   id         TEXT    PRIMARY KEY,
   head       INTEGER NOT NULL,
   created_at INTEGER NOT NULL,
   closed_at  INTEGER,
-  emptied_at INTEGER                                  -- when retention removed its last event; the row is kept longer
+  emptied_at INTEGER,                                 -- when retention removed its last event; the row is kept longer
+  archived   INTEGER NOT NULL DEFAULT 0               -- an archive holds the stored events up to this `seq`
 ) WITHOUT ROWID;
 CREATE INDEX holdfast_streams_emptied ON holdfast_streams (emptied_at) WHERE emptied_at IS NOT NULL;
 
@@ -73,7 +80,7 @@ CREATE TRIGGER holdfast_streams_removed AFTER DELETE ON holdfast_streams BEGIN
 END;
 
 -- The router's position: one number instead of a row for every event that waits. A file has one writer, so events
--- commit in the order of their numbers, and AUTOINCREMENT never reuses one: every event after `place` waits.
+-- commit in the order of their numbers, and none is used again: every event after `place` waits.
 CREATE TABLE holdfast_router (
   one   INTEGER PRIMARY KEY CHECK (one = 1),
   place INTEGER NOT NULL CHECK (place >= 0)           -- every event up to this number was routed
@@ -103,11 +110,9 @@ BEGIN
   SELECT RAISE(ABORT, 'holdfast: properties is not a JSON object')
     WHERE new.properties IS NOT NULL
       AND (NOT json_valid(new.properties) OR json_type(new.properties) <> 'object');
-  SELECT RAISE(ABORT, 'holdfast: to: session:… is not delivered by this version; use https://… or handler:NAME')
-    WHERE new."to" GLOB 'session:*';
-  SELECT RAISE(ABORT, 'holdfast: to is not an address: use https://… or handler:NAME, the scheme in lower case')
+  SELECT RAISE(ABORT, 'holdfast: to is not an address: use https://…, handler:NAME or session:NAME, the scheme in lower case')
     WHERE new."to" IS NOT NULL AND new."to" NOT GLOB 'https://?*' AND new."to" NOT GLOB 'http://?*'
-      AND new."to" NOT GLOB 'handler:?*';
+      AND new."to" NOT GLOB 'handler:?*' AND new."to" NOT GLOB 'session:?*';
   SELECT RAISE(ABORT, 'holdfast: not_before cannot be combined with stream')
     WHERE new.not_before IS NOT NULL AND new.stream IS NOT NULL;
   SELECT RAISE(ABORT, 'holdfast: stream is closed')
@@ -132,8 +137,9 @@ BEGIN
                       WHERE source = coalesce(new.source, 'app') AND key = new.dedup_key)
     ON CONFLICT (id) DO UPDATE SET head = head + 1;
   INSERT INTO holdfast_events
-      (id, stream, seq, source, type, timestamp, accepted_at, properties, payload, dedup_key, address, not_before)
+      (n, id, stream, seq, source, type, timestamp, accepted_at, properties, payload, dedup_key, address, not_before)
     SELECT
+      (SELECT place + 1 FROM holdfast_router WHERE place > coalesce((SELECT max(n) FROM holdfast_events), 0)),
       coalesce(new.id, printf('evt_%012x', CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER))
                        || lower(hex(randomblob(10)))),
       new.stream,
@@ -259,6 +265,7 @@ CREATE TABLE holdfast_deliveries (
 CREATE UNIQUE INDEX holdfast_deliveries_by_event ON holdfast_deliveries (event, queue);
 CREATE INDEX holdfast_deliveries_by_lane ON holdfast_deliveries (lane, pos) WHERE state = 'pending' AND lane IS NOT NULL;
 CREATE INDEX holdfast_deliveries_dead ON holdfast_deliveries (id) WHERE state = 'dead';
+CREATE INDEX holdfast_deliveries_dead_by_queue ON holdfast_deliveries (queue, id, event, reason) WHERE state = 'dead';
 CREATE INDEX holdfast_deliveries_handed ON holdfast_deliveries (handed_until) WHERE handed_until IS NOT NULL;
 
 -- The deliveries that can be claimed: every unordered one and the head of each lane, nothing else.
@@ -304,6 +311,14 @@ CREATE TABLE holdfast_gates (
 ) WITHOUT ROWID;
 CREATE INDEX holdfast_gates_open ON holdfast_gates (open_until) WHERE open_until IS NOT NULL;
 
+-- Hourly limits: how many were counted of each name, per minute of the wall clock.
+CREATE TABLE holdfast_quotas (
+  name   TEXT    NOT NULL,
+  minute INTEGER NOT NULL,
+  taken  INTEGER NOT NULL,
+  PRIMARY KEY (name, minute)
+) WITHOUT ROWID;
+
 -- Readers and consumers --------------------------------------------------------------------------------------
 
 CREATE TABLE holdfast_cursors (
@@ -315,6 +330,54 @@ CREATE TABLE holdfast_cursors (
   PRIMARY KEY (reader, stream)
 ) WITHOUT ROWID;
 CREATE INDEX holdfast_cursors_by_stream ON holdfast_cursors (stream);
+CREATE INDEX holdfast_cursors_expired ON holdfast_cursors (reader) WHERE expires_at IS NOT NULL;
+
+-- Readers of all streams that match a pattern. The router puts their streams into `holdfast_lagging`.
+CREATE TABLE holdfast_readers (
+  name     TEXT    PRIMARY KEY,
+  pattern  TEXT    NOT NULL,
+  start    TEXT    NOT NULL CHECK (start IN ('beginning', 'now')),
+  surveyed TEXT,                                      -- stored streams up to this one were looked at; NULL: all of them
+  active   INTEGER NOT NULL DEFAULT 1 CHECK (active IN (0, 1)),
+  seen_at  INTEGER NOT NULL                           -- when a process last worked for it
+) WITHOUT ROWID;
+
+-- The streams that a reader has not read to their end, and nothing else: what a publisher looks at does not grow with
+-- the number of streams. `head` is as the router saw it. A lease is a token with an end; the owner is NULL for a process
+-- that is not registered.
+CREATE TABLE holdfast_lagging (
+  reader      TEXT    NOT NULL,
+  stream      TEXT    NOT NULL,
+  head        INTEGER NOT NULL,
+  since       INTEGER NOT NULL,                       -- when an event before or at the first unread one was accepted
+  due_at      INTEGER NOT NULL,
+  failures    INTEGER NOT NULL DEFAULT 0,
+  error       TEXT,
+  alarmed     INTEGER NOT NULL DEFAULT 0 CHECK (alarmed IN (0, 1)),
+  owner       INTEGER,
+  token       INTEGER,
+  lease_until INTEGER,                                -- wall clock, milliseconds
+  PRIMARY KEY (reader, stream),
+  CHECK ((token IS NULL) = (lease_until IS NULL) AND (token IS NOT NULL OR owner IS NULL))
+) WITHOUT ROWID;
+CREATE INDEX holdfast_lagging_due ON holdfast_lagging (reader, due_at) WHERE token IS NULL;
+CREATE INDEX holdfast_lagging_leased ON holdfast_lagging (token) WHERE token IS NOT NULL;
+
+-- Files that hold events of streams, and which events each of them holds.
+CREATE TABLE holdfast_archives (
+  id         TEXT    PRIMARY KEY,
+  events     INTEGER NOT NULL,
+  bytes      INTEGER NOT NULL,
+  sha256     TEXT    NOT NULL,
+  created_at INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE holdfast_archived (
+  stream    TEXT    NOT NULL,
+  first_seq INTEGER NOT NULL,
+  last_seq  INTEGER NOT NULL CHECK (last_seq >= first_seq),
+  archive   TEXT    NOT NULL,
+  PRIMARY KEY (stream, first_seq)
+) WITHOUT ROWID;
 
 -- Events that each consumer has handled, written in the consumer's own transaction.
 CREATE TABLE holdfast_inbox (
@@ -339,12 +402,33 @@ CREATE TABLE holdfast_sessions (
   title       TEXT,
   last_prompt TEXT,
   last_answer TEXT,
+  name        TEXT,                                   -- given by an operator; empty: taken away again
+  host        TEXT,
   facts       TEXT    NOT NULL DEFAULT '{}',
   created_at  INTEGER NOT NULL,
   updated_at  INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX holdfast_sessions_by_native ON holdfast_sessions (native_id);
 CREATE INDEX holdfast_sessions_by_time ON holdfast_sessions (updated_at, id);
+CREATE INDEX holdfast_sessions_by_state ON holdfast_sessions (state, updated_at, id);
+CREATE INDEX holdfast_sessions_by_name ON holdfast_sessions (name) WHERE name IS NOT NULL;
+
+-- Chats whose messages are for one session.
+CREATE TABLE holdfast_bindings (
+  origin  TEXT NOT NULL,
+  channel TEXT NOT NULL,
+  session TEXT NOT NULL,
+  PRIMARY KEY (origin, channel)
+) WITHOUT ROWID;
+CREATE INDEX holdfast_bindings_by_session ON holdfast_bindings (session);
+
+-- Files that come with messages, by the SHA-256 of their bytes. `created_at` is when one was last stored.
+CREATE TABLE holdfast_blobs (
+  sha256     TEXT    PRIMARY KEY CHECK (length(sha256) = 64),
+  data       BLOB    NOT NULL,
+  created_at INTEGER NOT NULL
+);
+CREATE INDEX holdfast_blobs_by_time ON holdfast_blobs (created_at);
 
 -- How far each transcript of a session was read. `file` identifies the file by its path and first line; `generation`
 -- grows when the file was truncated or replaced.
@@ -355,6 +439,32 @@ CREATE TABLE holdfast_bookmarks (
   byte_offset INTEGER NOT NULL CHECK (byte_offset >= 0),
   updated_at  INTEGER NOT NULL,
   PRIMARY KEY (session, file)
+) WITHOUT ROWID;
+
+-- What happened in each minute of the last day, for the charts of the web page. `minute` is counted from 1970.
+CREATE TABLE holdfast_history (
+  minute           INTEGER PRIMARY KEY,
+  accepted         INTEGER NOT NULL,
+  delivered        INTEGER NOT NULL,
+  dead             INTEGER NOT NULL,
+  dropped          INTEGER NOT NULL,
+  pending          INTEGER NOT NULL,
+  oldest_pending_s INTEGER NOT NULL
+);
+
+-- What became of the deliveries of each contract, in each hour of the last day and in all (hour 0). Processes that
+-- deliver add their counts once a minute, so that no table has to be scanned. Times are 0 where there is none.
+CREATE TABLE holdfast_contract_hours (
+  contract     TEXT    NOT NULL,
+  hour         INTEGER NOT NULL,
+  delivered    INTEGER NOT NULL,
+  dead         INTEGER NOT NULL,
+  dropped      INTEGER NOT NULL,
+  failed       INTEGER NOT NULL,
+  latency_ms   INTEGER NOT NULL,
+  delivered_at INTEGER NOT NULL,
+  failed_at    INTEGER NOT NULL,
+  PRIMARY KEY (contract, hour)
 ) WITHOUT ROWID;
 
 -- Receipts ---------------------------------------------------------------------------------------------------
@@ -378,6 +488,15 @@ CREATE TABLE holdfast_receipts (
 );
 -- A delivery's receipts are found by the times of its transitions: a link has the same time as the transitions in it.
 CREATE INDEX holdfast_receipts_by_time ON holdfast_receipts (at);
+
+-- How far each chain was verified, and the first fault that was found. Faults of no chain have an empty name.
+CREATE TABLE holdfast_checked_chains (
+  chain      TEXT    PRIMARY KEY,
+  checked_at INTEGER NOT NULL,
+  checked_to INTEGER NOT NULL,
+  faults     INTEGER NOT NULL,
+  fault      TEXT                                     -- JSON
+) WITHOUT ROWID;
 
 -- Receipts that other systems append over the API: one shared chain, idempotent on the source tuple.
 CREATE TABLE holdfast_substrate (
@@ -412,7 +531,7 @@ CREATE TABLE holdfast_owners (
 CREATE TABLE holdfast_tokens (
   id         TEXT    PRIMARY KEY,
   name       TEXT    NOT NULL,
-  scope      TEXT    NOT NULL CHECK (scope IN ('read', 'operate', 'admin')),
+  scope      TEXT    NOT NULL CHECK (scope <> ''),
   hash       TEXT    NOT NULL UNIQUE,
   created_at INTEGER NOT NULL,
   revoked_at INTEGER

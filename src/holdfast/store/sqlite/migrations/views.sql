@@ -50,7 +50,8 @@ CREATE VIEW webhook_outbox AS
   WHERE q.kind = 'https';
 
 CREATE VIEW inbound_queue AS
-  SELECT d.id, substr(q.address, 9) AS session_id, e.source AS origin,
+  SELECT d.id, substr(q.address, 9) AS session_id,
+         coalesce(json_extract(e.properties, '$.origin'), e.source) AS origin,
          coalesce(json_extract(e.properties, '$.message_type'), 'text') AS message_type,
          coalesce(json_extract(e.payload, '$.content'), '') AS content,
          json_extract(e.payload, '$.payload') AS payload_json,
@@ -113,5 +114,6 @@ CREATE VIEW substrate_receipts AS
   SELECT s.chain_seq AS id, s.id AS receipt_id, s.chain_seq, s.source_system, s.source_table, s.source_id,
          s.action_type, s.source_version, s.tenant_id, s.actor_id, s.actor_kind, s.input_hash, s.output_hash,
          s.references_json, lower(hex(r.prev)) AS prev_receipt_h_self, lower(hex(r.h_self)) AS h_self,
+         strftime('%Y-%m-%dT%H:%M:%fZ', r.at / 1000.0, 'unixepoch') AS at,
          strftime('%Y-%m-%dT%H:%M:%fZ', r.at / 1000.0, 'unixepoch') AS created_at
   FROM holdfast_substrate s JOIN holdfast_receipts r ON r.chain = 'substrate' AND r.seq = s.chain_seq;

@@ -11,7 +11,7 @@ SELECT id, contract_json, active, source, created_at FROM holdfast_contracts WHE
 SELECT id, contract_json, active, source, created_at FROM holdfast_contracts WHERE removed_at IS NULL ORDER BY id;
 
 -- name: contract_changed
--- Those that are gone included: their rows stay.
+-- Including removed contracts, whose rows stay.
 SELECT c.id, c.contract_json, c.active, c.source, c.created_at, c.removed_at IS NULL, q.id
 FROM holdfast_contracts c LEFT JOIN holdfast_queues q ON q.contract = c.id AND q.contract <> ''
 WHERE c.version > ?;
@@ -107,7 +107,7 @@ UPDATE holdfast_queues SET served_at = ? WHERE address = ?;
 INSERT INTO holdfast_pauses (scope, name, created_at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING;
 
 -- name: pause_remove
-DELETE FROM holdfast_pauses WHERE scope = ? AND name = ?;
+DELETE FROM holdfast_pauses WHERE scope = ? AND name = ? RETURNING created_at;
 
 -- name: pause_all
 SELECT scope, name, created_at FROM holdfast_pauses ORDER BY scope, name;

@@ -33,3 +33,10 @@ FROM json_each(?);
 -- name: attempt_trim
 DELETE FROM holdfast_attempts WHERE delivery = ?1 AND id NOT IN (
   SELECT id FROM holdfast_attempts WHERE delivery = ?1 ORDER BY id DESC LIMIT ?2);
+
+-- name: lane_head
+SELECT d.id FROM holdfast_lanes l JOIN holdfast_deliveries d ON d.lane = l.id
+WHERE l.key = ? AND d.state = 'pending' AND d.lane IS NOT NULL ORDER BY d.pos LIMIT 1;
+
+-- name: handed_hasten
+UPDATE holdfast_deliveries SET handed_until = ?1 WHERE id = ?2 AND handed_until > ?1;

@@ -4,9 +4,13 @@ INSERT INTO holdfast_publish
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: event_append_plain
--- What the door would write for an event without key and time, whose parts were checked already.
-INSERT INTO holdfast_events (id, type, payload, source, stream, seq, timestamp, properties, address, accepted_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING;
+-- An event without key and time, written as the door would write it; its parts were checked already.
+INSERT INTO holdfast_events (n, id, type, payload, source, stream, seq, timestamp, properties, address, accepted_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING;
+
+-- name: event_number
+-- The number of the next event, if it is not simply the one after the last row: see the table.
+SELECT place + 1 FROM holdfast_router WHERE place > coalesce((SELECT max(n) FROM holdfast_events), 0);
 
 -- name: stream_extend
 -- Nothing is returned if the stream is closed.
@@ -23,6 +27,9 @@ SELECT event_id, stream, seq FROM holdfast_dedup WHERE source = ? AND key = ?;
 SELECT n, id, stream, seq, source, type, timestamp, accepted_at, properties, payload, address
 FROM holdfast_events WHERE id = ?;
 
+-- name: event_prefix
+SELECT id FROM holdfast_events WHERE id >= ? AND id < ? ORDER BY id LIMIT 2;
+
 -- name: event_page
 SELECT n, id, stream, seq, source, type, timestamp, accepted_at, properties, payload, address
 FROM holdfast_events WHERE n < ? ORDER BY n DESC LIMIT ?;
@@ -38,6 +45,9 @@ FROM holdfast_events WHERE stream = ? AND seq < ? ORDER BY seq DESC LIMIT ?;
 -- name: stream_read
 SELECT n, id, stream, seq, source, type, timestamp, accepted_at, properties, payload, address
 FROM holdfast_events WHERE stream = ? AND seq > ? ORDER BY seq LIMIT ?;
+
+-- name: stream_first
+SELECT min(seq) FROM holdfast_events WHERE stream = ?;
 
 -- name: stream_get
 SELECT id, head, created_at, closed_at FROM holdfast_streams WHERE id = ?;

@@ -27,3 +27,14 @@ WHERE address = ?1 AND open_until <= ?2
 UPDATE holdfast_gates SET failing_since = NULL, open_until = NULL, probe_until = NULL, probe_owner = NULL,
   trips = 0
 WHERE address = ? AND open_until IS NOT NULL;
+
+-- name: quota_forget
+-- Minutes that ended more than an hour ago.
+DELETE FROM holdfast_quotas WHERE name = ? AND minute < ? - 60;
+
+-- name: quota_count
+SELECT coalesce(sum(taken), 0), min(minute) FROM holdfast_quotas WHERE name = ?;
+
+-- name: quota_take
+INSERT INTO holdfast_quotas (name, minute, taken) VALUES (?, ?, 1)
+ON CONFLICT (name, minute) DO UPDATE SET taken = taken + 1;

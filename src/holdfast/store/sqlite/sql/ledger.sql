@@ -4,7 +4,8 @@ WHERE chain <> 'substrate' AND (owner IS NULL OR owner IN (SELECT id FROM holdfa
 ORDER BY chain LIMIT 1;
 
 -- name: node_add
-INSERT INTO holdfast_nodes (chain) SELECT printf('node-%04d', count(*) + 1) FROM holdfast_nodes RETURNING chain;
+INSERT INTO holdfast_nodes (chain) SELECT printf('node-%04d', count(*) + 1) FROM holdfast_nodes
+WHERE chain <> 'substrate' RETURNING chain;
 
 -- name: node_take
 UPDATE holdfast_nodes SET owner = ? WHERE chain = ?;
@@ -45,24 +46,23 @@ UPDATE holdfast_owners SET ended_at = ? WHERE id = ? AND ended_at IS NULL;
 -- name: owner_end_others
 UPDATE holdfast_owners SET ended_at = ? WHERE id <> ? AND ended_at IS NULL;
 
+-- name: owners_working
+-- The owners that have not ended, or still hold something, with the number of deliveries and streams they lease.
+SELECT o.id, o.host, o.pid, o.chain, o.started_at, o.ended_at IS NULL, coalesce(d.held, 0), coalesce(s.held, 0)
+FROM holdfast_owners o
+LEFT JOIN (SELECT owner, count(*) AS held FROM holdfast_ready WHERE token IS NOT NULL GROUP BY owner) d ON d.owner = o.id
+LEFT JOIN (SELECT owner, count(*) AS held FROM holdfast_lagging WHERE token IS NOT NULL GROUP BY owner) s ON s.owner = o.id
+WHERE o.ended_at IS NULL OR d.held > 0 OR s.held > 0 ORDER BY o.id LIMIT ?;
+
 -- name: owner_forget
 DELETE FROM holdfast_owners WHERE ended_at < ? AND id NOT IN (SELECT owner FROM holdfast_ready WHERE owner IS NOT NULL)
   AND id NOT IN (SELECT owner FROM holdfast_nodes WHERE owner IS NOT NULL);
-
--- name: cursor_ensure
-INSERT INTO holdfast_cursors (reader, stream, position, updated_at) VALUES (?, ?, 0, ?) ON CONFLICT DO NOTHING;
-
--- name: cursor_get
-SELECT reader, stream, position, updated_at FROM holdfast_cursors WHERE reader = ? AND stream = ?;
-
--- name: cursor_advance
-UPDATE holdfast_cursors SET position = ?3, updated_at = ?4 WHERE reader = ?1 AND stream = ?2 AND position <= ?3;
 
 -- name: token_add
 INSERT INTO holdfast_tokens (id, name, scope, hash, created_at) VALUES (?, ?, ?, ?, ?);
 
 -- name: token_scope
-SELECT scope FROM holdfast_tokens WHERE hash = ? AND revoked_at IS NULL;
+SELECT id, scope FROM holdfast_tokens WHERE hash = ? AND revoked_at IS NULL;
 
 -- name: token_find
 SELECT id, name, scope, created_at, revoked_at FROM holdfast_tokens WHERE id > ? ORDER BY id LIMIT ?;

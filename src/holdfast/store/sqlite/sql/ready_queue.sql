@@ -156,15 +156,39 @@ SELECT (SELECT count(*) FROM holdfast_queues q JOIN holdfast_ready r ON r.queue 
        (SELECT count(*) FROM holdfast_ready r JOIN holdfast_queues q ON q.id = r.queue
         WHERE r.token IS NOT NULL AND q.address = ?1);
 
+-- name: ready_depth
+-- By the indexes of rows without and with a lease.
+SELECT sum(number), sum(leased), min(oldest) FROM (
+  SELECT count(*) AS number, 0 AS leased, min(delivery) AS oldest FROM holdfast_ready WHERE token IS NULL AND queue = ?1
+  UNION ALL
+  SELECT count(*), count(*), min(delivery) FROM holdfast_ready WHERE token IS NOT NULL AND queue = ?1) r;
+
 -- name: figures_ready
 SELECT count(*), count(token), min(CASE WHEN token IS NULL THEN due_at END) FROM holdfast_ready;
 
 -- name: figures_behind
+-- CROSS JOIN keeps the planner from scanning all deliveries while it has no figures about the ready queue.
 SELECT (SELECT count(*) FROM holdfast_deliveries WHERE state = 'pending' AND lane IS NOT NULL)
-     - (SELECT count(*) FROM holdfast_ready r JOIN holdfast_deliveries d ON d.id = r.delivery WHERE d.lane IS NOT NULL)
+     - (SELECT count(*) FROM holdfast_ready r CROSS JOIN holdfast_deliveries d ON d.id = r.delivery
+        WHERE d.lane IS NOT NULL)
      + (SELECT count(*) FROM holdfast_deliveries d WHERE handed_until IS NOT NULL AND lane IS NULL
         AND NOT EXISTS (SELECT 1 FROM holdfast_ready r WHERE r.delivery = d.id));
 
 -- name: figures_oldest
 SELECT min(d.created_at) FROM (SELECT delivery FROM holdfast_ready ORDER BY delivery LIMIT 1) r
 JOIN holdfast_deliveries d ON d.id = r.delivery;
+
+-- name: pending_by_queue
+-- Rows of the ready queue; what waits in each lane, less its head if that has a row; and deliveries that were handed over.
+SELECT coalesce(nullif(q.contract, ''), q.address), sum(p.pending) FROM (
+  SELECT queue, count(*) AS pending FROM holdfast_ready GROUP BY queue
+  UNION ALL
+  SELECT d.queue, l.open - (r.delivery IS NOT NULL) FROM holdfast_lanes l JOIN holdfast_deliveries d ON d.id = (
+    SELECT head.id FROM holdfast_deliveries head
+    WHERE head.lane = l.id AND head.state = 'pending' AND head.lane IS NOT NULL ORDER BY head.pos LIMIT 1)
+  LEFT JOIN holdfast_ready r ON r.delivery = d.id WHERE l.open > 0
+  UNION ALL
+  SELECT queue, 1 FROM holdfast_deliveries d WHERE handed_until IS NOT NULL AND lane IS NULL
+    AND NOT EXISTS (SELECT 1 FROM holdfast_ready r WHERE r.delivery = d.id)
+) p JOIN holdfast_queues q ON q.id = p.queue
+GROUP BY 1 ORDER BY 2 DESC LIMIT ?;

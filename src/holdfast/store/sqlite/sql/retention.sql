@@ -16,15 +16,52 @@ SELECT (SELECT coalesce(min(id), 0) FROM holdfast_deliveries), (SELECT coalesce(
        (SELECT coalesce(min(n), 0) FROM holdfast_events), (SELECT coalesce(max(n), 0) FROM holdfast_events);
 
 -- name: prune_events
--- Never an event that waits for the router, still has a delivery, or that a live reader has not passed.
-SELECT e.n, e.stream FROM holdfast_events e
+-- Never an event that waits for the router, still has a delivery, or that a live reader has not passed; with ?6, of a
+-- stream only what is in an archive.
+SELECT e.n, e.stream, e.seq FROM holdfast_events e
 WHERE e.n > ?1 AND e.n <= ?1 + ?2 AND e.accepted_at < ?3
   AND e.n <= (SELECT place FROM holdfast_router)
   AND NOT EXISTS (SELECT 1 FROM holdfast_again a WHERE a.event = e.n)
   AND NOT EXISTS (SELECT 1 FROM holdfast_deliveries d WHERE d.event = e.n)
   AND NOT EXISTS (SELECT 1 FROM holdfast_cursors c WHERE c.stream = coalesce(e.stream, e.id) AND c.position < e.seq
                   AND (c.expires_at IS NULL OR c.expires_at > ?4))
-LIMIT ?5;
+  AND (?6 = 0 OR e.stream IS NULL OR e.seq <= (SELECT s.archived FROM holdfast_streams s WHERE s.id = e.stream))
+ORDER BY e.n LIMIT ?5;
+
+-- name: archive_ripe
+-- Events of streams that could be pruned and are in no archive.
+SELECT e.n, e.stream, e.seq FROM holdfast_events e JOIN holdfast_streams s ON s.id = e.stream
+WHERE e.n > ?1 AND e.n <= ?1 + ?2 AND e.accepted_at < ?3 AND e.seq > s.archived
+  AND e.n <= (SELECT place FROM holdfast_router)
+  AND NOT EXISTS (SELECT 1 FROM holdfast_again a WHERE a.event = e.n)
+  AND NOT EXISTS (SELECT 1 FROM holdfast_deliveries d WHERE d.event = e.n)
+  AND NOT EXISTS (SELECT 1 FROM holdfast_cursors c WHERE c.stream = e.stream AND c.position < e.seq
+                  AND (c.expires_at IS NULL OR c.expires_at > ?4))
+ORDER BY e.n LIMIT ?5;
+
+-- name: archive_span
+SELECT coalesce(min(n), 0), coalesce(max(n), 0) FROM holdfast_events;
+
+-- name: archive_first
+-- The first stored event of a stream that is in no archive.
+SELECT e.seq FROM holdfast_events e
+WHERE e.stream = ?1 AND e.seq > (SELECT s.archived FROM holdfast_streams s WHERE s.id = ?1) ORDER BY e.seq LIMIT 1;
+
+-- name: archive_add
+INSERT INTO holdfast_archives (id, events, bytes, sha256, created_at) VALUES (?, ?, ?, ?, ?);
+
+-- name: archived_add
+INSERT INTO holdfast_archived (stream, first_seq, last_seq, archive) VALUES (?, ?, ?, ?);
+
+-- name: stream_archived
+UPDATE holdfast_streams SET archived = ?3 WHERE id = ?1 AND archived < ?2;
+
+-- name: archive_page
+SELECT id, events, bytes, sha256, created_at FROM holdfast_archives WHERE id > ? ORDER BY id LIMIT ?;
+
+-- name: archived_of
+SELECT stream, first_seq, last_seq, archive FROM holdfast_archived
+WHERE stream = ? AND last_seq > ? ORDER BY first_seq LIMIT ?;
 
 -- name: prune_event
 DELETE FROM holdfast_events WHERE n = ?;
@@ -37,7 +74,7 @@ UPDATE holdfast_streams SET emptied_at = ?1
 WHERE id = ?2 AND NOT EXISTS (SELECT 1 FROM holdfast_events e WHERE e.stream = ?2);
 
 -- name: streams_emptied
--- Those that have been empty for long, as far as is known. Each one that is looked at leaves this list.
+-- Streams that were empty for a whole period when last checked. Each is checked again and leaves this list.
 SELECT id FROM holdfast_streams WHERE emptied_at < ? ORDER BY emptied_at LIMIT ?;
 
 -- name: streams_refilled
@@ -55,7 +92,7 @@ WHERE id = ?1 AND emptied_at IS NOT NULL
 DELETE FROM holdfast_streams WHERE id = ?1 AND emptied_at < ?2;
 
 -- name: sessions_old
--- Sessions that have not changed for long, of which no event is left and for which no message waits.
+-- Sessions that have not changed for the retention time, without stored events and pending messages.
 SELECT s.id FROM holdfast_sessions s
 WHERE s.updated_at < ?1
   AND NOT EXISTS (SELECT 1 FROM holdfast_events e WHERE e.stream = 'session:' || s.id)
@@ -67,6 +104,13 @@ DELETE FROM holdfast_sessions WHERE id = ?;
 
 -- name: prune_bookmarks
 DELETE FROM holdfast_bookmarks WHERE session = ?;
+
+-- name: prune_bindings
+DELETE FROM holdfast_bindings WHERE session = ?;
+
+-- name: prune_blobs
+DELETE FROM holdfast_blobs WHERE sha256 IN (
+  SELECT sha256 FROM holdfast_blobs WHERE created_at < ? ORDER BY created_at LIMIT ?);
 
 -- name: prune_dedup
 DELETE FROM holdfast_dedup WHERE (source, key) IN (

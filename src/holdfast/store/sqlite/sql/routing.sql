@@ -17,7 +17,7 @@ SELECT n, id, stream, seq, source, type, timestamp, accepted_at, properties, 'nu
 FROM holdfast_events WHERE n > ? ORDER BY n LIMIT ?;
 
 -- name: unrouted_count
--- Measured by the numbers of the events instead of being walked: the door gives them without gaps.
+-- Computed from the numbers of the events, which have no gaps, instead of counting rows.
 SELECT (SELECT count(*) FROM holdfast_again)
      + max(0, (SELECT coalesce(max(n), 0) FROM holdfast_events) - (SELECT place FROM holdfast_router));
 
@@ -38,3 +38,8 @@ INSERT INTO holdfast_lanes (key, tail, open, paused)
 VALUES (?1, ?2, ?2, EXISTS (SELECT 1 FROM holdfast_pauses WHERE scope = 'lane' AND name = ?1))
 ON CONFLICT (key) DO UPDATE SET tail = tail + ?2, open = open + ?2
 RETURNING id, tail, open, paused;
+
+-- name: event_routed
+-- Whether an event is stored and does not wait for the router.
+SELECT 1 FROM holdfast_events e WHERE e.n = ?1 AND e.n <= (SELECT place FROM holdfast_router)
+  AND NOT EXISTS (SELECT 1 FROM holdfast_again a WHERE a.event = e.n);
