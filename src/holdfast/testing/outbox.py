@@ -6,8 +6,9 @@ import asyncio
 import sqlite3
 from collections import deque
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from traceback import format_exception
 from typing import Any
 
 from holdfast.domain.contract import Criterion
@@ -21,7 +22,7 @@ from holdfast.egress.engine import Engine
 from holdfast.egress.handler.deliverer import HandlerDeliverer, ended_by
 from holdfast.egress.webhook.exchange import judge
 from holdfast.outbox import Outbox
-from holdfast.ports import Inline, SystemChance, SystemClock
+from holdfast.ports import Inline, NoCounters, SystemChance, SystemClock
 from holdfast.routing.registry import Registry
 from holdfast.routing.router import Router
 from holdfast.store.open import open_store, sqlite_path
@@ -29,19 +30,41 @@ from holdfast.store.roles.operator import DeliveryFilter, DeliveryRow
 from holdfast.store.roles.page import PAGE_MAX
 from holdfast.store.roles.store import Store
 
+ERRORS_MAX = 100
 Failure = BaseException | type[BaseException] | int
 
 _EVENTS = """SELECT n, id, stream, seq, source, type, timestamp, accepted_at, properties, payload, address
 FROM holdfast_events ORDER BY n"""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Drained:
-    """The result of one `drain`: counts, and all dead letters after it."""
+    """The result of one `drain`: counts, all dead letters after it, and what failed attempts raised.
+
+    `unmatched`: events of this drain that no contract matches, so a test that forgot `include()` sees why nothing ran.
+    """
 
     delivered: int
     failed: int
     dead: list[DeliveryRow]
+    errors: list[BaseException] = field(default_factory=list, compare=False)
+    unmatched: int = field(default=0, compare=False)
+
+    def __repr__(self) -> str:
+        """On one line, as a failed assertion shows it: the counts, what was raised, and what may be missing."""
+        parts = [f"delivered={self.delivered}", f"failed={self.failed}", f"dead={len(self.dead)}"]
+        if self.errors:
+            parts.append(f"errors={self.errors!r}")
+        if self.unmatched:
+            parts.append(f"unmatched={self.unmatched}: no contract matched; is include(outbox) missing?")
+        return f"Drained({', '.join(parts)})"
+
+    def __str__(self) -> str:
+        """The counts in a line, then the traceback of each exception."""
+        lines = [f"{self.delivered} delivered, {self.failed} failed, {len(self.dead)} dead"]
+        if self.unmatched:
+            lines.append(f"{self.unmatched} matched no contract; include(outbox) adds those of your application")
+        return "\n".join(lines + ["".join(format_exception(error)) for error in self.errors])
 
 
 class RecordingOutbox(Outbox):
@@ -60,6 +83,7 @@ class RecordingOutbox(Outbox):
         self.sent: list[tuple[str, Event]] = []
         self._clock = _MovedClock()
         self._failures: deque[Failure] = deque()
+        self._raised: deque[BaseException] = deque(maxlen=ERRORS_MAX)
         self._opened: list[sqlite3.Connection] = []
 
     def include(self, outbox: Outbox) -> None:
@@ -72,7 +96,7 @@ class RecordingOutbox(Outbox):
 
     def connection(self) -> sqlite3.Connection:
         """A connection to the database with the settings Holdfast needs; closed when the test ends."""
-        made = sqlite3.connect(sqlite_path(self.url), check_same_thread=False)
+        made = sqlite3.connect(sqlite_path(self.url), check_same_thread=False, factory=_TestConnection)
         self.prepare(made)
         self._opened.append(made)
         return made
@@ -134,18 +158,20 @@ class RecordingOutbox(Outbox):
 
     async def _deliver(self, store: Store) -> Drained:
         owner = await store.owners.enlist()
-        registry = Registry(store.contracts, POLICIES)
+        registry = Registry(store.contracts, POLICIES, readers=store.readers)
         await registry.refresh()
         handlers = HandlerDeliverer()
         for name, function in self.handlers.items():
             handlers.add(name, function)
         deliverers: dict[str, Deliverer] = {"handler": _Scripted(handlers, self), "https": _Scripted(None, self)}
         engine = Engine(store.deliveries, owner, deliverers, registry.terms_of, self._clock, SystemChance())
-        await _settle_all(Router(store.routing, registry), engine)
+        counted = _Counted()
+        self._raised.clear()
+        await _settle_all(Router(store.routing, registry, counters=counted), engine)
         dead = await store.operator.deliveries(DeliveryFilter(state="dead"), None, PAGE_MAX)
         await engine.stop(0)
         await store.owners.retire(owner)
-        return Drained(engine.delivered, engine.failed, dead.items)
+        return Drained(engine.delivered, engine.failed, dead.items, list(self._raised), counted.unmatched)
 
     def _next_failure(self) -> Failure | None:
         return self._failures.popleft() if self._failures else None
@@ -178,6 +204,13 @@ class _Scripted:
         return None if self._inner is None else self._inner.serves()
 
     async def deliver(self, claim: Claim, attempt: Attempt) -> Outcome:
+        try:
+            return await self._deliver(claim, attempt)
+        except Exception as error:
+            self._outbox._raised.append(error)
+            raise
+
+    async def _deliver(self, claim: Claim, attempt: Attempt) -> Outcome:
         failure = self._outbox._next_failure()
         if isinstance(failure, int):
             return judge(failure, None, {"status": failure})
@@ -193,6 +226,21 @@ class _Scripted:
 
     async def close(self) -> None:
         pass
+
+
+class _Counted(NoCounters):
+    """Counts events that no contract matches."""
+
+    unmatched = 0
+
+    def routed(self, events: int, deliveries: int, unmatched: int) -> None:
+        self.unmatched += unmatched
+
+
+class _TestConnection(sqlite3.Connection):
+    """A connection that an outbox on PostgreSQL accepts too, so that an application is tested without a server."""
+
+    replaces_any_database = True
 
 
 class _MovedClock(SystemClock):

@@ -46,6 +46,17 @@ class BurstsSuite(StoreSuite):
         ]
         assert await harness.faults() == []
 
+    async def test_a_batch_reports_what_it_dropped(self, harness: Harness) -> None:
+        await hooks(harness, "session_start", "tool_use")
+        await harness.emit("hook.tool_use", stream="session:s1", source="hook", to=SESSIONS)
+        async with harness.store.routing.batch(10) as batch:
+            assert await batch.commit([await harness.plan(event, {}) for event in batch.events], harness.owner)
+            assert batch.dropped == {"coalesced": 1}
+        await harness.emit("other", stream="s")
+        async with harness.store.routing.batch(10) as batch:
+            assert await batch.commit([await harness.plan(event, {}) for event in batch.events], harness.owner)
+            assert not batch.dropped
+
     async def test_only_events_of_the_same_tool_and_subagent_are_replaced(self, harness: Harness) -> None:
         for facts in ({"tool_name": "Bash"}, {"tool_name": "Read"}, {"tool_name": "Bash", "subagent_id": "a1"}) * 2:
             await harness.emit(

@@ -17,6 +17,12 @@ class CountsSuite(StoreSuite):
     async def test_an_empty_store_counts_nothing(self, harness: Harness) -> None:
         assert await counted(harness) == {"events": 0, "unmatched": 0, "streams": 0, "unrouted": 0}
 
+    async def test_the_size_of_the_store_is_known(self, harness: Harness) -> None:
+        await harness.emit()
+        sizes = await harness.store.maintenance.sizes()
+        assert sizes.store is not None
+        assert sizes.store > 0
+
     async def test_events_are_counted_before_and_after_they_are_routed(self, harness: Harness) -> None:
         await harness.contract(ordered=True)
         for stream in ("a", "b", None, "a"):
@@ -80,9 +86,9 @@ class CountsSuite(StoreSuite):
         first, *_ = await harness.claim(1)
         await harness.settle(first, Dead(Reason.REJECTED, "no"))
         figures = await harness.store.operator.figures()
-        assert (figures["pending"], figures["dead"]) == (2, 1)
+        assert (figures.pending, figures.dead) == (2, 1)
 
 
 async def counted(harness: Harness) -> dict[str, Any]:
     figures = await harness.store.operator.figures()
-    return {name: figures[name] for name in ("events", "unmatched", "streams", "unrouted")}
+    return {name: getattr(figures, name) for name in ("events", "unmatched", "streams", "unrouted")}

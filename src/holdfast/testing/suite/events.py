@@ -15,6 +15,34 @@ from holdfast.testing.suite.harness import Harness, StoreSuite
 
 
 class EventsSuite(StoreSuite):
+    async def test_events_are_found_by_words_and_properties(self, harness: Harness) -> None:
+        placed = await harness.emit("order.placed", source="shop", stream="order:1", properties={"plan": "Pro", "n": 3})
+        created = await harness.emit("user.created", source="app", properties={"plan": "free"})
+
+        async def found(*words: str, type: str | None = None, stream: str | None = None) -> list[str]:
+            wanted = EventFilter(words=words, type=type, stream=stream)
+            return [event.id for event in (await harness.store.events.find(wanted, None, 10)).items]
+
+        assert await found("plan") == [created.id, placed.id]
+        assert await found("plan=pro") == await found("n=3") == await found("order:1") == [placed.id]
+        assert await found("order", "free") == []
+        assert await found(created.id[:20]) == [created.id]
+        assert await found("order", stream="order:1") == [placed.id]
+        assert await found("order", type="user.created") == []
+
+    async def test_an_event_is_found_by_the_beginning_of_its_id(self, harness: Harness) -> None:
+        events = harness.store.events
+        for id in ("evt_aaaaaaaaaa1", "evt_aaaaaaaaaa2", "evt_aaaaaaaaaa3", "evt_bbbbbbbbbb1"):
+            await events.append([new_event("t", id=id)])
+        assert await events.with_prefix("evt_bbbbbbbbbb") == ["evt_bbbbbbbbbb1"]
+        assert await events.with_prefix("evt_aaaaaaaaaa") == ["evt_aaaaaaaaaa1", "evt_aaaaaaaaaa2"]
+        assert await events.with_prefix("evt_c") == []
+
+    async def test_an_event_is_found_by_its_dedup_key(self, harness: Harness) -> None:
+        first = await harness.emit(dedup_key="k", source="shop")
+        assert await harness.store.events.with_key("shop", "k") == first.id
+        assert await harness.store.events.with_key("app", "k") is None
+
     async def test_seq_is_gapless_per_stream(self, harness: Harness) -> None:
         appended = [await harness.emit(stream=stream) for stream in ("a", "b", "a", "a", "b")]
         assert [(one.stream, one.seq) for one in appended] == [("a", 1), ("b", 1), ("a", 2), ("a", 3), ("b", 2)]

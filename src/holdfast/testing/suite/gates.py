@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from holdfast.store.roles.store import Store
 from holdfast.testing.suite.harness import Harness, StoreSuite
 
@@ -111,3 +113,30 @@ class GatesSuite(StoreSuite):
         assert await harness.store.gates.open() == []
         assert await wait_us(harness.store, 100_000) == 100_000
         assert (await harness.store.gates.trip(URL, 1)).trips == 1
+
+    async def test_no_hour_has_more_than_an_hourly_limit(self, harness: Harness) -> None:
+        gates = harness.store.gates
+        minute_ms = 60_000 - harness.clock.now_ms() % 60_000
+        harness.clock.advance(minute_ms / 1000)  # the beginning of a minute
+        assert [await gates.take("c", 3) for _ in range(2)] == [0, 0]
+        harness.clock.advance(1800)
+        assert await gates.take("c", 3) == 0
+        assert await gates.take("c", 3) == 31 * 60_000  # until the first two are surely an hour old
+        harness.clock.advance(31 * 60 - 1)
+        assert await gates.take("c", 3) == 1000
+        harness.clock.advance(1)
+        assert [await gates.take("c", 3) for _ in range(2)] == [0, 0]
+        assert await gates.take("c", 3) == 30 * 60_000
+
+    async def test_each_name_has_its_own_hourly_limit(self, harness: Harness) -> None:
+        assert [await harness.store.gates.take(name, 1) for name in ("a", "b")] == [0, 0]
+        assert await harness.store.gates.take("a", 1) > 0
+        assert await harness.store.gates.take("a", 2) == 0  # the limit was raised
+
+    async def test_an_hourly_limit_holds_for_all_processes_and_after_a_restart(self, harness: Harness) -> None:
+        other = await harness.another()
+        stores = [harness.store, other] * 5
+        waits = await asyncio.gather(*(store.gates.take("c", 4) for store in stores))
+        assert sum(wait == 0 for wait in waits) == 4
+        await harness.crash()
+        assert await harness.store.gates.take("c", 4) > 0

@@ -112,6 +112,23 @@ class LanesSuite(StoreSuite):
         await harness.settle(claim, Delivered())
         assert (await harness.take()).delivery.id == ids[1]
 
+    async def test_the_head_of_a_lane_can_be_made_due(self, harness: Harness) -> None:
+        """Handed over or waiting for its next attempt; not while it is attempted, and not what waits behind it."""
+        ids = await self._line(harness, 2)
+        deliveries, lane = harness.store.deliveries, "c s"
+        assert not await deliveries.make_head_due("no such lane")
+        claim = await harness.take()
+        assert not await deliveries.make_head_due(lane)
+        await harness.settle(claim, Handed(500))
+        assert await harness.claim() == []
+        assert await deliveries.make_head_due(lane)
+        claim = await harness.take()
+        assert (claim.delivery.id, claim.delivery.handed) == (ids[0], True)
+        await harness.settle(claim, Retry("not yet"))
+        assert await harness.claim() == []
+        assert await deliveries.make_head_due(lane)
+        assert (await harness.take()).delivery.id == ids[0]
+
     async def test_unclaimed_handed_deliveries_do_not_hide_others(self, harness: Harness) -> None:
         """A full page of deliveries that are already ready must not end the search."""
         await harness.contract("many", "handler:many")

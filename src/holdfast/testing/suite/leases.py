@@ -206,3 +206,23 @@ class LeasesSuite(StoreSuite):
         for _ in range(5):
             await harness.send()
         assert len(await harness.claim()) == 5
+
+    async def test_several_processes_share_a_long_queue_and_not_a_short_one(self, harness: Harness) -> None:
+        harness.needs(Feature.MANY_OWNERS)
+        await harness.contract()
+        for _ in range(200):
+            await harness.emit()
+        await harness.route()
+        other = await (await harness.another()).owners.enlist()
+        first = await harness.ask(500)
+        assert 64 <= len(first.claims) < 150, "others get the rest"
+        assert first.next_due_ms is not None, "unless they do not take it: then there is more to claim soon"
+        assert first.next_due_ms <= harness.clock.now_ms() + 1000
+        second = await harness.ask(500, owner=other)
+        assert 32 <= len(second.claims) < 200 - len(first.claims)
+        left = 200 - len(first.claims) - len(second.claims)
+        assert left < 64
+        third = await harness.ask(500)
+        assert len(third.claims) == left
+        ids = [claim.delivery.id for claimed in (first, second, third) for claim in claimed.claims]
+        assert len(set(ids)) == 200

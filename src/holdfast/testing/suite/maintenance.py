@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -122,7 +123,14 @@ class MaintenanceSuite(StoreSuite):
         await harness.end(Delivered())
         harness.clock.advance(10_000 * DAY)
         await harness.prune(delivered_s=0, inbound_s=0, dead_s=0, dedup_s=0)
-        assert len(await harness.links()) == 1
+        delivered, pruned = await harness.links()
+        assert b'"state":"delivered"' in delivered.leaves
+        assert json.loads(pruned.leaves) == {
+            "action": "prune",
+            "actor": "retention",
+            "at": harness.clock.now_ms(),
+            "pruned_deliveries": [[1, 1]],
+        }
         assert await harness.faults() == []
 
     async def test_unmatched_events_are_pruned_too(self, harness: Harness) -> None:
@@ -131,7 +139,7 @@ class MaintenanceSuite(StoreSuite):
         harness.clock.advance(8 * DAY)
         assert (await harness.prune(delivered_s=7 * DAY))["events"] == 1
         assert (await harness.store.events.find(EventFilter(unmatched=True), None, 10)).items == []
-        assert (await harness.store.operator.figures())["unmatched"] == 0
+        assert (await harness.store.operator.figures()).unmatched == 0
 
     async def test_a_session_is_pruned_with_everything_that_belongs_to_it(self, harness: Harness) -> None:
         await self._session(harness, "gone", SessionState.CLOSED)

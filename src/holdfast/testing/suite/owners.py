@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from holdfast.domain.delivery import Delivered
@@ -31,6 +33,19 @@ class OwnersSuite(StoreSuite):
         assert len({owner.chain for owner in owners}) == len({owner.id for owner in owners}) == 4
         await other.owners.retire(owners[2])
         assert (await other.owners.enlist()).chain == owners[2].chain
+
+    async def test_working_owners_are_listed_with_what_they_hold(self, harness: Harness) -> None:
+        await harness.contract("c")
+        await harness.send()
+        await harness.send()
+        await harness.claim(1)
+        (one,) = await harness.store.owners.working(10)
+        assert (one.id, one.chain, one.pid, one.alive) == (harness.owner.id, harness.owner.chain, os.getpid(), True)
+        assert (one.deliveries, one.streams, one.started_ms) == (1, 0, harness.clock.now_ms())
+        assert one.seen_ms is not None
+        await harness.store.owners.retire(harness.owner)
+        (one,) = await harness.store.owners.working(10)  # it still holds a lease
+        assert (one.deliveries, await harness.store.owners.working(0)) == (1, [])
 
     async def test_retiring_twice_is_harmless(self, harness: Harness) -> None:
         await harness.store.owners.retire(harness.owner)

@@ -131,8 +131,8 @@ class History:
         self._check_ends(rows)
         self._check_order(rows)
         figures = await self.harness.store.operator.figures()
-        assert figures["pending"] == sum(row.state == "pending" for row in rows)
-        assert figures["unrouted"] == self.emitted - self.routed
+        assert figures.pending == sum(row.state == "pending" for row in rows)
+        assert figures.unrouted == self.emitted - self.routed
 
     def _check_conservation(self, rows: list[DeliveryRow]) -> None:
         """Every routed event has one delivery for each contract that matches it."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 
+from holdfast.domain.chain_check import ChainFault
 from holdfast.domain.delivery import Dead, Delivered, Handed, Retry
 from holdfast.domain.event import NewEvent
 from holdfast.domain.receipt import NO_LINKS, Head, Link
 from holdfast.domain.states import Reason
+from holdfast.store.roles.receipts import CheckedChain
 from holdfast.testing.suite.harness import Harness, StoreSuite
 
 
@@ -131,6 +133,19 @@ class ReceiptsSuite(StoreSuite):
         await harness.end(Delivered())
         assert await harness.faults() == []
         assert leaves((await harness.links())[0])[0]["event"] == unusual
+
+    async def test_how_far_a_chain_was_verified_is_recorded(self, harness: Harness) -> None:
+        receipts = harness.store.receipts
+        assert await receipts.checked() == []
+        fault = ChainFault("node-0001", 7, "hash", "the link 7 was changed", 12)
+        first = [CheckedChain("", 5, 0, 1, fault), CheckedChain("node-0001", 5, 9, 2, fault)]
+        await receipts.record_checked(first)
+        assert await receipts.checked() == first
+        again = CheckedChain("node-0001", 6, 12)
+        await receipts.record_checked([again])
+        assert await receipts.checked() == [first[0], again]
+        await receipts.record_checked([again], forget=True)
+        assert await receipts.checked() == [again]
 
     async def test_links_are_read_in_pages_for_one_chain_and_for_all(self, harness: Harness) -> None:
         await harness.contract()

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from holdfast.domain.contract import Criterion
 from holdfast.domain.event import new_event
 from holdfast.store.roles.events import EventFilter
-from holdfast.store.roles.routing import Plan
+from holdfast.store.roles.routing import Plan, RouteTarget
 from holdfast.testing.suite.harness import Harness, StoreSuite
 
 
@@ -71,7 +71,7 @@ class RoutingSuite(StoreSuite):
         await harness.route()
         for wanted in (EventFilter(unmatched=True), EventFilter(unmatched=True, stream="s")):
             assert [event.id for event in (await harness.store.events.find(wanted, None, 10)).items] == [lost.id]
-        assert (await harness.store.operator.figures())["unmatched"] == 1
+        assert (await harness.store.operator.figures()).unmatched == 1
 
     async def test_an_unmatched_event_can_be_routed_again(self, harness: Harness) -> None:
         one = await harness.emit()
@@ -115,3 +115,18 @@ class RoutingSuite(StoreSuite):
         await harness.crash()
         await harness.route()
         assert len(await harness.rows()) == 2
+
+    async def test_a_routed_event_can_get_one_more_delivery(self, harness: Harness) -> None:
+        appended = await harness.emit(stream="s")
+        event = await harness.store.events.get(appended.id)
+        assert event is not None
+        plan = Plan(event.n, (RouteTarget(None, "handler:later", "handler", None),), 0)
+        assert await harness.store.routing.deliver([plan]) == 0  # the router comes first
+        await harness.route()
+        assert (await harness.store.operator.figures()).unmatched == 1
+        for _ in range(2):
+            assert await harness.store.routing.deliver([plan]) == 1
+        assert [row.address for row in await harness.rows(event=appended.id)] == ["handler:later"]
+        assert (await harness.store.operator.figures()).unmatched == 0
+        claim = await harness.take()
+        assert claim.event.id == appended.id

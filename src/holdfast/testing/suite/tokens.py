@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from holdfast.domain.scopes import TokenScope
 from holdfast.store.roles.tokens import TokenRow
 from holdfast.testing.suite.harness import Harness, StoreSuite
 
@@ -10,11 +11,15 @@ class TokensSuite(StoreSuite):
     async def test_a_token_is_known_by_its_hash_until_it_is_revoked(self, harness: Harness) -> None:
         tokens = harness.store.tokens
         await tokens.add("tok_1", "laptop", "operate", "hash1")
-        assert await tokens.scope_of("hash1") == "operate"
+        assert await tokens.scope_of("hash1") == TokenScope("tok_1", frozenset({"operate"}))
         assert await tokens.scope_of("hash2") is None
         assert await tokens.revoke("tok_1") is True
         assert await tokens.revoke("tok_1") is False
         assert await tokens.scope_of("hash1") is None
+
+    async def test_a_token_holds_several_scopes_and_ignores_those_of_other_versions(self, harness: Harness) -> None:
+        await harness.store.tokens.add("tok_1", "agent", "read,message,fly", "hash1")
+        assert await harness.store.tokens.scope_of("hash1") == TokenScope("tok_1", frozenset({"read", "message"}))
 
     async def test_tokens_are_listed_without_their_hash(self, harness: Harness) -> None:
         tokens, now = harness.store.tokens, harness.clock.now_ms()
