@@ -14,9 +14,9 @@ import pytest
 
 from holdfast.domain.errors import TargetRefused
 from holdfast.net import client as client_module
-from holdfast.net.answer import Answer, Disconnected, RequestError
+from holdfast.net.answer import BODY_MAX, Answer, Disconnected, RequestError
 from holdfast.net.client import Client
-from holdfast.net.connection import READ_MAX, Connection
+from holdfast.net.connection import Connection
 from holdfast.net.guard import Guard
 from receivers import Talk, answering_dns, raw_server, self_signed
 
@@ -218,7 +218,7 @@ async def test_a_connection_with_unexpected_data_is_not_used_again(answer: bytes
         first = await post(one, url)
         second = await post(one, url)
     assert (first.status, second.status, second.body) == (int(answer[9:12]), 200, b"ok")
-    assert len(first.body) <= READ_MAX
+    assert len(first.body) <= BODY_MAX
     assert counting.connections == 2
 
 

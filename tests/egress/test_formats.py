@@ -59,7 +59,7 @@ def test_a_property_cannot_forge_a_field_of_the_standard() -> None:
 
 def test_chat_messages_contain_the_agents_last_answer() -> None:
     said = {"last_answer": "All tests pass.", "cwd": "/src"}
-    assert sent("slack", said, title="Mend the build") == {"text": "agent.agent_stop · Mend the build\nAll tests pass."}
+    assert sent("slack", said, title="Fix the build") == {"text": "agent.agent_stop · Fix the build\nAll tests pass."}
     assert sent("discord", said) == {
         "content": "agent.agent_stop · session:s1\nAll tests pass.",
         "allowed_mentions": {"parse": []},

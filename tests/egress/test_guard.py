@@ -285,7 +285,7 @@ async def test_over_http_or_on_an_odd_port_every_answer_must_be_listed(monkeypat
     answering(monkeypatch, ["10.0.0.1", "8.8.8.8"])
     assert await guard.resolve("backend", 443)
     for port, plain in ((80, True), (6379, False)):
-        with pytest.raises(TargetRefused, match=r'allow: \["8\.8\.8\.8/32"\]'):
+        with pytest.raises(TargetRefused, match=r'allow: \["10\.0\.0\.0/24", "8\.8\.8\.8/32"\]'):
             await guard.resolve("backend", port, plain=plain)
 
 

@@ -4,90 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
-import socket
 import ssl
 from base64 import b64encode
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 
 import tinyproxy
-from connect_proxy import OK, ConnectProxy
+from connect_proxy import ConnectProxy
 from daemon import Daemon
 from holdfast.config.config import load_config
-from holdfast.domain.delivery import Claim, Dead, Delivered, Delivery, Outcome, Retry
+from holdfast.domain.delivery import Delivered, Outcome, Retry
 from holdfast.domain.errors import BadConfig
-from holdfast.domain.event import Event
-from holdfast.egress.webhook.deliverer import WebhookDeliverer
-from holdfast.egress.webhook.requests import RequestOptions
-from holdfast.net.guard import Guard, TargetHost, read_target
+from holdfast.net.guard import TargetHost, read_target
 from holdfast.net.proxy import DIRECT, Proxies, Proxy, read_proxies
-from holdfast.ports import SystemClock
-from receivers import raw_server, saying, self_signed
+from proxied_deliveries import LOGIN, PASSWORD, Proof, claim, deliver, deliverer, dns, through
+from receivers import self_signed
 from sink import Sink
-
-PASSWORD = "canary-p@ss/w:rd"
-LOGIN = f"user:{PASSWORD}"
-NOT_FOUND = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-
-
-def dns(monkeypatch: pytest.MonkeyPatch, names: Mapping[str, Sequence[str]]) -> list[str]:
-    """Let only these names be known, with these addresses; the names that were asked for."""
-    asked = []
-
-    async def getaddrinfo(host: str, port: int, **_: Any) -> list[Any]:
-        asked.append(host)
-        found = names.get(host, [host] if host[0].isdigit() else None)
-        if found is None:
-            raise NOT_FOUND
-        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in found]
-
-    monkeypatch.setattr("holdfast.net.guard.getaddrinfo", getaddrinfo)
-    return asked
-
-
-def claim(url: str, contract: str | None = None) -> Claim:
-    event = Event(1, "evt_" + "0" * 32, "s", 1, "app", "t", "2026-01-31T12:00:00Z", 1_700_000_000_000, "{}", "{}")
-    return Claim(Delivery(5, url, contract, 0, 0), event, queue=1, token=99, starts=1)
-
-
-async def unsigned(contract_id: str) -> RequestOptions:
-    return RequestOptions()
-
-
-@asynccontextmanager
-async def deliverer(
-    proxies: Proxies, tls: ssl.SSLContext | None = None, allow: Sequence[str] = (), **options: Any
-) -> AsyncIterator[WebhookDeliverer]:
-    one = WebhookDeliverer(
-        Guard(allow), unsigned, SystemClock(), user_agent="x", tls=tls, proxies=proxies, connect_s=30.0, **options
-    )
-    try:
-        yield one
-    finally:
-        await one.close()
-
-
-async def deliver(url: str, proxies: Proxies, tls: ssl.SSLContext | None = None, **options: Any) -> Outcome:
-    async with deliverer(proxies, tls, **options) as one:
-        return await one.deliver(claim(url))
-
-
-def through(proxy: ConnectProxy, scheme: str = "http", login: str = LOGIN) -> Proxies:
-    return read_proxies(f"{scheme}://{login}@localhost:{proxy.port}", {})
-
-
-class Proof(NamedTuple):
-    """Certificates of `hook.test` and of `localhost` (the proxy), and a client that trusts both."""
-
-    receiver: ssl.SSLContext
-    proxy: ssl.SSLContext
-    trusted: ssl.SSLContext
-    roots: Path
 
 
 @pytest.fixture(scope="module")
@@ -293,122 +226,6 @@ async def test_a_receivers_certificate_is_checked_through_the_tunnel(proof: Proo
     assert sink.received == []
 
 
-# The guard holds
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "https://10.0.0.1/", "https://0xa9fea9fe/", "https://[::ffff:10.0.0.1]/", "https://private.test/",
-        "https://mixed.test/", "http://public.test/", "http://unknown.test/", "https://unknown.test:22/",
-        "https://[fd00::1]/", "https://169.254.169.254/", "https://127.0.0.1/", "https://localhost/",
-    ],
-)  # fmt: skip
-async def test_a_forbidden_target_stays_forbidden_through_a_proxy(monkeypatch: pytest.MonkeyPatch, url: str):
-    names = {"private.test": ["10.0.0.1"], "mixed.test": ["8.8.8.8", "10.0.0.1"], "public.test": ["8.8.8.8"]}
-    dns(monkeypatch, {"localhost": ["127.0.0.1"], **names})
-    async with ConnectProxy() as proxy:
-        outcome = await deliver(url, through(proxy))
-    assert isinstance(outcome, Dead)
-    assert "may not be a target" in outcome.error
-    assert proxy.asked == []
-
-
-async def test_trust_does_not_lead_to_the_metadata_service_through_a_proxy(monkeypatch: pytest.MonkeyPatch):
-    dns(monkeypatch, {"localhost": ["127.0.0.1"], "meta.test": ["169.254.169.254"]})
-    async with ConnectProxy() as proxy, deliverer(through(proxy), trusted=lambda _: True) as one:
-        assert isinstance(await one.deliver(claim("https://meta.test/", "c")), Dead)
-    assert proxy.asked == []
-
-
-# A proxy that fails
-
-FAILURES: dict[str, tuple[bytes, str]] = {
-    "demands a login": (b"HTTP/1.1 407 Login\r\n\r\n", "a user and a password, or refuses those it was sent (407)"),
-    "refuses": (b"HTTP/1.1 403 No\r\nX: canary\r\n\r\nno", "refused to connect to hook.test:443: it answered 403"),
-    "does not reach it": (b"HTTP/1.1 502 canary\r\n\r\n", "refused to connect to hook.test:443: it answered 502"),
-    "redirects": (b"HTTP/1.1 302 No\r\nLocation: https://x/\r\n\r\n", "it answered 302"),
-    "says 101": (b"HTTP/1.1 101 No\r\n\r\n", "it answered 101"),
-    "closes": (b"", "closed the connection"),
-    "closes in its head": (b"HTTP/1.1 200 OK\r\nX: ", "closed the connection"),
-    "speaks no HTTP": (b"SSH-2.0-OpenSSH_9.6\r\n\r\n", "did not answer in HTTP"),
-    "an endless head": (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000, "did not answer in HTTP"),
-    "endless interim answers": (b"HTTP/1.1 100 Go on\r\n\r\n" * 10_000, "did not answer in HTTP"),
-    "data before the request": (OK + b"HTTP/1.1 200 OK\r\n\r\n", "sent data before it was sent a request"),
-    "hangs": (b"", "no connection through the proxy"),
-    "hangs in its head": (b"HTTP/1.1 200 OK\r\nX: ", "no connection through the proxy"),
-    "hangs after 100": (b"HTTP/1.1 100 Go on\r\n\r\n", "no connection through the proxy"),
-}
-
-
-@pytest.mark.parametrize("name", FAILURES)
-async def test_a_failure_of_the_proxy_is_tried_again_and_named_without_its_password(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, name: str
-):
-    answer, words = FAILURES[name]
-    hangs = name.startswith("hangs")
-    caplog.set_level(logging.DEBUG)
-    dns(monkeypatch, {"localhost": ["127.0.0.1"]})
-    async with Sink() as sink, ConnectProxy({"hook.test": sink.port}, answer=answer, hangs=hangs) as proxy:
-        one = WebhookDeliverer(
-            Guard(), unsigned, SystemClock(), user_agent="x", proxies=through(proxy),
-            connect_s=0.5 if hangs else 30.0,
-        )  # fmt: skip
-        outcome = await one.deliver(claim("https://hook.test/"))
-        await one.close()
-    assert isinstance(outcome, Retry)
-    assert f"localhost:{proxy.port}" in outcome.error
-    assert words in outcome.error
-    assert sink.received == []
-    no_secret_in(f"{outcome!r} {caplog.text}")
-
-
-def no_secret_in(text: str) -> None:
-    assert "canary" not in text
-    assert b64encode(LOGIN.encode()).decode() not in text
-    assert "unexpected" not in text
-
-
-async def test_a_proxy_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch):
-    dns(monkeypatch, {"localhost": ["127.0.0.1"]})
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
-        outcome = await deliver("https://hook.test/", read_proxies(f"http://{LOGIN}@localhost:{port}", {}))
-        assert outcome == Retry(
-            f"could not connect to the proxy localhost:{port}: Connection refused", None, outcome.detail
-        )
-        outcome = await deliver("https://hook.test/", read_proxies(f"http://{LOGIN}@nowhere.test:{port}", {}))
-    assert isinstance(outcome, Retry)
-    assert outcome.error == f"the name of the proxy nowhere.test:{port} was not found: Name or service not known"
-
-
-async def test_a_proxy_without_a_valid_certificate_gets_no_password(proof: Proof, monkeypatch: pytest.MonkeyPatch):
-    dns(monkeypatch, {"localhost": ["127.0.0.1"]})
-    async with ConnectProxy(tls=proof.receiver) as proxy:
-        outcome = await deliver("https://hook.test/", through(proxy, "https"), proof.trusted)
-        assert isinstance(outcome, Retry)
-        assert f"TLS to the proxy localhost:{proxy.port}: the certificate is not valid" in outcome.error
-        async with raw_server(saying(b"HTTP/1.1 200 OK\r\n\r\n"), head=False) as url:
-            plain = f"https://{LOGIN}@localhost:{url.split(':')[2].split('/')[0]}"
-            outcome = await deliver("https://hook.test/", read_proxies(plain, {}), proof.trusted)
-        assert isinstance(outcome, Retry)
-        assert "TLS to the proxy localhost:" in outcome.error
-    assert proxy.asked == []
-
-
-async def test_an_interim_answer_of_the_proxy_is_passed_over(proof: Proof, monkeypatch: pytest.MonkeyPatch):
-    dns(monkeypatch, {"localhost": ["127.0.0.1"]})
-
-    class Patient(ConnectProxy):
-        async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            writer.write(b"HTTP/1.1 102 Processing\r\n\r\n")
-            await super()._talk(reader, writer)
-
-    async with Sink(tls=proof.receiver) as sink, Patient({"hook.test": sink.port}) as proxy:
-        assert isinstance(await deliver("https://hook.test/", through(proxy), proof.trusted), Delivered)
-
-
 # The whole daemon
 
 
@@ -435,7 +252,7 @@ def drive(daemon: Daemon, proxy: ConnectProxy, sink: Sink) -> str:
     assert daemon.request("POST", "/hooks/contracts", contract)[0] == 201
     daemon.request("POST", "/api/events", {"type": "order.one"})
     daemon.wait_for("/api/deliveries?state=delivered", lambda answer: len(answer["items"]) == 1)
-    proxy.login = "somebody:else"
+    proxy.login = "another:user"
     daemon.restart()  # and with that, without the tunnel that was kept
     daemon.request("POST", "/api/events", {"type": "order.two"})
     pending = "/api/deliveries?state=pending"

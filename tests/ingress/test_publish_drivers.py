@@ -143,7 +143,7 @@ def shell() -> Shell:
     return the_shell()
 
 
-class Book:
+class StoredRows:
     """What another process sees."""
 
     def __init__(self, shell: Shell, path: Path) -> None:
@@ -158,39 +158,39 @@ class Book:
 
 
 @pytest.fixture
-def book(shell: Shell, path: Path) -> Book:
-    return Book(shell, path)
+def stored(shell: Shell, path: Path) -> StoredRows:
+    return StoredRows(shell, path)
 
 
-def test_a_commit_keeps_the_row_and_exactly_one_event(outbox: Outbox, client: Sqlite3, book: Book) -> None:
+def test_a_commit_keeps_the_row_and_exactly_one_event(outbox: Outbox, client: Sqlite3, stored: StoredRows) -> None:
     with client.transaction():
         client.execute("INSERT INTO orders VALUES (42)")
         published = outbox.publish(client.handle, "order.placed", {"id": 42}, stream="order:42")
-        assert book.events() == []
-    assert book.events() == [("order.placed", "order:42", 1)]
-    assert (book.orders(), published.duplicate) == (1, False)
+        assert stored.events() == []
+    assert stored.events() == [("order.placed", "order:42", 1)]
+    assert (stored.orders(), published.duplicate) == (1, False)
 
 
-def test_an_exception_leaves_neither(outbox: Outbox, client: Sqlite3, book: Book) -> None:
+def test_an_exception_leaves_neither(outbox: Outbox, client: Sqlite3, stored: StoredRows) -> None:
     with contextlib.suppress(ZeroDivisionError), client.transaction():
         client.execute("INSERT INTO orders VALUES (42)")
         outbox.publish(client.handle, "order.placed", {"id": 42}, stream="order:42")
         raise ZeroDivisionError
-    assert (book.events(), book.orders()) == ([], 0)
+    assert (stored.events(), stored.orders()) == ([], 0)
 
 
 def test_a_connection_closed_before_its_commit_leaves_neither(
-    outbox: Outbox, client: Sqlite3, book: Book
+    outbox: Outbox, client: Sqlite3, stored: StoredRows
 ) -> None:  # fmt: skip
     if isinstance(client, Apsw):
         client.execute("BEGIN")
     client.execute("INSERT INTO orders VALUES (42)")
     outbox.publish(client.handle, "order.placed", {"id": 42})
     client.close()
-    assert (book.events(), book.orders()) == ([], 0)
+    assert (stored.events(), stored.orders()) == ([], 0)
 
 
-def test_a_savepoint_takes_its_event_with_it(outbox: Outbox, client: Sqlite3, book: Book) -> None:
+def test_a_savepoint_takes_its_event_with_it(outbox: Outbox, client: Sqlite3, stored: StoredRows) -> None:
     with client.transaction():
         client.execute("INSERT INTO orders VALUES (42)")
         outbox.publish(client.handle, "kept", stream="s")
@@ -198,11 +198,11 @@ def test_a_savepoint_takes_its_event_with_it(outbox: Outbox, client: Sqlite3, bo
             outbox.publish(client.handle, "undone", stream="s")
             raise ZeroDivisionError
         outbox.publish(client.handle, "kept.too", stream="s")
-    assert book.events() == [("kept", "s", 1), ("kept.too", "s", 2)]
+    assert stored.events() == [("kept", "s", 1), ("kept.too", "s", 2)]
 
 
 def test_a_retry_after_an_unacknowledged_commit_returns_the_first_event(
-    outbox: Outbox, client: Sqlite3, book: Book
+    outbox: Outbox, client: Sqlite3, stored: StoredRows
 ) -> None:  # fmt: skip
     answers = []
     for _ in range(2):
@@ -210,11 +210,11 @@ def test_a_retry_after_an_unacknowledged_commit_returns_the_first_event(
             answers.append(outbox.publish(client.handle, "order.placed", {"id": 42}, stream="s", dedup="order-42"))
     first, again = answers
     assert (again.id, first.duplicate, again.duplicate) == (first.id, False, True)
-    assert book.events() == [("order.placed", "s", 1)]
+    assert stored.events() == [("order.placed", "s", 1)]
 
 
 def test_a_key_with_another_body_is_refused_and_the_transaction_lives_on(
-    outbox: Outbox, client: Sqlite3, book: Book
+    outbox: Outbox, client: Sqlite3, stored: StoredRows
 ) -> None:
     with client.transaction():
         outbox.publish(client.handle, "order.placed", {"id": 1}, dedup="k")
@@ -222,7 +222,7 @@ def test_a_key_with_another_body_is_refused_and_the_transaction_lives_on(
         client.execute("INSERT INTO orders VALUES (7)")
         with pytest.raises(DedupConflict, match="another body"):
             outbox.publish(client.handle, "order.placed", {"id": 2}, dedup="k")
-    assert (len(book.events()), book.orders()) == (1, 1)
+    assert (len(stored.events()), stored.orders()) == (1, 1)
 
 
 def test_a_closed_stream_is_named_in_the_error(outbox: Outbox, client: Sqlite3) -> None:
@@ -242,7 +242,7 @@ def test_a_database_without_tables_raises_an_error_with_the_fix(outbox: Outbox, 
 
 
 def test_many_are_appended_by_stream_and_answered_in_the_order_given(
-    outbox: Outbox, client: Sqlite3, book: Book
+    outbox: Outbox, client: Sqlite3, stored: StoredRows
 ) -> None:
     with client.transaction():
         answers = outbox.publish_many(
@@ -255,18 +255,18 @@ def test_many_are_appended_by_stream_and_answered_in_the_order_given(
                 {"type": "b.2", "stream": "b", "dedup": "k"},
             ],
         )
-    assert book.events() == [("free", None, 1), ("a.1", "a", 1), ("b.1", "b", 1), ("b.2", "b", 2)]
+    assert stored.events() == [("free", None, 1), ("a.1", "a", 1), ("b.1", "b", 1), ("b.2", "b", 2)]
     assert [answer.duplicate for answer in answers] == [False, False, False, False, True]
     assert len({answer.id for answer in answers}) == 4
     assert answers[3].id == answers[4].id
 
 
 def test_an_event_of_many_with_a_wrong_name_is_refused_before_anything_is_written(
-    outbox: Outbox, client: Sqlite3, book: Book
+    outbox: Outbox, client: Sqlite3, stored: StoredRows
 ) -> None:
     with client.transaction(), pytest.raises(BadInput, match="did you mean dedup"):
         outbox.publish_many(client.handle, [{"type": "a"}, {"type": "b", "dedupe": "k"}])
-    assert book.events() == []
+    assert stored.events() == []
 
 
 def test_an_awaited_connection_is_sent_to_the_awaited_verb(outbox: Outbox) -> None:

@@ -89,7 +89,7 @@ async def test_terms_and_trust_follow_the_contract(harness: EngineHarness) -> No
     assert not registry.is_trusted("c03")
 
 
-async def test_contracts_that_did_not_change_are_not_read_anew(harness: EngineHarness) -> None:
+async def test_unchanged_contracts_are_not_read_again(harness: EngineHarness) -> None:
     before = {each.id: each for each in await harness.store.contracts.all()}
     await harness.store.contracts.put(contract(5, attempts=9), None)
     after = {each.id: each for each in await harness.store.contracts.all()}
@@ -138,7 +138,9 @@ async def test_a_change_between_two_looks_is_read_too(harness: EngineHarness, mo
     assert addresses(harness, "order.5") == ["handler:late"]
 
 
-async def test_a_store_that_was_put_back_is_read_anew(harness: EngineHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_contracts_of_a_restored_store_are_read_again(
+    harness: EngineHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await harness.store.contracts.remove("c05")
     harness.registry.version += 100
     await harness.registry.refresh()
@@ -229,3 +231,30 @@ async def test_a_url_without_a_rate_of_its_own_has_the_houses(harness: EngineHar
     assert found == {"own": 240_000, "none": 100_000}
     assert paced.terms_of(None, "https").interval_us == 100_000  # a direct address
     assert paced.terms_of("c01", "handler").interval_us == paced.terms_of(None, "handler").interval_us == 0
+
+
+async def test_a_match_that_was_remembered_ends_with_its_contract(harness: EngineHarness) -> None:
+    assert addresses(harness, "order.7") == addresses(harness, "order.7") == ["handler:h7"]
+    await harness.store.contracts.put(Contract("extra", parse_address("handler:extra")), None)
+    await harness.registry.refresh()
+    assert addresses(harness, "order.7") == ["handler:h7", "handler:extra"]
+    await harness.store.contracts.remove("extra")
+    await harness.registry.refresh()
+    assert addresses(harness, "order.7") == ["handler:h7"]
+
+
+async def test_a_contract_that_ends_matches_by_the_time_of_each_event(harness: EngineHarness) -> None:
+    ends_ms = harness.clock.now_ms() + 1000
+    await harness.store.contracts.put(Contract("short", parse_address("handler:short"), expires_at_ms=ends_ms), None)
+    await harness.registry.refresh()
+    assert addresses(harness, "order.7") == ["handler:h7", "handler:short"]
+    harness.clock.advance(2.0)
+    assert addresses(harness, "order.7") == ["handler:h7"]
+
+
+async def test_the_lane_of_an_ordered_contract_is_that_of_each_event(harness: EngineHarness) -> None:
+    await harness.store.contracts.put(Contract("kept", parse_address("handler:kept"), ordered=True), None)
+    await harness.registry.refresh()
+    now_ms = harness.clock.now_ms()
+    events = [Event(n, f"e{n}", f"s{n}", 1, "app", "other", "", now_ms, "{}", "null") for n in (1, 2)]
+    assert [harness.registry.targets(event)[0].lane for event in events] == ["kept s1", "kept s2"]

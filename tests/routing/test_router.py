@@ -9,6 +9,7 @@ import pytest
 
 from engine_harness import EngineHarness
 from holdfast.domain.event import NewEvent, new_event
+from holdfast.routing.router import LOOKS_S
 
 
 @pytest.fixture
@@ -86,3 +87,15 @@ async def test_a_bad_direct_address_does_not_block_later_events(harness: EngineH
     await harness.store.events.append([bad, new_event("fine")])
     await harness.route()
     assert [row.event_type for row in await harness.rows()] == ["fine"]
+
+
+async def test_the_router_looks_again_for_events_that_were_committed_without_a_wake_up(
+    harness: EngineHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A publisher sends no wake-up while other events wait, and may commit after those were routed."""
+    monkeypatch.setattr(type(harness.store.routing), "misses_wakeups", True)
+    assert await harness.router.tick() is None, "no event was routed yet"
+    await harness.store.events.append([new_event("t.x")])
+    assert await harness.router.tick() == 0.0
+    assert [await harness.router.tick() for _ in LOOKS_S] == list(LOOKS_S)
+    assert await harness.router.tick() is None

@@ -32,10 +32,12 @@ from holdfast.egress.gatekeeper import Gatekeeper
 from holdfast.egress.held_claim import HeldClaim
 from holdfast.egress.lease_renewal import LeaseRenewal, lease_times_ms
 from holdfast.egress.local_queue import STALE_MS, LocalQueue
+from holdfast.egress.router_intake import RouterIntake
 from holdfast.egress.workers import Finished, Workers
-from holdfast.ports import Chance, Clock
-from holdfast.store.roles.deliveries import ClaimRequest, Deliveries, Served
+from holdfast.ports import NO_COUNTERS, NO_TRACING, Chance, Clock, Counters, Tracing
+from holdfast.store.roles.deliveries import BATCH_MAX, ClaimRequest, Deliveries, Served
 from holdfast.store.roles.owners import Owner
+from holdfast.store.roles.routing import LeaseOffer, Plan, RouteTarget
 
 CLAIM_MAX = 768
 QUEUES_MAX = 1000
@@ -66,15 +68,18 @@ class Engine:
         gatekeeper: Gatekeeper | None = None,
         delivery_dead: Callable[[Claim, Transition], NewEvent | None] | None = None,
         blocked_queues: Callable[[], Iterable[int]] = tuple,
+        counters: Counters = NO_COUNTERS,
+        tracing: Tracing = NO_TRACING,
     ) -> None:
         self._deliveries, self._owner, self._deliverers = deliveries, owner, deliverers
         self._terms_of, self._clock, self._chance, self._capacity = terms_of, clock, chance, capacity
         self._poll_s, self._gatekeeper, self._delivery_dead = poll_s, gatekeeper, delivery_dead
-        self._blocked_queues = blocked_queues
+        self._blocked_queues, self._counters, self._tracing = blocked_queues, counters, tracing
         self._lease_ms = lease_times_ms()
         self._held: dict[int, HeldClaim] = {}
         self._queues: dict[int, LocalQueue] = {}
         self._refused: list[Claim] = []  # claimed, but not admitted by the gatekeeper; to be given back
+        self._intake = RouterIntake()
         self._stopping = False
         self._turn = asyncio.Lock()
         self._after_queue = 0
@@ -194,6 +199,10 @@ class Engine:
         settlements = [self._settlement(held, outcome, now_ms) for held, outcome in ours]
         lost = await self._deliveries.settle(self._owner, settlements) if settlements else set()
         self.leases_lost += len(finished) - len(ours)
+        self._counters.settled(settlements, lost, now_ms)
+        self._tracing.settled(settlements, lost, now_ms)
+        if len(ours) < len(finished):
+            self._counters.leases(lost=len(finished) - len(ours))
         for (held, outcome), settlement in zip(ours, settlements, strict=True):
             if held.claim.delivery.id in lost:
                 self.leases_lost += 1
@@ -204,6 +213,7 @@ class Engine:
                 self._log.ended(held, settlement.transition, now_ms)
         for held, _ in finished:
             self._forget(held)
+        self._intake.freed()
 
     def _is_ours(self, held: HeldClaim) -> bool:
         """Whether, as far as this process knows, it still has the lease: not lost, and not claimed again."""
@@ -222,7 +232,7 @@ class Engine:
 
         Claims that are `ending` count as settled already: their settlement is in the same commit.
         """
-        free = self._capacity - len(self._held) + len(ending)
+        free = self._free + len(ending)
         if self._stopping or free <= 0:
             return self._poll_s
         request = ClaimRequest(
@@ -238,19 +248,57 @@ class Engine:
         asked_ms = self._clock.boot_ms()  # the lease began no earlier
         claimed = await self._deliveries.claim(request)
         self._after_queue = claimed.after_queue
-        now_ms = self._clock.now_ms()
-        by_queue: defaultdict[int, list[Claim]] = defaultdict(list)
-        for claim in claimed.claims:
-            by_queue[claim.queue].append(claim)
-        for queue, claims in by_queue.items():
-            self._refused += self._accept(queue, claims, now_ms, asked_ms)
-            self._workers.start(self._queues[queue])
+        self._intake.note_claim(request, claimed)
+        self._begin(claimed.claims, asked_ms)
         await self._give_back()
         if claimed.held_back and ending:  # the store may have claimed before it settled
             return 0.0
         if claimed.next_due_ms is None:
             return self._poll_s
         return min(self._poll_s, max(0.0, (claimed.next_due_ms - self._clock.now_ms()) / 1000))
+
+    def _begin(self, claims: Sequence[Claim], asked_ms: int) -> None:
+        """Hold claims, and start workers for them."""
+        now_ms = self._clock.now_ms()
+        by_queue: defaultdict[int, list[Claim]] = defaultdict(list)
+        for claim in claims:
+            by_queue[claim.queue].append(claim)
+        for queue, some in by_queue.items():
+            self._refused += self._accept(queue, some, now_ms, asked_ms)
+            self._workers.start(self._queues[queue])
+
+    @property
+    def _free(self) -> int:
+        return self._capacity - len(self._held) - self._intake.reserved
+
+    async def wait_for_places(self) -> None:
+        """Wait a short time until the deliveries of a batch of the router can begin at once."""
+        await self._intake.wait(lambda: self._free >= min(BATCH_MAX, self._capacity))
+
+    def offer(self, plans: Sequence[Plan]) -> LeaseOffer | None:
+        """Reserve places for deliveries that the router of this process is about to create."""
+        if self._stopping:
+            return None
+        free = min(CLAIM_MAX, self._free)
+        return self._intake.offer(self._owner.id, plans, free, self._places_for, self._clock.boot_ms())
+
+    def _places_for(self, target: RouteTarget) -> tuple[int, int]:
+        """How many deliveries of a queue can begin now, and for how many milliseconds they are leased."""
+        served = self._served()
+        if target.queue is None or target.queue in self._blocked_queues() or target.address in served.blocked:
+            return 0, 0
+        if target.kind not in served.kinds and target.address not in served.addresses:
+            return 0, 0
+        queue = self._queues.get(target.queue)
+        places = queue.free_places(0) if queue else self._terms_of(target.contract_id, target.kind).concurrency
+        return places, self._lease_ms[target.kind]
+
+    def take(self, offer: LeaseOffer, claims: Sequence[Claim]) -> None:
+        """End the reservation, and begin the deliveries that were leased for it."""
+        self._intake.end(offer)
+        self._begin(claims, offer.asked_ms)
+        if self._refused:
+            self.wake()
 
     def _served(self) -> Served:
         whole: set[str] = set()
@@ -278,7 +326,7 @@ class Engine:
         places = {}
         for id, queue in self._queues.items():
             queue.adapt_window(id in quick, now_ms)
-            places[id] = queue.free_places(ended[id])
+            places[id] = max(0, queue.free_places(ended[id]) - self._intake.reserved_for(id))
         for id in self._blocked_queues():
             places[id] = 0
         return places

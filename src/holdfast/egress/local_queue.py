@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from holdfast.egress.held_claim import HeldClaim
 
-WINDOW_MAX = 768
+WINDOW_MAX = 1000
 STALE_MS = 500
 
 

@@ -23,7 +23,6 @@ def parse_event(body: object, dedup_key: str | None = None) -> NewEvent:
     reject_unknown_keys(body, FIELDS, "an event")
     if "type" not in body:
         raise BadInput(TYPE_MISSING)
-    check_direct_address(body.get("to"))
     return new_event(
         body["type"],
         body.get("payload"),
@@ -34,12 +33,6 @@ def parse_event(body: object, dedup_key: str | None = None) -> NewEvent:
         dedup_key=_or_default(body.get("dedup_key"), dedup_key),
         to=body.get("to"),
     )
-
-
-def check_direct_address(to: object) -> None:
-    """Reject a direct address that this version does not deliver to: the event would never reach an end."""
-    if isinstance(to, str) and to.startswith("session:"):
-        raise BadInput("to: session:… is not delivered by this version; use https://… or handler:NAME")
 
 
 def reject_unknown_keys(body: Mapping[str, object], known: Sequence[str], what: str, noun: str = "key") -> None:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from holdfast.domain.agent_events import SEVERITY_DEFAULT, agent_activity, agent_event, error_event, session_event
 from holdfast.domain.errors import BadInput
 from holdfast.domain.event import NewEvent
-from holdfast.domain.json_value import Json, JsonObject
+from holdfast.domain.json_value import Json, JsonObject, text_in
 from holdfast.domain.text import short_repr
 from holdfast.ingress.accept import reject_unknown_keys
 
@@ -75,21 +75,21 @@ def normalize(kind: BusEvent | str, fields: Mapping[str, Json]) -> NewEvent:
     kind = parse_kind(kind)
     _check_fields(kind, fields)
     payload = _payload(kind, fields)
-    session_id, event_type = fields.get("session_id", ""), fields.get("event_type", "")
+    session_id, event_type = text_in(fields, "session_id") or "", text_in(fields, "event_type") or ""
     match kind:
         case BusEvent.SESSION_STARTED | BusEvent.SESSION_CLOSED | BusEvent.SESSION_UPDATED:
             return session_event(kind.value.removeprefix("SESSION_").lower(), session_id, payload)
         case BusEvent.AGENT_EVENT:
             return agent_event(event_type, session_id, payload)
         case BusEvent.AGENT_ACTIVITY:
-            return agent_activity(event_type, session_id, payload, tool_name=fields.get("tool_name"))
+            return agent_activity(event_type, session_id, payload, tool_name=text_in(fields, "tool_name"))
         case BusEvent.ERROR:
             return error_event(
                 payload,
                 session_id=session_id or None,
-                severity=fields.get("severity") or SEVERITY_DEFAULT,
-                error_source=fields.get("error_source") or fields.get("source") or "application",
-                error_code=fields.get("error_code") or fields.get("code") or "UNKNOWN",
+                severity=text_in(fields, "severity") or SEVERITY_DEFAULT,
+                error_source=str(fields.get("error_source") or fields.get("source") or "application"),
+                error_code=str(fields.get("error_code") or fields.get("code") or "UNKNOWN"),
             )
 
 

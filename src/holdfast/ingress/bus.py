@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
@@ -15,6 +14,7 @@ from holdfast.domain.errors import BadInput
 from holdfast.domain.event import Appended, NewEvent
 from holdfast.domain.json_value import Json
 from holdfast.ingress.bridge import BusEvent, normalize, parse_kind
+from holdfast.ingress.fork_lock import ForkLock
 from holdfast.ingress.loop_thread import LoopThread
 from holdfast.store.open import open_store
 from holdfast.store.roles.events import Events
@@ -34,13 +34,14 @@ class EventBus:
     """Appends the events of a host application to the store, where contracts match them.
 
     Inside `outbox.lifespan` the bus uses the store that is open there. Otherwise it opens a connection of its own at
-    the first `emit`, also beside a running daemon. It may be used from any thread and any event loop.
+    the first `emit`, also beside a running daemon. It may be used from any thread and any event loop. A forked child
+    opens a connection of its own. On SQLite that is refused if the parent's connection was open at the fork.
     """
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._listeners: list[Listener] = []
-        self._opening = threading.Lock()
+        self._opening = ForkLock()
         self._connection: _Connection | None = None
         # Connections of the parent process: closing one in a forked child could damage the parent's.
         self._inherited: list[_Connection] = []

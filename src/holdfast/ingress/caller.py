@@ -7,29 +7,29 @@ from contextlib import contextmanager
 
 from holdfast.domain.errors import BadInput, StoreError
 from holdfast.store import caller
-from holdfast.store.door import run_on, run_on_async, schema_of
+from holdfast.store.door import Tables, run_on, run_on_async
 from holdfast.store.drivers import Calls
 
-SCHEMA = schema_of("sqlite:")  # SQLite has no schemas
+ANY = Tables("holdfast")  # the settings are those of the connection, whatever the outbox
 PREPARE, CHECK = Calls("prepare()", "prepare_async()"), Calls("check()", "check_async()")
 
 
 def prepare(connection: object) -> None:
     with _transaction_error():
-        run_on(connection, SCHEMA, PREPARE, caller.prepare)
+        run_on(connection, ANY, PREPARE, caller.prepare)
 
 
 async def prepare_async(connection: object) -> None:
     with _transaction_error():
-        await run_on_async(connection, SCHEMA, PREPARE, caller.prepare)
+        await run_on_async(connection, ANY, PREPARE, caller.prepare)
 
 
 def check(connection: object) -> list[str]:
-    return run_on(connection, SCHEMA, CHECK, caller.check)
+    return run_on(connection, ANY, CHECK, caller.check)
 
 
 async def check_async(connection: object) -> list[str]:
-    return await run_on_async(connection, SCHEMA, CHECK, caller.check)
+    return await run_on_async(connection, ANY, CHECK, caller.check)
 
 
 @contextmanager

@@ -11,12 +11,13 @@ from pathlib import Path
 
 from holdfast.domain.errors import BadInput, DedupConflict, HoldfastError, StoreError
 from holdfast.domain.event import NewEvent, new_event
-from holdfast.domain.json_value import Json
+from holdfast.domain.json_value import Json, text_in
 from holdfast.domain.text import short_repr
 from holdfast.ingress.lateness import Lateness
 from holdfast.ingress.spool import RECORD_MAX, SpoolPosition, position_of, read_raw, read_record, sync_folder
 from holdfast.ingress.spool_decoder import EventDecoder, SpoolDecoder
-from holdfast.ports import Clock
+from holdfast.ports import NO_COUNTERS, Clock, Counters
+from holdfast.progress import Progress
 from holdfast.store.roles.events import Events
 
 POLL_S = 1.0
@@ -26,6 +27,8 @@ PAUSE_EVERY = (
     20  # records between two pauses, about the time of one delivery, so that a busy spool does not block other tasks
 )
 RAW_MAX = 4000
+MANY = 5000
+"""So many records at once are worth a line in the log."""
 
 log = logging.getLogger("holdfast.spool")
 
@@ -46,10 +49,11 @@ class SpoolImport:
         clock: Clock,
         decoders: Iterable[SpoolDecoder] = (),
         lateness: Lateness | None = None,
+        counters: Counters = NO_COUNTERS,
     ) -> None:
         self._folder, self._events, self._clock = folder, events, clock
         self._decoders = {decoder.kind: decoder for decoder in (EventDecoder(), *decoders)}
-        self._lateness = lateness or Lateness()
+        self._lateness, self._counters = lateness or Lateness(), counters
         self.imported = 0
         self.rejected = 0
         self.unlisted = 0
@@ -57,12 +61,17 @@ class SpoolImport:
 
     async def tick(self) -> float | None:
         """Import all records, oldest first. One that can be neither imported nor moved blocks no other."""
-        positions, stuck = self._list(), None
-        for batch in self._batches(positions):
-            try:
-                await self._import(batch)
-            except OSError as error:
-                stuck = error
+        positions, stuck, done = self._list(), None, 0
+        with Progress("importing the spool", log=log.info, quiet=len(positions) < MANY) as progress:
+            for batch in self._batches(positions):
+                progress(done, len(positions))
+                try:
+                    await self._import(batch)
+                except OSError as error:
+                    stuck = error
+                done += len(batch)
+        if len(positions) >= MANY:
+            log.info("imported %d records from the spool", len(positions))
         if stuck is not None:
             raise stuck
         return 0.0 if positions else POLL_S
@@ -208,6 +217,7 @@ class SpoolImport:
         if bad:
             sync_folder(self._folder)
         self.imported += len(positions)
+        self._counters.accepted("spool", len(positions))
         if stuck is not None:
             raise stuck
 
@@ -220,7 +230,7 @@ class SpoolImport:
         return event
 
     def _event_of(self, header: dict[str, Json], body: bytes, late: bool) -> NewEvent | None:
-        decoder = self._decoders.get(header["kind"])
+        decoder = self._decoders.get(text_in(header, "kind") or "")
         if decoder is None:
             raise BadInput(f"the spool record has the unknown kind {short_repr(header['kind'])}")
         return decoder.decode(header, body, late=late)

@@ -10,7 +10,7 @@ import time
 from types import TracebackType
 
 from holdfast.domain.event import check_name
-from holdfast.store.door import Door, run_on, run_on_async
+from holdfast.store.door import Door, Tables, run_on, run_on_async
 from holdfast.store.drivers import Calls
 
 CALLS = Calls("`with outbox.once(…)`", "`async with outbox.once(…)`")
@@ -26,15 +26,15 @@ class Once:
     If the block raises, the mark is removed, so the event can be handled again.
     """
 
-    def __init__(self, connection: object, event_id: str, consumer: str, schema: str) -> None:
-        self._connection, self._schema = connection, schema
+    def __init__(self, connection: object, event_id: str, consumer: str, tables: Tables) -> None:
+        self._connection, self._tables = connection, tables
         self._event_id = check_name(event_id, "event id")
         self._consumer = check_name(consumer, "consumer")
         self._first = False
 
     def __enter__(self) -> bool:
         self._first = run_on(
-            self._connection, self._schema, CALLS, Door.receive, self._consumer, self._event_id, _now_ms()
+            self._connection, self._tables, CALLS, Door.receive, self._consumer, self._event_id, _now_ms()
         )
         return self._first
 
@@ -43,13 +43,13 @@ class Once:
     ) -> None:
         if error is not None and self._first:
             try:
-                run_on(self._connection, self._schema, CALLS, Door.forget, self._consumer, self._event_id)
+                run_on(self._connection, self._tables, CALLS, Door.forget, self._consumer, self._event_id)
             except Exception as second:
                 _add_note(error, second)
 
     async def __aenter__(self) -> bool:
         self._first = await run_on_async(
-            self._connection, self._schema, CALLS, Door.receive, self._consumer, self._event_id, _now_ms()
+            self._connection, self._tables, CALLS, Door.receive, self._consumer, self._event_id, _now_ms()
         )
         return self._first
 
@@ -58,7 +58,7 @@ class Once:
     ) -> None:
         if error is not None and self._first:
             try:
-                await run_on_async(self._connection, self._schema, CALLS, Door.forget, self._consumer, self._event_id)
+                await run_on_async(self._connection, self._tables, CALLS, Door.forget, self._consumer, self._event_id)
             except Exception as second:
                 _add_note(error, second)
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from holdfast.net.timeouts import Timeout
 
+BODY_MAX = 16 * 1024
+
 
 class RequestError(Exception):
     """Why there is no answer. The text is our own: messages of libraries quote URLs, which may carry tokens."""
@@ -23,7 +25,7 @@ class Answer:
     """Status, headers and body. An outcome can be derived from it at any moment.
 
     `error` is what went wrong after the status arrived, or instead of it. `status_decides`: the answer states no
-    length, so its status counts whether the body is complete or not.
+    length, so its status counts whether the body is complete or not. Of the body the first `body_max` bytes are read.
     """
 
     timeout: Timeout | None = None
@@ -32,6 +34,7 @@ class Answer:
     body: bytes = b""
     error: str | None = None
     status_decides: bool = False
+    body_max: int = BODY_MAX
 
     @property
     def is_success(self) -> bool:

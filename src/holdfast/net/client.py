@@ -1,4 +1,4 @@
-"""The HTTP client: POST requests over kept connections.
+"""The HTTP client: POST requests over kept connections, and single GET requests.
 
 It keeps no cookies and follows no redirects. A general HTTP client costs several times as much per request
 (docs/decisions/0028).
@@ -70,6 +70,12 @@ class Client:
         await connection.post(request, answer)
         if connection.is_kept:
             self._keep(route, connection)
+
+    async def get(self, url: str, headers: Mapping[str, str], answer: Answer, *, trusted: bool) -> None:
+        """Send a GET request over a connection of its own."""
+        route = self.route(url, trusted)
+        route = route._replace(start=route.start.replace("POST ", "GET ", 1))
+        await self.post(route, headers, b"", answer, reuse=False)
 
     def describe(self, error: Exception, answer: Answer) -> str:
         """An error as a sentence that quotes no library message, which could hold a URL."""

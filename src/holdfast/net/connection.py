@@ -1,4 +1,4 @@
-"""One connection to a receiver: HTTP/1.1, one POST at a time, and the first `READ_MAX` bytes of the answer.
+"""One connection to a receiver: HTTP/1.1, one POST at a time, and the first `Answer.body_max` bytes of the answer.
 
 The receiver is treated as hostile. Redirects are not followed, nothing is decompressed, and every part of an answer has
 a size limit. Time limits are set by the caller, which cancels the POST.
@@ -20,7 +20,6 @@ from holdfast.net.answer import Answer, Disconnected, RequestError
 from holdfast.net.interim import STATUS_LINE_BYTES, skip_interim
 from holdfast.net.transport import Transport
 
-READ_MAX = 16 * 1024
 HEAD_MAX = 64 * 1024
 INTERIM_MAX = 16 * 1024
 RAW_MAX = 512 * 1024  # of a whole answer: 16 KiB of body may come in chunks of one byte, each with its own header
@@ -216,8 +215,8 @@ class Connection:
         answer = self._answer
         if answer is None or self._ended:
             return
-        answer.body += data[: READ_MAX - len(answer.body)]
-        if len(answer.body) >= READ_MAX:
+        answer.body += data[: answer.body_max - len(answer.body)]
+        if len(answer.body) >= answer.body_max:
             self._end()
 
     def on_message_complete(self) -> None:

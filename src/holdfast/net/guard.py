@@ -12,7 +12,7 @@ import errno
 import re
 import socket
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import NamedTuple, TypeAlias
@@ -20,6 +20,7 @@ from urllib.parse import unquote, urlsplit
 
 from holdfast.domain.errors import BadConfig, TargetRefused
 from holdfast.domain.text import short_repr
+from holdfast.net.refusal import MAPPED, NAT64, RESTART, Remedy, is_loopback, refusal_text, unwrapped
 from holdfast.ports import in_thread
 
 DNS_S = 5.0
@@ -66,7 +67,6 @@ TABLE: tuple[BlockedRange, ...] = (
 )
 _ISATAP = "an ISATAP tunnel"
 _GLOBAL_V6 = IPv6Network("2000::/3")  # all addresses assigned so far; everything outside is refused
-_MAPPED, _NAT64 = IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96")
 _IPV4_LAST = (IPv6Network("::/96"), IPv6Network("::ffff:0:0:0/96"), IPv6Network("64:ff9b:1::/48"))
 _6TO4 = IPv6Network("2002::/16")
 _LOCALHOST = ("localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback")
@@ -102,16 +102,25 @@ class TargetHost(NamedTuple):
 class Guard:
     """Checks targets. `allow` lists the networks that are permitted beyond the public internet.
 
+    `loopback_ports`: ports of this machine that are permitted too. `remedy`: for the text of a refusal.
+
     >>> Guard().forbids("127.0.0.1")
     '127.0.0.1 is a loopback address'
     >>> Guard(["127.0.0.0/8"]).forbids("127.0.0.1") is None
     True
     """
 
-    def __init__(self, allow: Sequence[str] = ()) -> None:
-        if isinstance(allow, str):
-            raise BadConfig(f'egress.allow must be a list of networks, such as ["{allow[:50]}"]')
-        self._allow = tuple(_parse_network(entry) for entry in allow)
+    def __init__(
+        self, allow: Sequence[str] = (), *, loopback_ports: Collection[int] = (), remedy: Remedy = RESTART
+    ) -> None:
+        self._loopback_ports, self._remedy = frozenset(loopback_ports), remedy
+        self.allow(allow)
+
+    def allow(self, networks: Sequence[str]) -> None:
+        """Permit these networks, and no others, from now on."""
+        if isinstance(networks, str):
+            raise BadConfig(f'egress.allow must be a list of networks, such as ["{networks[:50]}"]')
+        self._allow = tuple(_parse_network(entry) for entry in networks)
 
     def forbids(self, ip_text: str, *, trusted: bool = False) -> str | None:
         """Why connections to this address are forbidden; None if they are allowed.
@@ -140,6 +149,8 @@ class Guard:
         demand = "" if trusted else _demand(port, plain)
         reasons, missing = [], []
         for text in addresses:
+            if port in self._loopback_ports and is_loopback(text):
+                continue
             reason = self.forbids(text, trusted=trusted)
             if reason is None and demand and not self._lists(ip_address(text.partition("%")[0]), exact=False):
                 reason = demand
@@ -148,7 +159,7 @@ class Guard:
                 missing.append(text)
         if missing or not addresses:
             what = host or (addresses[0] if addresses else "a host without addresses")
-            raise TargetRefused(_refusal(what, reasons, missing))
+            raise TargetRefused(refusal_text(what, reasons, missing, self._allow, port, self._remedy))
 
     def check_url(self, url: str, *, trusted: bool = False) -> None:
         """Check what needs no DNS. A host name is only checked completely with its addresses: see `check_target`."""
@@ -162,7 +173,7 @@ class Guard:
         elif not trusted and (demand := _demand(target.port, target.plain)):
             raise TargetRefused(
                 f"{target.host} may not be a target: {demand}. Use https:// on a web port, or write the address in "
-                f'place of the name and add to holdfast.yml:  egress: {{allow: ["<address>/32"]}}'
+                f'place of the name and add to {self._remedy.file}:  egress: {{allow: ["<address>/32"]}}'
             )
 
     async def check_target(self, url: str, *, trusted: bool = False) -> None:
@@ -288,7 +299,7 @@ def _find(address: IP) -> BlockedRange | None:
         hidden = _find(inner)
         # Mapped and NAT64 addresses are checked by the address inside; other embeddings are refused as such. Trust must
         # not permit an embedded address that it does not permit directly.
-        if _unwrapped(address) == inner or (hidden is not None and hidden.exact):
+        if unwrapped(address) == inner or (hidden is not None and hidden.exact):
             return hidden
     for line in TABLE:
         if address in line.network:
@@ -308,7 +319,7 @@ def _inner(address: IP) -> IPv4Address | None:
     number = int(address)
     if address in _6TO4:
         return IPv4Address(number >> 80 & 0xFFFFFFFF)
-    if address in _MAPPED or address in _NAT64 or any(address in net for net in _IPV4_LAST) or _is_isatap(address):
+    if address in MAPPED or address in NAT64 or any(address in net for net in _IPV4_LAST) or _is_isatap(address):
         # ::1 and :: embed nothing.
         return IPv4Address(number & 0xFFFFFFFF) if number > 1 else None
     return None
@@ -318,17 +329,10 @@ def _is_isatap(address: IPv6Address) -> bool:
     return int(address) >> 32 & 0xFFFFFFFF in (0x00005EFE, 0x02005EFE)
 
 
-def _unwrapped(address: IP) -> IP:
-    """The address that a connection really reaches: for mapped and NAT64 addresses the IPv4 address inside."""
-    if isinstance(address, IPv6Address) and (address in _MAPPED or address in _NAT64):
-        return IPv4Address(int(address) & 0xFFFFFFFF)
-    return address
-
-
 def _forms(address: IP) -> tuple[IP, IP]:
     """The addresses under which the allow-list may name this one."""
     # `localhost` usually resolves to both loopback addresses, so listing the IPv4 one includes ::1.
-    return address, IPv4Address("127.0.0.1") if address == IPv6Address("::1") else _unwrapped(address)
+    return address, IPv4Address("127.0.0.1") if address == IPv6Address("::1") else unwrapped(address)
 
 
 def _demand(port: int, plain: bool) -> str:
@@ -338,23 +342,6 @@ def _demand(port: int, plain: bool) -> str:
     if port in CLOSED_PORTS:
         return f"port {port} is not a web server's"
     return ""
-
-
-def _refusal(what: str, reasons: Sequence[str], missing: Sequence[str]) -> str:
-    why = "; ".join(dict.fromkeys(reasons[:3])) or "it has no address"
-    lines = ", ".join(f'"{network}"' for network in dict.fromkeys(_network_for(text) for text in missing[:3]))
-    hint = f". To allow it, add to holdfast.yml:  egress: {{allow: [{lines}]}}" if lines else ""
-    return f"{what} may not be a target: {why}{hint}"
-
-
-def _network_for(text: str) -> str:
-    try:
-        address = _unwrapped(ip_address(text.partition("%")[0]))
-    except ValueError:
-        return text
-    if address in IPv4Network("127.0.0.0/8"):
-        return "127.0.0.0/8"
-    return f"{address}/{address.max_prefixlen}"
 
 
 def _parse_network(entry: object) -> IPv4Network | IPv6Network:

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from holdfast.domain.contract import HIDDEN_SOURCES, Contract, Criterion
-from holdfast.domain.json_value import Json
 from holdfast.routing.key_index import KeyIndex
 from holdfast.routing.paths import PATTERN, SOURCE, TYPE, Field, Key, Path, paths_of
 
@@ -58,7 +57,7 @@ class ContractIndex:
             self._count(entry.paths, -1)
             self._root(entry.contract).remove(entry, 0, self._keys)
 
-    def matching(self, source: str, type: str, properties: Mapping[str, Json], accepted_at_ms: int) -> list[Contract]:
+    def matching(self, source: str, type: str, properties: Mapping[str, object], accepted_at_ms: int) -> list[Contract]:
         """The contracts that match an event, ordered by id."""
         return [
             contract
@@ -66,7 +65,7 @@ class ContractIndex:
             if contract.matches(source, type, properties, accepted_at_ms)
         ]
 
-    def candidates(self, source: str, type: str, properties: Mapping[str, Json]) -> list[Contract]:
+    def candidates(self, source: str, type: str, properties: Mapping[str, object]) -> list[Contract]:
         """Every contract that matches such an event, and a few that do not, ordered by id."""
         lookup = _Lookup(source, type, properties, self._keys.of(source, type, properties))
         found: dict[str, IndexEntry] = {}
@@ -112,7 +111,7 @@ class _Lookup:
 
     __slots__ = ("_properties", "_source", "_tried", "_type", "keys")
 
-    def __init__(self, source: str, type: str, properties: Mapping[str, Json], keys: set[Key]) -> None:
+    def __init__(self, source: str, type: str, properties: Mapping[str, object], keys: set[Key]) -> None:
         self._source, self._type, self._properties, self.keys = source, type, properties, keys
         self._tried: dict[Key, bool] = {}
 
@@ -122,7 +121,7 @@ class _Lookup:
             known = self._tried[key] = Criterion(pattern=key[2]).passes(self._value(key[1]))
         return known
 
-    def _value(self, field: Field) -> Json:
+    def _value(self, field: Field) -> object:
         if isinstance(field, str):
             return self._properties.get(field)
         return {SOURCE: self._source, TYPE: self._type}[field]

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping
 
 from holdfast.domain.contract import texts_of
-from holdfast.domain.json_value import Json
 from holdfast.routing.paths import EXACT, INNER, PATTERN, PREFIX, PRESENT, SOURCE, SUFFIX, TYPE, Field, Key
 
 
@@ -32,7 +31,7 @@ class KeyIndex:
             if key[0] != PATTERN and self._lengths_of[key[1]].change(key, -1):
                 del self._lengths_of[key[1]]
 
-    def of(self, source: str, type: str, properties: Mapping[str, Json]) -> set[Key]:
+    def of(self, source: str, type: str, properties: Mapping[str, object]) -> set[Key]:
         """The keys of an event that are in use."""
         found: set[Key] = set()
         if not self._lengths_of:
@@ -44,7 +43,7 @@ class KeyIndex:
                 self._look(name, value, found)
         return found
 
-    def _look(self, field: Field, value: Json, found: set[Key]) -> None:
+    def _look(self, field: Field, value: object, found: set[Key]) -> None:
         lengths = self._lengths_of.get(field)
         if lengths is None:
             return

@@ -11,12 +11,17 @@ from holdfast.domain.contract import Contract, Terms, default_terms
 from holdfast.domain.ed25519 import is_available as can_sign_by_key
 from holdfast.domain.errors import BadInput
 from holdfast.domain.event import Event
-from holdfast.domain.json_value import Json
-from holdfast.domain.lane import SESSIONS, burst_key, is_ordered_directly, lane_key
+from holdfast.domain.extras import install_command
+from holdfast.domain.lane import MESSAGES, SESSIONS, burst_key, is_ordered_directly, lane_key
+from holdfast.domain.message import is_message
 from holdfast.domain.misconfiguration import misconfiguration
+from holdfast.domain.ping import is_ping
 from holdfast.domain.retry import Policy
 from holdfast.routing.index import ContractIndex
+from holdfast.routing.match_cache import Match, MatchCache
+from holdfast.routing.reader_marks import ReaderMarks
 from holdfast.store.roles.contracts import ContractChange, Contracts, ContractSecrets
+from holdfast.store.roles.readers import Readers
 from holdfast.store.roles.routing import RouteTarget
 
 log = logging.getLogger("holdfast.router")
@@ -25,15 +30,24 @@ log = logging.getLogger("holdfast.router")
 class Registry:
     """A cache of the store's contracts. The router checks its version in the transaction that uses it.
 
-    `interval_us`: the time between two requests to one URL, unless its contract has a rate.
+    `interval_us`: the time between two requests to one URL, unless its contract has a rate. Readers of streams belong
+    to the same version.
     """
 
-    def __init__(self, contracts: Contracts, policies: Mapping[str, Policy], interval_us: int = 0) -> None:
+    def __init__(
+        self,
+        contracts: Contracts,
+        policies: Mapping[str, Policy],
+        interval_us: int = 0,
+        readers: Readers | None = None,
+    ) -> None:
         self._contracts, self._policies, self._interval_us = contracts, policies, interval_us
+        self._marks = None if readers is None else ReaderMarks(readers)
         self._turn = asyncio.Lock()
         self.version = -1
         self._known: dict[str, Contract] = {}
         self._index = ContractIndex()
+        self._matches = MatchCache()
         self._queues: dict[str, int] = {}
         self._terms: dict[str, Terms] = {}
         self._private: dict[str, ContractSecrets] = {}
@@ -46,11 +60,19 @@ class Registry:
             while (version := await self._contracts.version()) != self.version:
                 reload = not 0 <= self.version < version  # a restored store may have an earlier version: read it all
                 changes = await (self._everything() if reload else self._contracts.changed(self.version))
+                readers = [] if self._marks is None else await self._marks.read()
                 if not can_sign_by_key():
                     self._cannot_sign = frozenset(await self._contracts.with_private_keys())
                 if await self._contracts.version() == version:
                     self._apply(changes, reload)
+                    if self._marks is not None:
+                        self._marks.replace(readers)
                     self.version = version
+
+    async def mark_readers(self, events: Sequence[Event]) -> None:
+        """Mark the streams of these events for their readers, before the events are routed."""
+        if self._marks is not None:
+            await self._marks.mark(events)
 
     async def _everything(self) -> list[ContractChange]:
         queues = {row.contract_id: row.id for row in await self._contracts.queues() if row.contract_id}
@@ -68,9 +90,11 @@ class Registry:
         }
         if reload:
             self._known, self._queues, self._terms, self._private, self._faults = {}, {}, {}, {}, {}
+            self._matches.clear()
         moved = [change for change in changes if change.contract != self._known.get(change.id)]
         rebuild = reload or len(moved) > len(self._known) // 4
         for id, contract, queue in changes:
+            self._matches.changed(id, contract)
             for cache in (self._private, self._terms):
                 cache.pop(id, None)
             if contract is None or queue is None:
@@ -92,7 +116,8 @@ class Registry:
 
     def _fault(self, contract: Contract) -> str | None:
         if contract.id in self._cannot_sign:
-            return "it signs with a private key, which needs the package cryptography: install holdfast[ed25519]"
+            how = install_command("ed25519")
+            return f"it signs with a private key, which needs the package cryptography; install it with: {how}"
         return misconfiguration(contract, self._policies)
 
     def _note_fault(self, id: str, fault: str | None) -> None:
@@ -115,13 +140,30 @@ class Registry:
 
     def targets(self, event: Event) -> tuple[RouteTarget, ...]:
         """The targets of one event: those of matching contracts, ordered by contract id, and its direct address."""
-        matching = self._index.matching(event.source, event.type, event.properties, event.accepted_at_ms)
-        found = [_target(contract, self._queues[contract.id], event) for contract in matching]
+        match = self._matches.get(event) or self._match(event)
+        if match.targets is not None and event.to is None:
+            return match.targets
+        found = [_target(contract, self._queues[contract.id], event) for contract in match.contracts]
         if event.to is not None:
             found.extend(_direct(event, event.to))
         return tuple(found)
 
-    def wants(self, source: str, type: str, properties: Mapping[str, Json], now_ms: int) -> bool:
+    def _match(self, event: Event) -> Match:
+        contracts = self._matching(event)
+        targets = None
+        if not any(contract.is_ordered or contract.address.text == SESSIONS for contract in contracts):
+            targets = tuple(_target(contract, self._queues[contract.id], event) for contract in contracts)
+        match = Match(contracts, targets)
+        self._matches.put(event, match)
+        return match
+
+    def _matching(self, event: Event) -> list[Contract]:
+        if not is_ping(event.source, event.type):
+            return self._index.matching(event.source, event.type, event.properties, event.accepted_at_ms)
+        named = self._known.get(str(event.properties.get("contract")))
+        return [] if named is None or not named.active or named.is_over(event.accepted_at_ms) else [named]
+
+    def wants(self, source: str, type: str, properties: Mapping[str, object], now_ms: int) -> bool:
         """Whether any contract matches such an event."""
         return bool(self._index.matching(source, type, properties, now_ms))
 
@@ -172,7 +214,7 @@ class Refreshing:
 def _target(contract: Contract, queue: int, event: Event) -> RouteTarget:
     address = contract.address
     lane = lane_key(address.kind, address.text, contract.id, _stream(event), contract.is_ordered)
-    return RouteTarget(queue, address.text, address.kind, lane, _burst(address.text, event))
+    return RouteTarget(queue, address.text, address.kind, lane, _burst(address.text, event), contract.id)
 
 
 def _direct(event: Event, to: str) -> list[RouteTarget]:
@@ -181,9 +223,9 @@ def _direct(event: Event, to: str) -> list[RouteTarget]:
     except BadInput as error:  # inserted by plain SQL: the event is listed as unmatched
         log.warning("event %s cannot go to its direct address: %s", event.id, error)
         return []
-    if KINDS[address.kind].deliverer is None:
-        log.warning("event %s cannot go to %s: this version delivers to no %s", event.id, to, address.kind)
-        return []
+    if address.kind == "session" and not is_message(event):  # its session has to be found first
+        lane = lane_key("handler", MESSAGES, None, to, ordered=True)
+        return [RouteTarget(None, MESSAGES, "handler", lane)]
     lane = lane_key(address.kind, address.text, None, _stream(event), is_ordered_directly(address.text))
     return [RouteTarget(None, address.text, address.kind, lane, _burst(address.text, event))]
 

@@ -12,7 +12,9 @@ from holdfast.domain.delivery import Claim, Dead, Delivered, Delivery, Outcome, 
 from holdfast.domain.errors import BadInput, Reject, RetryAfter
 from holdfast.domain.event import Event
 from holdfast.domain.states import Reason
+from holdfast.domain.text import clip_text
 from holdfast.egress.deliverer import UNTIMED, Attempt
+from holdfast.egress.handler.payload_type import UNTYPED, Misfit, Unreadable, is_payload_type, reader_of
 from holdfast.egress.handler.threads import HandlerThreads
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ Function = Callable[..., Any]
 Argument = Callable[[Claim], object]  # makes one argument of a handler from a claim
 
 ERRORS_MAX = 5
+MISFIT_MAX = 500
 
 
 class Handler(NamedTuple):
@@ -34,10 +37,12 @@ class Handler(NamedTuple):
 
 
 def make_handler(function: Function) -> Handler:
-    """Read a handler's signature: `(event)`, `(event, delivery)`, or with a pydantic model instead of the event."""
+    """Read a handler's signature: `(event)`, `(event, delivery)`, or with the payload instead of the event."""
     parameters = _parameters(function)
     if not 1 <= len(parameters) <= 3:
-        raise BadInput(f"a handler takes (event) or (event, delivery); {function!r} takes {len(parameters)} arguments")
+        raise BadInput(
+            f"a handler takes (event) or (event, delivery); {_name(function)} takes {len(parameters)} arguments"
+        )
     plain = inspect.isfunction(function) or inspect.ismethod(function) or isinstance(function, partial)
     call = function if plain else type(function).__call__
     arguments = tuple(_argument(function, index, parameter) for index, parameter in enumerate(parameters))
@@ -111,9 +116,42 @@ def _argument(function: Function, index: int, parameter: inspect.Parameter) -> A
         return _delivery
     if isinstance(annotation, type) and hasattr(annotation, "model_validate_json"):
         return _model(annotation)
+    if is_payload_type(annotation):
+        return _payload(function, parameter, annotation)
+    if annotation not in (parameter.empty, *UNTYPED):
+        raise _unserved(function, parameter, annotation)
     if index < len(_BY_POSITION):
         return _BY_POSITION[index]
-    raise BadInput(f"{function!r}: annotate the parameter {parameter.name} as Event, Delivery or a pydantic model")
+    raise BadInput(f"{_name(function)}: annotate the parameter {parameter.name} as Event, Delivery or a pydantic model")
+
+
+def _payload(function: Function, parameter: inspect.Parameter, annotation: object) -> Argument:
+    """The payload as a dict, TypedDict or dataclass. One that does not fit is rejected: a retry would fail too."""
+    try:
+        read = reader_of(annotation)
+    except Unreadable as error:
+        raise _unserved(function, parameter, error) from None
+    name = getattr(annotation, "__name__", "payload")
+
+    def parse(claim: Claim) -> object:
+        try:
+            return read(claim.event.payload, "")
+        except Misfit as error:
+            raise Reject(f"the payload is not a valid {name}: {clip_text(str(error), MISFIT_MAX)}") from error
+
+    return parse
+
+
+def _name(function: Function) -> str:
+    return getattr(function, "__qualname__", None) or repr(function)
+
+
+def _unserved(function: Function, parameter: inspect.Parameter, annotation: object) -> BadInput:
+    shown = getattr(annotation, "__name__", None) or str(annotation)
+    return BadInput(
+        f"the parameter {parameter.name} of {_name(function)} is annotated as {shown}, which a handler cannot get: use "
+        "Event, Delivery, or for the payload dict, a TypedDict, a dataclass or a pydantic model"
+    )
 
 
 def _annotation(function: Function, parameter: inspect.Parameter) -> object:
@@ -127,11 +165,11 @@ def _annotation(function: Function, parameter: inspect.Parameter) -> object:
     try:
         return eval(annotation, scope)  # noqa: S307 - the application's own source, as typing.get_type_hints does
     except Exception:
-        by_name = {"Event": Event, "Delivery": Delivery, "Any": Any}.get(annotation.rpartition(".")[2])
+        by_name = {"Event": Event, "Delivery": Delivery, "Any": object}.get(annotation.rpartition(".")[2])
         if by_name is not None:  # imported for type checkers only
             return by_name
         raise BadInput(
-            f"the annotation {annotation!r} of {function!r} cannot be resolved; define the model at module level"
+            f"the annotation {annotation!r} of {_name(function)} cannot be resolved; define the model at module level"
         ) from None
 
 

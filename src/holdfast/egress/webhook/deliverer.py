@@ -9,7 +9,9 @@ from weakref import WeakValueDictionary
 
 from holdfast.domain.delivery import Claim, Dead, Outcome, Retry
 from holdfast.domain.errors import HoldfastError, TargetRefused, TooLarge
+from holdfast.domain.event import Event
 from holdfast.domain.signature import sign
+from holdfast.domain.trace import TRACEPARENT, traceparent_of
 from holdfast.egress.deliverer import UNTIMED, Attempt
 from holdfast.egress.webhook.exchange import Exchange
 from holdfast.egress.webhook.formats import render
@@ -117,6 +119,7 @@ class WebhookDeliverer:
         headers = {
             **_merged(defaults, options.headers),
             "Accept-Encoding": "identity",
+            **_trace_headers(claim.event),
             **sign(options.secrets, claim.event.id, self._clock.now_ms() // 1000, body),
         }
         exchange.request = headers
@@ -130,6 +133,14 @@ class WebhookDeliverer:
                 raise
             # Other kept connections may have been closed as well.
             await self._client.post(route, headers, body, exchange.answer, reuse=False)
+
+
+def _trace_headers(event: Event) -> dict[str, str]:
+    """The trace context that the event carries, so that the receiver's spans belong to the same trace."""
+    if TRACEPARENT not in event.properties_json:
+        return {}
+    traceparent = traceparent_of(event.properties)
+    return {} if traceparent is None else {TRACEPARENT: traceparent}
 
 
 def _merged(defaults: dict[str, str], own: Mapping[str, str]) -> dict[str, str]:

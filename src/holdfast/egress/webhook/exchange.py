@@ -44,7 +44,7 @@ class Exchange:
             "response": self._shown(),
         }
         if not answer.is_success:  # headers are kept for failures only
-            detail["request_headers"] = _request_head(self.request, self.options.headers)
+            detail["request_headers"] = {**_request_head(self.request, self.options.headers)}
             answered = _answer_head(answer.headers)
             detail["response_headers"] = {name: self._masked(value) for name, value in answered.items()}
         if self.refusal is not None:

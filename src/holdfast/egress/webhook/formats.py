@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 from holdfast.domain.errors import TooLarge
 from holdfast.domain.event import Event
-from holdfast.domain.json_value import Json, JsonObject
+from holdfast.domain.json_value import Json, JsonObject, text_in
 from holdfast.egress.webhook.shorten import shorten, utf8_bytes, utf16_units
 
 TEXT_MAX = 1500
@@ -28,7 +28,7 @@ NTFY_TITLE_MAX = 500  # bytes of UTF-8, before the header is encoded
 TEXT_KEYS = ("text", "message", "last_answer", "last_assistant_message", "summary", "error", "prompt", "title")
 FIELDS = ("id", "type", "source", "stream", "seq", "timestamp", "text", "properties", "payload")
 
-_PLACEHOLDER = re.compile(r"\{((?:" + "|".join(FIELDS) + r")(?:\.[A-Za-z0-9_-]+)*)\}")
+_PLACEHOLDER = re.compile(r"\{((?:" + "|".join(FIELDS) + r")(?:\.[A-Za-z0-9_-]+)*)(?::([1-9][0-9]{0,5}))?\}")
 _QUOTE = re.compile(r"\\.")
 _ATTRIBUTE = re.compile(r"[a-z0-9]{1,20}")
 _URI_SAFE = "/:?#@!$&'()*+,;=~"
@@ -73,10 +73,11 @@ def summary(event: Event) -> str:
 def _payload_text(payload: Json) -> str:
     if isinstance(payload, str):
         return _clip(payload, TEXT_MAX)
-    if isinstance(payload, Mapping):
+    if isinstance(payload, dict):
         for name in TEXT_KEYS:
-            if isinstance(payload.get(name), str) and payload[name].strip():
-                return _clip(payload[name].strip(), TEXT_MAX)
+            text = (text_in(payload, name) or "").strip()
+            if text:
+                return _clip(text, TEXT_MAX)
     return "" if payload in (None, {}, []) else _clip(json.dumps(payload, ensure_ascii=False), TEXT_MAX)
 
 
@@ -152,7 +153,14 @@ def _ntfy(event: Event, url: str) -> Body:
 
 def _template(event: Event, template: str) -> Body:
     """The contract's template. A JSON template gives JSON: values are escaped inside strings, encoded outside them."""
-    is_json, size = _is_json(template), len(template)
+    is_json = _is_json(template)
+    data = _encode(fill_template(event, template, is_json))
+    return Body(data, "application/json" if is_json else "text/plain; charset=utf-8")
+
+
+def fill_template(event: Event, template: str, is_json: bool = False) -> str:
+    """The template with the values of its fields. Each is inserted once: a field within a value stays as it is."""
+    size = len(template)
 
     def put(match: re.Match[str]) -> str:
         nonlocal size
@@ -164,13 +172,14 @@ def _template(event: Event, template: str) -> Body:
 
     def filled(match: re.Match[str]) -> str:
         value = _look_up(event, match[1].split("."))
+        if match[2] and isinstance(value, str):
+            value = shorten(value, int(match[2]))
         if not is_json:
             return _text(value)
         within = _QUOTE.sub("", template[: match.start()]).count('"') % 2
         return json.dumps(_text(value), ensure_ascii=False)[1:-1] if within else json.dumps(value, ensure_ascii=False)
 
-    data = _encode(_PLACEHOLDER.sub(put, template))
-    return Body(data, "application/json" if is_json else "text/plain; charset=utf-8")
+    return _PLACEHOLDER.sub(put, template)
 
 
 def _is_json(template: str) -> bool:

@@ -7,13 +7,13 @@ import codecs
 import contextlib
 import json
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import lru_cache
 from urllib.parse import parse_qsl
 
 from holdfast.domain.canonical import BYTES_MAX, dump_json
 from holdfast.domain.errors import BadInput, BadJson, TooLarge
-from holdfast.domain.json_value import Json
+from holdfast.domain.json_value import Json, object_in, text_in
 from holdfast.domain.text import short_repr
 from holdfast.ingress.webhook.lenient_json import clean_text, read_json
 
@@ -120,11 +120,11 @@ def stored(body: bytes) -> dict[str, str]:
 
 def restored(payload: Json) -> tuple[dict[str, str], bytes]:
     """The headers and the body of a stored request."""
-    if not isinstance(payload, Mapping) or not isinstance(payload.get("body"), str):
+    text = text_in(payload, "body") if isinstance(payload, dict) else None
+    if not isinstance(payload, dict) or text is None:
         raise BadInput("this is not a stored request: it has no body")
-    headers = payload.get("headers")
-    text, encoding = payload["body"], payload.get("body_encoding", "text")
-    known = dict(headers) if isinstance(headers, Mapping) else {}
+    encoding = payload.get("body_encoding", "text")
+    known = {name: value for name, value in object_in(payload, "headers").items() if isinstance(value, str)}
     if encoding == "text":
         return known, text.encode("utf-8")
     if encoding == "base64":

@@ -22,7 +22,7 @@ from holdfast.domain.errors import BadJson
 from holdfast.domain.json_value import Json
 
 DIGITS_MAX = 4300  # the limit of Python's int()
-_CONTAINERS = frozenset({dict, list})
+_CONTAINERS = (dict, list)
 _INFINITE = (float("inf"), float("-inf"))
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _SUSPECT = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")  # the escape of NUL, or of half a character
@@ -64,11 +64,12 @@ _decode_long = json.JSONDecoder(strict=False, parse_constant=str, parse_float=_f
 
 def _load(text: str) -> Json:
     try:
-        return _decode(text)
+        value: Json = _decode(text)
     except json.JSONDecodeError:
         raise
     except ValueError:  # an integer of too many digits
-        return _decode_long(text)
+        value = _decode_long(text)
+    return value
 
 
 def _is_unstorable(text: str, value: Json) -> bool:
@@ -86,10 +87,10 @@ def _has_suspects(text: str) -> bool:
 
 
 def _is_deep(value: Json) -> bool:
-    level = [value] if type(value) in _CONTAINERS else []
+    level = [value] if isinstance(value, _CONTAINERS) else []
     for _ in range(DEPTH_MAX):
         children = (item.values() if isinstance(item, dict) else item for item in level)
-        level = [child for items in children for child in items if type(child) in _CONTAINERS]
+        level = [child for items in children for child in items if isinstance(child, _CONTAINERS)]
         if not level:
             return False
     return True

@@ -8,9 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from holdfast.domain.inbound_event import HookEvent
-from holdfast.domain.json_value import Json
+from holdfast.domain.json_value import Json, JsonObject
 from holdfast.ingress.webhook.platforms.platform import Platform
-from holdfast.ingress.webhook.platforms.reading import dig, event_type, object_of, properties, rfc3339, stream, text
+from holdfast.ingress.webhook.platforms.reading import (
+    dig,
+    event_type,
+    object_of,
+    properties,
+    rfc3339,
+    sent_by,
+    stream,
+    text,
+)
 from holdfast.ingress.webhook.verifiers import signature
 from holdfast.ingress.webhook.verifiers.scheme import ED25519, Scheme
 
@@ -48,7 +57,7 @@ def answer(payload: Json) -> Json:
     return {"type": LATER}
 
 
-def _interaction(body: Mapping[str, Json], name: str) -> HookEvent:
+def _interaction(body: JsonObject, name: str) -> HookEvent:
     guild = text(body, "guild_id")
     channel = text(body, "channel_id") or text(body, "channel", "id")
     user = text(body, "member", "user", "id") or text(body, "user", "id")
@@ -64,13 +73,14 @@ def _interaction(body: Mapping[str, Json], name: str) -> HookEvent:
             username=text(body, "member", "user", "username") or text(body, "user", "username"),
             command=text(body, "data", "name"),
             custom_id=text(body, "data", "custom_id"),
+            **sent_by(user, name=text(body, "member", "user", "username"), channel=channel),
         ),
         payload=body,
         stream=stream("discord", channel or user),
     )
 
 
-def _event(body: Mapping[str, Json]) -> HookEvent:
+def _event(body: JsonObject) -> HookEvent:
     name = (text(body, "event", "type") or "unknown").lower()
     user = text(body, "event", "data", "user", "id")
     return HookEvent(

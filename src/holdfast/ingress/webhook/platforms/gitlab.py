@@ -10,9 +10,18 @@ from collections.abc import Mapping
 
 from holdfast.domain.errors import Unverified
 from holdfast.domain.inbound_event import HookEvent
-from holdfast.domain.json_value import Json
+from holdfast.domain.json_value import Json, JsonObject
 from holdfast.ingress.webhook.platforms.platform import Platform
-from holdfast.ingress.webhook.platforms.reading import dig, event_type, object_of, properties, stream, text, type_words
+from holdfast.ingress.webhook.platforms.reading import (
+    dig,
+    event_type,
+    object_of,
+    properties,
+    sent_by,
+    stream,
+    text,
+    type_words,
+)
 from holdfast.ingress.webhook.verifiers import VERIFIERS
 from holdfast.ingress.webhook.verifiers.check import Check, Verifier
 from holdfast.ingress.webhook.verifiers.request import InboundRequest
@@ -43,9 +52,28 @@ def normalize(payload: Json, headers: Mapping[str, str]) -> HookEvent:
             number=dig(body, "object_attributes", "iid"),
             status=text(body, "object_attributes", "status") or text(body, "build_status"),
             delivery=delivery_id(body, headers),
+            **_sender(body, kind, action, project),
         ),
         payload=body,
         stream=stream("gitlab", project or text(body, "group", "full_path") or text(body, "user", "username")),
+    )
+
+
+def _sender(body: JsonObject, kind: str, action: str | None, project: str | None) -> dict[str, Json]:
+    """Who acted, and the note that they wrote."""
+    login = text(body, "user", "username") or text(body, "user_username")
+    number = text(body, "merge_request", "iid") or text(body, "issue", "iid")
+    about = f"{project}!{number}" if dig(body, "merge_request") else f"{project}#{number}" if number else project
+    is_note = kind == "note"
+    return sent_by(
+        text(body, "user", "id") or text(body, "user_id"),
+        name=text(body, "user", "name") or login,
+        login=login,
+        channel=about,
+        message=text(body, "object_attributes", "id") if is_note else None,
+        headline=f"GitLab: {login} commented on {about}" if is_note else None,
+        text_path="object_attributes.note" if is_note else None,
+        edited=is_note and action == "update",
     )
 
 
@@ -74,7 +102,7 @@ def _with(check: Check, secrets: tuple[str, ...]) -> Check:
     return Check(check.verifier, secrets, check.scheme, check.public_url)
 
 
-def _branch(body: Mapping[str, Json], ref: str | None) -> str | None:
+def _branch(body: JsonObject, ref: str | None) -> str | None:
     if ref is not None and ref.startswith("refs/heads/"):
         return ref.removeprefix("refs/heads/")
     return text(body, "object_attributes", "source_branch")

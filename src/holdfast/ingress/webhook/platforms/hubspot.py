@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from holdfast.domain.inbound_event import HookEvent
-from holdfast.domain.json_value import Json
+from holdfast.domain.json_value import Json, JsonObject
 from holdfast.ingress.webhook.platforms.platform import Platform
 from holdfast.ingress.webhook.platforms.reading import (
     dig,
@@ -41,7 +41,7 @@ def delivery_id(payload: Json, headers: Mapping[str, str]) -> str | None:
     return fingerprint(*keys) if keys and None not in keys else None
 
 
-def _event(body: Mapping[str, Json]) -> HookEvent:
+def _event(body: JsonObject) -> HookEvent:
     kind, portal, object_id = text(body, "subscriptionType"), text(body, "portalId"), text(body, "objectId")
     return HookEvent(
         source="hubspot",

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from holdfast.domain.canonical import dump_json
 from holdfast.domain.errors import BadInput, BadJson
 from holdfast.domain.event import NAME_MAX, PROPERTIES_BYTES_MAX, check_timestamp, iso_time
-from holdfast.domain.json_value import Json
+from holdfast.domain.json_value import Json, JsonObject
 from holdfast.domain.text import short_repr
 from holdfast.ingress.webhook.lenient_json import read_json
 
@@ -29,7 +29,7 @@ def dig(value: Json, *path: str | int) -> Json:
     (1, None)
     """
     for step in path:
-        if isinstance(step, str) and isinstance(value, Mapping):
+        if isinstance(step, str) and isinstance(value, dict):
             value = value.get(step)
         elif isinstance(step, int) and isinstance(value, list) and -len(value) <= step < len(value):
             value = value[step]
@@ -74,6 +74,39 @@ def properties(**values: Json) -> dict[str, Json]:
     return fitted(found)
 
 
+def sent_by(
+    actor_id: str | None,
+    *,
+    name: str | None = None,
+    login: str | None = None,
+    association: str | None = None,
+    channel: str | None = None,
+    message: str | None = None,
+    thread: str | None = None,
+    headline: str | None = None,
+    text_path: str | None = None,
+    edited: bool = False,
+) -> dict[str, Json]:
+    """Properties that say who sent a text, for contracts that send it to an agent session.
+
+    `login` is a name that the platform keeps unique, `association` how the author relates to the repository. `headline`
+    says in a few words what happened, and `text_path` where the text is in the payload. `edited`: the text is not new.
+    """
+    given: dict[str, Json] = {
+        "actor_id": actor_id,
+        "actor_name": name,
+        "actor_login": login,
+        "author_association": association,
+        "channel_id": channel,
+        "message_id": message,
+        "thread": thread,
+        "headline": headline,
+        "text_path": text_path,
+        "edited": edited or None,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
 def fitted(values: Mapping[str, Json]) -> dict[str, Json]:
     """The properties within the size limit of an event: the longest texts are halved until they fit.
 
@@ -81,13 +114,17 @@ def fitted(values: Mapping[str, Json]) -> dict[str, Json]:
     """
     found = {name: value for name, value in values.items() if not _is_huge(value)}
     while len(dump_json(found, "properties")) > PROPERTIES_BYTES_MAX:
-        longest = max(found, key=lambda name: len(found[name]) if isinstance(found[name], str | list) else 0)
-        half = len(found[longest]) // 2 if isinstance(found[longest], str | list) else 0
-        if half:
-            found[longest] = found[longest][:half]
+        longest = max(found, key=lambda name: _length(found[name]))
+        value = found[longest]
+        if isinstance(value, str | list) and len(value) > 1:
+            found[longest] = value[: len(value) // 2]
         else:
             del found[longest]
     return found
+
+
+def _length(value: Json) -> int:
+    return len(value) if isinstance(value, str | list) else 0
 
 
 def _is_huge(value: Json) -> bool:
@@ -149,9 +186,9 @@ def rfc3339(value: Json) -> str | None:
         return None
 
 
-def object_of(value: Json, platform: str) -> Mapping[str, Json]:
+def object_of(value: Json, platform: str) -> JsonObject:
     """The payload as an object. `BadInput` for anything else, which the platform never sends."""
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         raise BadInput(f"a {platform} payload must be a JSON object, not {short_repr(value)}")
     return value
 
@@ -159,13 +196,13 @@ def object_of(value: Json, platform: str) -> Mapping[str, Json]:
 def unwrap_form(value: Json) -> Json:
     """The JSON in the field `payload` of a form, if the platform sends JSON that way; else the value unchanged."""
     inner = dig(value, "payload")
-    if not isinstance(inner, str) or len(value) != 1:
+    if not isinstance(value, dict) or not isinstance(inner, str) or len(value) != 1:
         return value
     try:
         found = read_json(inner, "the form's payload")
     except BadJson:
         return value
-    return found if isinstance(found, Mapping) else value
+    return found if isinstance(found, dict) else value
 
 
 def fingerprint(*values: Json) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from holdfast.domain.inbound_event import HookEvent
-from holdfast.domain.json_value import Json
+from holdfast.domain.json_value import Json, JsonObject
 from holdfast.ingress.webhook.platforms.platform import Platform
 from holdfast.ingress.webhook.platforms.reading import (
     dig,
     event_type,
     object_of,
     properties,
+    sent_by,
     stream,
     text,
     unix_time,
@@ -28,8 +29,9 @@ def normalize(payload: Json, headers: Mapping[str, str]) -> HookEvent:
         return _command(body)
     if isinstance(body.get("event"), Mapping):
         return _event(body)
-    if text(body, "type") in ("url_verification", "app_rate_limited") or body is payload:
-        return HookEvent("slack", event_type("slack", text(body, "type") or "unknown"), payload=_without_token(body))
+    kind = text(body, "type") or "unknown"
+    if kind in ("url_verification", "app_rate_limited") or body is payload:
+        return HookEvent("slack", event_type("slack", kind), payload=_without_token(body))
     return _interactive(body)
 
 
@@ -46,7 +48,7 @@ def answer(payload: Json) -> Json:
     return None if is_form else {"status": "accepted"}
 
 
-def _event(body: Mapping[str, Json]) -> HookEvent:
+def _event(body: JsonObject) -> HookEvent:
     event = body["event"]
     channel = text(event, "channel") or text(event, "channel", "id") or text(event, "item", "channel")
     team = text(body, "team_id")
@@ -66,13 +68,32 @@ def _event(body: Mapping[str, Json]) -> HookEvent:
             bot_id=text(event, "bot_id"),
             app=text(body, "api_app_id"),
             event_id=text(body, "event_id"),
+            **_sender(event, channel),
         ),
         payload=_without_token(body),
         stream=stream("slack", team, channel or text(event, "user")),
     )
 
 
-def _interactive(body: Mapping[str, Json]) -> HookEvent:
+def _sender(event: Json, channel: str | None) -> dict[str, Json]:
+    """Who wrote a message. A message of a bot has the bot as its sender; edits and deletions are not new texts."""
+    kind = text(event, "type")
+    if kind not in ("message", "app_mention"):
+        return {}
+    actor = text(event, "user") or text(event, "bot_id")
+    return sent_by(
+        actor,
+        name=text(event, "username") or actor,
+        channel=channel,
+        message=text(event, "ts"),
+        thread=text(event, "thread_ts") or text(event, "ts"),
+        headline=f"Slack: {actor} wrote in {channel}",
+        text_path="event.text",
+        edited=text(event, "subtype") in ("message_changed", "message_deleted"),
+    )
+
+
+def _interactive(body: JsonObject) -> HookEvent:
     team, channel, user = (text(body, name, "id") for name in ("team", "channel", "user"))
     return HookEvent(
         source="slack",
@@ -90,7 +111,7 @@ def _interactive(body: Mapping[str, Json]) -> HookEvent:
     )
 
 
-def _command(body: Mapping[str, Json]) -> HookEvent:
+def _command(body: JsonObject) -> HookEvent:
     command, team, channel = text(body, "command"), text(body, "team_id"), text(body, "channel_id")
     return HookEvent(
         source="slack",
@@ -101,13 +122,21 @@ def _command(body: Mapping[str, Json]) -> HookEvent:
             team=team,
             channel=channel,
             user=text(body, "user_id"),
+            **sent_by(
+                text(body, "user_id"),
+                name=text(body, "user_name"),
+                channel=channel,
+                message=text(body, "trigger_id"),
+                headline=f"Slack: {text(body, 'user_name')} sent {command}",
+                text_path="text",
+            ),
         ),
         payload=_without_token(body),
         stream=stream("slack", team, channel),
     )
 
 
-def _without_token(body: Mapping[str, Json]) -> dict[str, Json]:
+def _without_token(body: JsonObject) -> dict[str, Json]:
     """The payload without the old verification token: a shared secret, which must not be passed on."""
     return {name: value for name, value in body.items() if name != "token"}
 

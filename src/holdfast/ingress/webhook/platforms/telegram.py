@@ -7,7 +7,16 @@ from collections.abc import Mapping
 from holdfast.domain.inbound_event import HookEvent
 from holdfast.domain.json_value import Json
 from holdfast.ingress.webhook.platforms.platform import Platform
-from holdfast.ingress.webhook.platforms.reading import dig, event_type, object_of, properties, stream, text, unix_time
+from holdfast.ingress.webhook.platforms.reading import (
+    dig,
+    event_type,
+    object_of,
+    properties,
+    sent_by,
+    stream,
+    text,
+    unix_time,
+)
 from holdfast.ingress.webhook.verifiers.check import Verifier
 from holdfast.ingress.webhook.verifiers.scheme import Scheme
 from holdfast.ingress.webhook.verifiers.token import token
@@ -38,13 +47,29 @@ def normalize(payload: Json, headers: Mapping[str, str]) -> HookEvent:
             chat_type=text(message, "chat", "type"),
             user=user,
             username=text(update, "from", "username"),
-            message_id=text(message, "message_id"),
             text=written if message is update else None,
             command=_command(written) if message is update else None,
             data=text(update, "data"),
+            **_sender(kind, update, message, chat, user),
         ),
         payload=body,
         stream=stream("telegram", chat or user),
+    )
+
+
+def _sender(kind: str, update: Json, message: Json, chat: str | None, user: str | None) -> dict[str, Json]:
+    """Who wrote a message. An edited message is not a new text."""
+    parts = (text(update, "from", "first_name"), text(update, "from", "last_name"))
+    name = " ".join(part for part in parts if part) or text(update, "from", "username")
+    key = "text" if text(message, "text") else "caption"
+    return sent_by(
+        user,
+        name=name,
+        channel=chat,
+        message=text(message, "message_id"),
+        headline=f"Telegram: {name or user} wrote" if user else None,
+        text_path=f"{kind}.{key}" if message is update and text(message, key) else None,
+        edited=kind.startswith("edited_"),
     )
 
 

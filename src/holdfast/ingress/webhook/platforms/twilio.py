@@ -16,7 +16,7 @@ from holdfast.domain.errors import Unverified
 from holdfast.domain.inbound_event import HookEvent
 from holdfast.domain.json_value import Json
 from holdfast.ingress.webhook.platforms.platform import Platform
-from holdfast.ingress.webhook.platforms.reading import event_type, object_of, properties, rfc3339, stream, text
+from holdfast.ingress.webhook.platforms.reading import event_type, object_of, properties, rfc3339, sent_by, stream, text
 from holdfast.ingress.webhook.verifiers import EVERYTHING, check_scheme, template
 from holdfast.ingress.webhook.verifiers.check import Check, Verifier
 from holdfast.ingress.webhook.verifiers.request import InboundRequest
@@ -52,6 +52,7 @@ def normalize(payload: Json, headers: Mapping[str, str]) -> HookEvent | list[Hoo
             media=text(body, "NumMedia"),
             direction=text(body, "Direction"),
             error_code=text(body, "ErrorCode"),
+            **(sent_by(sender, channel=sender, message=message, headline=f"Twilio: {sender} wrote") if inbound else {}),
         ),
         payload=body,
         stream=stream("twilio", (sender if inbound else recipient) or message or call),

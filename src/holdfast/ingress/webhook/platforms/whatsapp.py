@@ -14,6 +14,7 @@ from holdfast.ingress.webhook.platforms.reading import (
     items,
     object_of,
     properties,
+    sent_by,
     stream,
     text,
     unix_time,
@@ -62,7 +63,7 @@ def _message(message: Json, value: Json) -> HookEvent:
         timestamp=unix_time(dig(message, "timestamp")),
         properties=properties(
             phone_number=sender,
-            message_id=text(message, "id"),
+            **sent_by(sender, channel=sender, message=text(message, "id"), headline=f"WhatsApp: {sender} wrote"),
             text=_text_of(message, raw_kind),
             media_id=text(media, "id"),
             mime_type=text(media, "mime_type"),
