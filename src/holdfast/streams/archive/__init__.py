@@ -1,0 +1,1 @@
+"""Archives: compressed, checksummed files of events that retention removes from the store."""
