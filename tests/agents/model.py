@@ -10,6 +10,7 @@ import itertools
 import json
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -29,10 +30,14 @@ _numbers = itertools.count(1)
 
 
 class Model:
-    """The server. `asked` keeps what it was asked, for a test that fails to tell."""
+    """The server. `asked` holds the requests, for messages about failures. `hold_s` delays streamed answers.
+
+    Without `uses_tools` it only answers.
+    """
 
     def __init__(self, port: int = 0) -> None:
         self.asked: list[tuple[str, Json]] = []
+        self.hold_s, self.uses_tools = 0.0, True
         handler = type("Handler", (_Handler,), {"model": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", port), handler)
         self._server.daemon_threads = True
@@ -68,6 +73,8 @@ class _Handler(BaseHTTPRequestHandler):
             body: Json = json.loads(raw)
         except ValueError:
             body = {}
+        if not self.model.uses_tools:
+            body["tools"] = []
         path = self.path.partition("?")[0]
         if len(self.model.asked) < REQUESTS_MAX:
             self.model.asked.append((self.path, body))
@@ -93,6 +100,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("content-type", "text/event-stream")
         self.send_header("connection", "close")
         self.end_headers()
+        time.sleep(self.model.hold_s)
         for name, data in events:
             text = data if isinstance(data, str) else json.dumps(data)
             self.wfile.write((f"event: {name}\n" if name else "").encode() + f"data: {text}\n\n".encode())
@@ -123,10 +131,12 @@ def find_tool(names: Iterator[object]) -> str | None:
 
 
 def arguments_for(tool: str, asked: object) -> Json:
-    command = COMMAND_ASKED if ASK_FOR in json.dumps(asked) else COMMAND
+    asks = ASK_FOR in json.dumps(asked)
+    command = COMMAND_ASKED if asks else COMMAND
     match tool:
         case "exec_command":
-            return {"cmd": command}
+            outside = {"sandbox_permissions": "require_escalated", "justification": "May I?"} if asks else {}
+            return {"cmd": command, **outside}
         case "shell" | "local_shell":
             return {"command": ["/bin/sh", "-c", command]}
         case _:
@@ -136,8 +146,8 @@ def arguments_for(tool: str, asked: object) -> Json:
 def anthropic(body: Json) -> tuple[Json, list[tuple[str | None, Json | str]]]:
     last = (body.get("messages") or [{}])[-1]
     parts = last.get("content") if isinstance(last.get("content"), list) else []
-    told = any(isinstance(part, dict) and part.get("type") == "tool_result" for part in parts)
-    tool = None if told else find_tool(each.get("name") for each in body.get("tools") or [])
+    has_result = any(isinstance(part, dict) and part.get("type") == "tool_result" for part in parts)
+    tool = None if has_result else find_tool(each.get("name") for each in body.get("tools") or [])
     usage = {"input_tokens": 10, "output_tokens": 5}
     said = answer_to(body)
     block: Json = {"type": "text", "text": said}
@@ -169,8 +179,8 @@ def anthropic(body: Json) -> tuple[Json, list[tuple[str | None, Json | str]]]:
 
 def responses(body: Json) -> tuple[Json, list[tuple[str | None, Json | str]]]:
     items = [each for each in body.get("input") or [] if isinstance(each, dict)]
-    told = bool(items) and str(items[-1].get("type")).endswith("_output")
-    tool = None if told else find_tool(each.get("name") or each.get("type") for each in body.get("tools") or [])
+    has_result = bool(items) and str(items[-1].get("type")).endswith("_output")
+    tool = None if has_result else find_tool(each.get("name") or each.get("type") for each in body.get("tools") or [])
     said = answer_to(body)
     item: Json = {
         "type": "message", "id": f"msg_lamp_{next(_numbers)}", "role": "assistant", "status": "completed",
@@ -204,9 +214,9 @@ def responses(body: Json) -> tuple[Json, list[tuple[str | None, Json | str]]]:
 
 
 def completions(body: Json) -> tuple[Json, list[tuple[str | None, Json | str]]]:
-    told = (body.get("messages") or [{}])[-1].get("role") == "tool"
+    has_result = (body.get("messages") or [{}])[-1].get("role") == "tool"
     offered = (each.get("function", {}).get("name") for each in body.get("tools") or [])
-    tool = None if told else find_tool(offered)
+    tool = None if has_result else find_tool(offered)
     message: Json = {"role": "assistant", "content": answer_to(body)}
     if tool:
         function = {"name": tool, "arguments": json.dumps(arguments_for(tool, body.get("messages")))}
@@ -228,9 +238,9 @@ def completions(body: Json) -> tuple[Json, list[tuple[str | None, Json | str]]]:
 
 def gemini(body: Json) -> tuple[Json, list[tuple[str | None, Json | str]]]:
     contents = body.get("contents") or [{}]
-    told = any("functionResponse" in part for part in contents[-1].get("parts") or [])
+    has_result = any("functionResponse" in part for part in contents[-1].get("parts") or [])
     offered = (each.get("name") for tool in body.get("tools") or [] for each in tool.get("functionDeclarations") or [])
-    tool = None if told else find_tool(offered)
+    tool = None if has_result else find_tool(offered)
     part: Json = {"text": answer_to(body)}
     if tool:
         part = {"functionCall": {"name": tool, "args": arguments_for(tool, contents)}}

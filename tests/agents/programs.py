@@ -32,7 +32,7 @@ class Program:
     transcript: bool = True
     prompt: str = PROMPT
     title: str = PROMPT
-    rewrites: bool = field(default=False)  # whether it writes its settings anew by itself
+    rewrites: bool = field(default=False)  # whether it rewrites its settings by itself
 
     def find(self) -> Path:
         found = sorted(MODULES.glob(self.path), key=lambda path: len(str(path)))
@@ -149,7 +149,7 @@ PROGRAMS = {
             "opencode-*/bin/opencode",
             ("run", PROMPT),
             files=_opencode_files,
-            events=TURN[:-1],  # a session of its ends when somebody deletes it
+            events=TURN[:-1],  # a session of its ends when the user deletes it
             ends="idle",
             transcript=False,
             prompt=f'"{PROMPT}"',  # it quotes words that came as one argument

@@ -15,7 +15,7 @@ PAYLOADS = Path(__file__).with_name("payloads")
 SESSION = "5c0d2b7e-1f34-4a86-9d20-7be1c4a95f03"
 
 
-class House:
+class AgentDaemon:
     def __init__(self, daemon: Daemon) -> None:
         self.daemon, self.sent = daemon, 0
         self.receive = Receiver(daemon.home)
@@ -38,44 +38,44 @@ class House:
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
-    with Daemon(tmp_path / "home") as daemon:
-        yield House(daemon)
+def daemon(tmp_path: Path) -> Iterator[AgentDaemon]:
+    with Daemon(tmp_path / "home") as running:
+        yield AgentDaemon(running)
 
 
-def test_a_thread_that_codex_asks_for_a_title_is_nobodys_session(house: House) -> None:
-    event = house.send("codex", "notify-titling")
+def test_a_thread_in_which_codex_asks_for_a_title_is_no_session(daemon: AgentDaemon) -> None:
+    event = daemon.send("codex", "notify-titling")
     assert (event["type"], event["properties"]["injected"]) == ("hook.raw", True)
-    assert house.sessions() == {}
+    assert daemon.sessions() == {}
 
 
-def test_qwens_empty_prompt_after_a_tool_is_no_turn(house: House) -> None:
-    house.send("qwen", "Notification-signed-in")
-    assert house.sessions()[f"qwen-{SESSION}"]["state"] == "initializing"
-    assert house.send("qwen", "UserPromptSubmit-after-tool")["type"] == "hook.raw"
-    session = house.session(f"qwen-{SESSION}")
+def test_qwens_empty_prompt_after_a_tool_is_no_turn(daemon: AgentDaemon) -> None:
+    daemon.send("qwen", "Notification-signed-in")
+    assert daemon.sessions()[f"qwen-{SESSION}"]["state"] == "initializing"
+    assert daemon.send("qwen", "UserPromptSubmit-after-tool")["type"] == "hook.raw"
+    session = daemon.session(f"qwen-{SESSION}")
     assert (session["state"], session["last_prompt"], session["facts"].get("turns")) == ("initializing", None, None)
 
 
-def test_copilot_waits_when_it_says_so(house: House) -> None:
-    event = house.send("copilot", "notification")
+def test_a_notification_of_copilot_makes_its_session_wait(daemon: AgentDaemon) -> None:
+    event = daemon.send("copilot", "notification")
     assert (event["type"], event["properties"]["native_event"]) == ("hook.notification", "Notification")
-    session = house.session(f"copilot-{SESSION}")
+    session = daemon.session(f"copilot-{SESSION}")
     assert (session["state"], session["facts"]["waiting_for"]) == ("waiting", "permission_prompt")
-    house.send("copilot", "agentStop")
-    session = house.session(f"copilot-{SESSION}")
+    daemon.send("copilot", "agentStop")
+    session = daemon.session(f"copilot-{SESSION}")
     assert (session["state"], session["transcript"]) == (
         "idle", f"/home/user/.copilot/session-state/{SESSION}/events.jsonl"
     )  # fmt: skip
 
 
-def test_opencodes_title_and_answer_come_with_the_end_of_its_turn(house: House) -> None:
-    house.send("opencode", "session.created")
-    assert house.sessions()["opencode-ses_1"]["title"] is None  # what stands there is no title yet
-    house.send("opencode", "tool.execute.after")
-    assert house.sessions()["opencode-ses_1"]["title"] is None  # the tool's, not the session's
-    house.send("opencode", "session.idle")
-    session = house.sessions()["opencode-ses_1"]
+def test_opencodes_title_and_answer_come_with_the_end_of_its_turn(daemon: AgentDaemon) -> None:
+    daemon.send("opencode", "session.created")
+    assert daemon.sessions()["opencode-ses_1"]["title"] is None  # the payload has only a placeholder
+    daemon.send("opencode", "tool.execute.after")
+    assert daemon.sessions()["opencode-ses_1"]["title"] is None  # the tool's, not the session's
+    daemon.send("opencode", "session.idle")
+    session = daemon.sessions()["opencode-ses_1"]
     assert (session["state"], session["title"], session["last_answer"]) == (
         "idle", "Run the tests", "All done: 12 tests pass."
     )  # fmt: skip

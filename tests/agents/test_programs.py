@@ -55,7 +55,7 @@ def look(daemon: Daemon, user: User, program: Program) -> dict[str, Any]:
     return dict(cli(daemon, user, program, "hooks", "status", "--agent", program.name)["agents"][0])
 
 
-def told(daemon: Daemon, source: str) -> list[dict[str, Any]]:
+def events_of(daemon: Daemon, source: str) -> list[dict[str, Any]]:
     items = daemon.request("GET", f"/api/events?source={source}&limit=200")[1]["items"]
     return sorted(items, key=lambda event: (event["stream"], event["seq"]))
 
@@ -70,7 +70,7 @@ def only_session(daemon: Daemon, program: Program) -> dict[str, Any]:
 
 
 @every_program
-def test_a_turn_is_told_from_beginning_to_end_and_disturbed_by_nothing(
+def test_a_turn_becomes_events_from_start_to_end_and_is_not_disturbed(
     program: Program, user: User, daemon: Daemon
 ) -> None:
     mine = user.prepare(program)
@@ -85,13 +85,13 @@ def test_a_turn_is_told_from_beginning_to_end_and_disturbed_by_nothing(
     assert (session["agent"], session["cwd"]) == (program.name, str(user.work))
     assert (session["last_prompt"], session["last_answer"]) == (program.prompt, ANSWER)
     assert session["title"] == program.title
-    events = told(daemon, "hook")
+    events = events_of(daemon, "hook")
     assert tuple(event["properties"]["event_type"] for event in events) == program.events
     assert {event["properties"]["agent"] for event in events} == {program.name}
     assert (session["transcript"] is not None) == program.transcript
     if program.transcript:
         daemon.wait_for("/api/events?type=agent.output", lambda page: len(page["items"]) == 2)
-        output = [daemon.request("GET", f"/api/events/{event['id']}")[1] for event in told(daemon, "agent")]
+        output = [daemon.request("GET", f"/api/events/{event['id']}")[1] for event in events_of(daemon, "agent")]
         said = [event["payload"]["text"] for event in output if event["type"] == "agent.output"]
         assert said[0].endswith(COMMAND)
         assert said[1] == ANSWER
@@ -106,7 +106,7 @@ def test_a_turn_is_told_from_beginning_to_end_and_disturbed_by_nothing(
         assert not [path for path in user.home.rglob("*holdfast*") if "node_modules" not in path.parts]
 
 
-def test_what_claude_tells_while_no_daemon_runs_is_there_when_one_starts(user: User, daemon: Daemon) -> None:
+def test_events_of_claude_without_a_daemon_are_imported_when_one_starts(user: User, daemon: Daemon) -> None:
     program = PROGRAMS["claude"]
     user.prepare(program)
     cli(daemon, user, program, "hooks", "install", "--tools", "--agent", "claude")
@@ -115,10 +115,12 @@ def test_what_claude_tells_while_no_daemon_runs_is_there_when_one_starts(user: U
     daemon.start()
     session = only_session(daemon, program)
     assert (session["title"], session["last_answer"]) == (program.title, ANSWER)
-    assert tuple(event["properties"]["event_type"] for event in told(daemon, "hook")) == program.events
+    assert tuple(event["properties"]["event_type"] for event in events_of(daemon, "hook")) == program.events
 
 
-def test_codex_tells_the_end_of_turns_before_it_is_trusted_and_everything_after(user: User, daemon: Daemon) -> None:
+def test_codex_reports_the_end_of_turns_before_its_hooks_are_trusted_and_everything_after(
+    user: User, daemon: Daemon
+) -> None:
     """The hashes that Codex itself computes are the ones by which we judge, and the trust is the user's to give."""
     program = PROGRAMS["codex"]
     user.prepare(program)
@@ -126,7 +128,7 @@ def test_codex_tells_the_end_of_turns_before_it_is_trusted_and_everything_after(
     cli(daemon, user, program, "hooks", "install", "--tools", "--agent", "codex")
     user.run(trusting)
     daemon.wait_for("/api/events?source=hook", lambda page: len(page["items"]) == 1)
-    assert [event["properties"]["native_event"] for event in told(daemon, "hook")] == ["agent-turn-complete"]
+    assert [event["properties"]["native_event"] for event in events_of(daemon, "hook")] == ["agent-turn-complete"]
     assert look(daemon, user, program)["state"] == "installed but not trusted"
 
     hooks = list_hooks(user, program)
@@ -169,7 +171,7 @@ def list_hooks(user: User, program: Program) -> list[dict[str, Any]]:
 
 
 @every_program
-def test_the_doctor_knows_which_version_it_is(program: Program, user: User, daemon: Daemon) -> None:
+def test_doctor_names_the_version_of_the_cli(program: Program, user: User, daemon: Daemon) -> None:
     user.prepare(program)
     cli(daemon, user, program, "hooks", "install", "--agent", program.name)
     said = daemon.cli("doctor", "--json", env=user.env(program))

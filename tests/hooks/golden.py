@@ -1,4 +1,4 @@
-"""What every payload we know becomes: `python tests/hooks/golden.py` writes golden.json anew, to be read in a diff."""
+"""The events of every known payload: `python tests/hooks/golden.py` rewrites golden.json; read the diff."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "src")]
 
 from holdfast.agents.hooks.decoder import decode_hook  # noqa: E402
-from holdfast.agents.sessions.consumer import read_agent_hook  # noqa: E402
+from holdfast.agents.sessions.agent_hook import read_agent_hook  # noqa: E402
 from holdfast.agents.sessions.lifecycle import advance  # noqa: E402
 from hooks import FILES, applied, fixture, header, stored  # noqa: E402
 
@@ -21,8 +21,8 @@ SHOWN = ("state", "cwd", "pane", "transcript", "title", "last_prompt", "last_ans
 
 def line(name: str) -> dict[str, Any]:
     """One payload, fed alone as the first of its session, from a receiver in pane %3."""
-    agent, told, body = fixture(name)
-    raw = decode_hook(header(1, agent, told, pane="%3", tmux="/tmp/tmux-1000/default"), body)
+    agent, event, body = fixture(name)
+    raw = decode_hook(header(1, agent, event, pane="%3", tmux="/tmp/tmux-1000/default", tmux_server=4242), body)
     assert raw is not None
     change, events = advance(None, read_agent_hook(stored(raw)))
     session = applied(None, change)
@@ -37,7 +37,7 @@ def line(name: str) -> dict[str, Any]:
         "properties": json.loads(raw.properties),
         "payload": payload,
         "session": {**{name: getattr(session, name) for name in SHOWN}, "facts": session.facts},
-        "told": [event.type for event in events],
+        "events": [event.type for event in events],
     }
 
 

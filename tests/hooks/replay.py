@@ -1,4 +1,4 @@
-"""A replay of hooks in interleaved sessions, with the daemon killed again and again, against one left in peace.
+"""A replay of hooks in interleaved sessions, with a daemon that is killed repeatedly, compared with one that is not.
 
 python tests/hooks/replay.py --events 10000 --sessions 20 --kills 20 --seed 1
 """
@@ -33,7 +33,7 @@ PAGE = 1000
 Record = tuple[int, str, dict[str, Any]]
 
 
-class Book(NamedTuple):
+class StoreContents(NamedTuple):
     """What a store holds at the end."""
 
     sessions: dict[str, dict[str, Any]]
@@ -43,13 +43,13 @@ class Book(NamedTuple):
     def raw(self, session: str) -> list[str]:
         return [event.id for event in self.streams[session] if event.source == "hook"]
 
-    def told(self, session: str) -> list[tuple[str, Any]]:
-        """What was told of what may never be dropped, in order."""
-        told = ("agent.user_prompt_submit", "agent.agent_stop", "agent.notification", "error.error")
-        return self._of(session, told)
+    def critical_events(self, session: str) -> list[tuple[str, Any]]:
+        """The events that may never be dropped, in order."""
+        types = ("agent.user_prompt_submit", "agent.agent_stop", "agent.notification", "error.error")
+        return self._of(session, types)
 
     def lives(self, session: str) -> list[tuple[str, Any]]:
-        """When it began and ended, each as often as that was told."""
+        """When it began and ended, once per event about it."""
         return self._of(session, ("session.started", "session.closed"))
 
     def _of(self, session: str, types: tuple[str, ...]) -> list[tuple[str, Any]]:
@@ -85,8 +85,8 @@ def _life(session: str, chance: random.Random) -> Iterator[dict[str, Any]]:
             yield claude("SessionStart", session, source="resume")
 
 
-def replay(home: Path, records: list[Record], kills: int, seed: int) -> tuple[Book, int]:
-    """Feed a daemon and kill it; then let it finish. The book, and how many kills left files in the spool."""
+def replay(home: Path, records: list[Record], kills: int, seed: int) -> tuple[StoreContents, int]:
+    """Feed a daemon and kill it; then let it finish. The contents, and how many kills left files in the spool."""
     chance = random.Random(seed)
     busy = 0
     chunk = len(records) // (kills + 1)
@@ -101,7 +101,7 @@ def replay(home: Path, records: list[Record], kills: int, seed: int) -> tuple[Bo
         _feed(daemon, records[kills * chunk :])
         drain(daemon)
         daemon.stop()
-    return asyncio.run(read_book(home)), busy
+    return asyncio.run(read_contents(home)), busy
 
 
 def _feed(daemon: Daemon, records: list[Record]) -> None:
@@ -121,7 +121,7 @@ def drain(daemon: Daemon) -> None:
     wait_until(done, DRAIN_S, lambda: f"still at work: {daemon.request('GET', '/api/status')[1]}\n{daemon.log[-4000:]}")
 
 
-async def read_book(home: Path) -> Book:
+async def read_contents(home: Path) -> StoreContents:
     store = open_store(f"sqlite:///{home}/holdfast.db", keep=True)
     try:
         sessions = (await store.sessions.find(SessionFilter(), None, PAGE)).items
@@ -141,26 +141,26 @@ async def read_book(home: Path) -> Book:
         await store.close()
     shown = ("state", "cwd", "pane", "transcript", "title", "last_prompt", "last_answer")
     table = {one.id: {**{name: getattr(one, name) for name in shown}, "facts": one.facts} for one in sessions}
-    return Book(table, streams, rows[::-1])
+    return StoreContents(table, streams, rows[::-1])
 
 
-def check(records: list[Record], calm: Book, killed: Book) -> None:
+def check(records: list[Record], calm: StoreContents, killed: StoreContents) -> None:
     """0 lost, the order of each session kept, everything with its end, and the same sessions as without kills."""
-    for book in (calm, killed):
+    for contents in (calm, killed):
         for session in {payload["session_id"] for _, _, payload in records}:
             sent = [f"evt_{number:032x}" for number, _, payload in records if payload["session_id"] == session]
-            assert book.raw(f"claude-{session}") == sent, f"{session}: lost, doubled or out of order"
-        check_ends(book)
+            assert contents.raw(f"claude-{session}") == sent, f"{session}: lost, doubled or out of order"
+        check_ends(contents)
     assert killed.sessions == calm.sessions
     for session in calm.sessions:
-        assert killed.told(session) == calm.told(session)
+        assert killed.critical_events(session) == calm.critical_events(session)
         assert killed.lives(session) == calm.lives(session)
 
 
-def check_ends(book: Book) -> None:
+def check_ends(contents: StoreContents) -> None:
     """Every delivery has its end; what was dropped is bursty and names a later survivor on its own stream."""
-    by_id = {row.id: row for row in book.deliveries}
-    for row in book.deliveries:
+    by_id = {row.id: row for row in contents.deliveries}
+    for row in contents.deliveries:
         if row.state == "dropped":
             assert row.reason == "coalesced"
             assert row.event_type in ("hook.tool_use", "hook.tool_done", "hook.raw")

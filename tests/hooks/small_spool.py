@@ -1,4 +1,4 @@
-"""Run inside a mount namespace: a home on a disk that is really full, then really read-only, then well again."""
+"""Run inside a mount namespace: a home on a disk that is full, then read-only, then writable again."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ async def story(home: Path, command: list[str]) -> None:
     mount("-o", "remount,ro", str(home))
     assert silent(receiver("--agent", "claude", "three", stdin=BODY))
     assert [(header["event"], body) for header, body in receiver.kept_elsewhere()] == [("two", BODY), ("three", BODY)]
-    (told,) = recent_failures(home, 0)
-    assert "2 hook events were kept in a fallback folder" in told, told
-    assert "Read-only file system" in told
+    (message,) = recent_failures(home, 0)
+    assert "2 hook events were kept in a fallback folder" in message, message
+    assert "Read-only file system" in message
     assert count_waiting(home) == 3
     mount("-o", "remount,rw", str(home))
     (home / "filler").unlink()
@@ -72,4 +72,4 @@ if __name__ == "__main__":
     mount("-t", "tmpfs", "-o", "size=4m", "tmpfs", "/var/tmp")
     mount("-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place))
     asyncio.run(story(place, sys.argv[2:]))
-    print("told")
+    print("done")

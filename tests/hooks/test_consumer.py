@@ -28,7 +28,7 @@ from holdfast.store.roles.events import EventFilter
 from hooks import claude, fixture, write_hook
 
 
-class House(EngineHarness):
+class SessionHarness(EngineHarness):
     """The harness with a spool before it and the consumer behind it."""
 
     def __init__(self, folder: Path) -> None:
@@ -37,7 +37,7 @@ class House(EngineHarness):
         self.importer = SpoolImport(self.spool, self.store.events, self.clock, [HookDecoder()])
         self._number = 0
 
-    async def work(self, **transcripts: Any) -> House:
+    async def work(self, **transcripts: Any) -> SessionHarness:
         await self.start()
         handlers = HandlerDeliverer()
         handlers.add("sessions", SessionConsumer(self.store.sessions, **transcripts).handle)
@@ -74,11 +74,11 @@ class House(EngineHarness):
 
 
 @pytest.fixture
-async def house(tmp_path: Path) -> House:
-    return await House(tmp_path).work()
+async def harness(tmp_path: Path) -> SessionHarness:
+    return await SessionHarness(tmp_path).work()
 
 
-async def test_a_turn_becomes_a_session_and_is_told_in_order(house: House) -> None:
+async def test_a_turn_becomes_a_session_with_events_in_order(harness: SessionHarness) -> None:
     for payload in (
         claude("SessionStart", source="startup"),
         claude("UserPromptSubmit", prompt="Fix it"),
@@ -86,68 +86,68 @@ async def test_a_turn_becomes_a_session_and_is_told_in_order(house: House) -> No
         claude("PostToolUse", tool_name="Bash"),
         claude("Stop", last_assistant_message="Fixed."),
     ):
-        house.hook(payload, pane="%3")
-        await house.settle()
-    session = await house.session("claude-s1")
+        harness.hook(payload, pane="%3")
+        await harness.settle()
+    session = await harness.session("claude-s1")
     assert (session.state, session.last_prompt, session.last_answer) == (SessionState.IDLE, "Fix it", "Fixed.")
     assert (session.pane, session.cwd, session.transcript) == ("%3", "/src/s1", "/t/s1.jsonl")
-    assert await house.types("session:claude-s1") == [
+    assert await harness.types("session:claude-s1") == [
         "hook.session_start", "session.started", "hook.user_prompt_submit", "agent.user_prompt_submit",
         "session.updated", "hook.tool_use", "agent.activity.tool_use", "hook.tool_done", "agent.activity.tool_done",
         "hook.agent_stop", "agent.agent_stop", "session.updated",
     ]  # fmt: skip
-    assert set(await house.states()) == {"delivered"}
+    assert set(await harness.states()) == {"delivered"}
 
 
-async def test_stop_and_notify_of_one_codex_turn_are_one_event(house: House) -> None:
+async def test_stop_and_notify_of_one_codex_turn_are_one_event(harness: SessionHarness) -> None:
     """Whichever comes first, at once or later: the other one is counted, and nothing is rejected."""
     stop, notify = fixture("codex/Stop.json")[2], fixture("codex/notify.agent-turn-complete.json")[2]
-    house.hook(stop, "codex")
-    house.hook(notify, "codex", via="argv")
-    await house.settle()
-    house.hook(notify, "codex", via="argv")
-    house.hook(claude("Stop"))
-    await house.settle()
+    harness.hook(stop, "codex")
+    harness.hook(notify, "codex", via="argv")
+    await harness.settle()
+    harness.hook(notify, "codex", via="argv")
+    harness.hook(claude("Stop"))
+    await harness.settle()
     stream = "session:codex-01a1e148-133f-7263-8540-4d643c50c254"
-    assert (await house.types(stream)).count("agent.agent_stop") == 1
-    assert (await house.types("session:claude-s1")).count("agent.agent_stop") == 1
-    assert (house.importer.repeated, house.importer.rejected) == (2, 0)
-    assert not (house.spool / "rejected").exists()
+    assert (await harness.types(stream)).count("agent.agent_stop") == 1
+    assert (await harness.types("session:claude-s1")).count("agent.agent_stop") == 1
+    assert (harness.importer.repeated, harness.importer.rejected) == (2, 0)
+    assert not (harness.spool / "rejected").exists()
 
 
-async def test_input_that_is_no_json_is_an_event_and_nothing_is_rejected(house: House) -> None:
-    house.hook(b"\xff not json", "gemini")
-    house.hook(claude("Stop"))
-    await house.settle()
-    assert await house.types("agent:gemini") == ["error.error"]
-    assert (await house.session("claude-s1")).state is SessionState.IDLE
-    assert house.importer.rejected == 0
+async def test_input_that_is_not_json_becomes_an_event(harness: SessionHarness) -> None:
+    harness.hook(b"\xff not json", "gemini")
+    harness.hook(claude("Stop"))
+    await harness.settle()
+    assert await harness.types("agent:gemini") == ["error.error"]
+    assert (await harness.session("claude-s1")).state is SessionState.IDLE
+    assert harness.importer.rejected == 0
 
 
-async def test_what_is_not_listed_is_counted_and_never_stored(house: House) -> None:
-    house.importer = SpoolImport(house.spool, house.store.events, house.clock, [HookDecoder(("agent_stop",))])
-    house.hook(claude("PreToolUse", tool_name="Bash"))
-    house.hook(claude("Stop"))
-    await house.settle()
-    page = await house.store.events.find(EventFilter(source="hook"), None, 10)
+async def test_events_of_unlisted_types_are_counted_and_not_stored(harness: SessionHarness) -> None:
+    harness.importer = SpoolImport(harness.spool, harness.store.events, harness.clock, [HookDecoder(("agent_stop",))])
+    harness.hook(claude("PreToolUse", tool_name="Bash"))
+    harness.hook(claude("Stop"))
+    await harness.settle()
+    page = await harness.store.events.find(EventFilter(source="hook"), None, 10)
     assert [event.type for event in page.items] == ["hook.agent_stop"]
-    assert house.importer.unlisted == 1
-    assert list(house.spool.iterdir()) == []
+    assert harness.importer.unlisted == 1
+    assert list(harness.spool.iterdir()) == []
 
 
-def test_every_type_is_listed_unless_the_operator_says_otherwise() -> None:
+def test_every_type_is_listed_by_default() -> None:
     assert load_config(None).session_events == EVENT_TYPES
 
 
-async def test_the_session_before_is_ended_in_its_own_lane(house: House) -> None:
-    house.hook(claude("UserPromptSubmit", "old", prompt="Go"), pane="%3")
-    await house.settle()
-    house.hook(claude("SessionStart", "new", source="resume"), pane="%3")
-    await house.settle()
-    old, new = await house.session("claude-old"), await house.session("claude-new")
+async def test_the_session_before_is_ended_in_its_own_lane(harness: SessionHarness) -> None:
+    harness.hook(claude("UserPromptSubmit", "old", prompt="Go"), pane="%3")
+    await harness.settle()
+    harness.hook(claude("SessionStart", "new", source="resume"), pane="%3")
+    await harness.settle()
+    old, new = await harness.session("claude-old"), await harness.session("claude-new")
     assert (old.state, old.facts["end_reason"]) == (SessionState.ENDED, "continued")
     assert new.facts["continues"] == "claude-old"
-    assert (await house.types("session:claude-old"))[-2:] == ["hook.session_end", "session.closed"]
+    assert (await harness.types("session:claude-old"))[-2:] == ["hook.session_end", "session.closed"]
 
 
 @pytest.mark.parametrize(
@@ -159,40 +159,40 @@ async def test_the_session_before_is_ended_in_its_own_lane(house: House) -> None
         (["no", "object"], "must be an object"),
     ],
 )
-async def test_what_cannot_be_understood_ends_dead_with_its_reason_and_the_lane_goes_on(
-    house: House, payload: Any, why: str
+async def test_an_invalid_event_is_dead_with_its_reason_and_the_lane_continues(
+    harness: SessionHarness, payload: Any, why: str
 ) -> None:
     poison = new_event("hook.agent_stop", payload, source="hook", stream="session:claude-s1", to="handler:sessions")
-    await house.store.events.append([poison])
-    house.hook(claude("Stop", last_assistant_message="after it"))
-    await house.settle()
-    dead = (await house.rows(state="dead"))[0]
+    await harness.store.events.append([poison])
+    harness.hook(claude("Stop", last_assistant_message="after it"))
+    await harness.settle()
+    dead = (await harness.rows(state="dead"))[0]
     assert (dead.reason, dead.attempts) == ("rejected", 1)
     assert why in (dead.last_error or "")
-    assert (await house.session("claude-s1")).last_answer == "after it"
+    assert (await harness.session("claude-s1")).last_answer == "after it"
 
 
-async def test_a_fault_of_ours_ends_dead_too(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_error_in_the_consumer_is_dead_too(harness: SessionHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     def fault(*args: Any, **more: Any) -> Any:
         raise KeyError("surprise")
 
     monkeypatch.setattr("holdfast.agents.sessions.consumer.advance", fault)
-    house.hook(claude("Stop"))
-    await house.settle()
-    assert "cannot process the hook event: KeyError" in ((await house.rows(state="dead"))[0].last_error or "")
+    harness.hook(claude("Stop"))
+    await harness.settle()
+    assert "cannot process the hook event: KeyError" in ((await harness.rows(state="dead"))[0].last_error or "")
 
 
-async def test_a_row_that_vanished_is_made_anew(house: House) -> None:
-    house.hook(claude("UserPromptSubmit", prompt="Go"))
-    await house.settle()
-    await house.store.sessions._writer.run(lambda c: c.run("DELETE FROM holdfast_sessions"))  # type: ignore[attr-defined]
-    house.hook(claude("Stop", last_assistant_message="Done."))
-    await house.settle()
-    session = await house.session("claude-s1")
+async def test_a_row_that_vanished_is_created_again(harness: SessionHarness) -> None:
+    harness.hook(claude("UserPromptSubmit", prompt="Go"))
+    await harness.settle()
+    await harness.store.sessions._writer.run(lambda c: c.run("DELETE FROM holdfast_sessions"))  # type: ignore[attr-defined]
+    harness.hook(claude("Stop", last_assistant_message="Done."))
+    await harness.settle()
+    session = await harness.session("claude-s1")
     assert (session.state, session.last_answer) == (SessionState.IDLE, "Done.")
 
 
-async def test_the_transcript_is_asked_at_the_end_of_a_turn_and_its_fault_costs_nothing(tmp_path: Path) -> None:
+async def test_the_transcript_is_read_at_the_end_of_a_turn_and_its_errors_are_ignored(tmp_path: Path) -> None:
     asked: list[tuple[str, str]] = []
 
     def read_last(agent: str, path: str) -> LatestTexts | None:
@@ -201,12 +201,12 @@ async def test_the_transcript_is_asked_at_the_end_of_a_turn_and_its_fault_costs_
             raise OSError("gone")
         return LatestTexts(title="From the transcript")
 
-    house = await House(tmp_path).work(read_latest=read_last)
+    harness = await SessionHarness(tmp_path).work(read_latest=read_last)
     for payload in (claude("UserPromptSubmit", prompt="Go"), claude("Stop"), claude("Stop")):
-        house.hook(payload)
-        await house.settle()
+        harness.hook(payload)
+        await harness.settle()
     assert asked == [("claude", "/t/s1.jsonl")] * 2
-    session = await house.session("claude-s1")
+    session = await harness.session("claude-s1")
     assert (session.title, session.state) == ("From the transcript", SessionState.IDLE)
 
 
@@ -217,103 +217,127 @@ async def test_a_transcript_that_the_cli_did_not_name_is_looked_for_once(tmp_pat
         asked.append((agent, native_id))
         return "/rollout.jsonl"
 
-    house = await House(tmp_path).work(find_transcript=find_transcript)
-    house.hook(fixture("codex/notify.agent-turn-complete.json")[2], "codex")
-    await house.settle()
-    house.hook(fixture("codex/Stop.nulls.json")[2], "codex")
-    await house.settle()
+    harness = await SessionHarness(tmp_path).work(find_transcript=find_transcript)
+    harness.hook(fixture("codex/notify.agent-turn-complete.json")[2], "codex")
+    await harness.settle()
+    harness.hook(fixture("codex/Stop.nulls.json")[2], "codex")
+    await harness.settle()
     native_id = "01a1e148-133f-7263-8540-4d643c50c254"
     assert asked == [("codex", native_id)]
-    assert (await house.session(f"codex-{native_id}")).transcript == "/rollout.jsonl"
+    assert (await harness.session(f"codex-{native_id}")).transcript == "/rollout.jsonl"
 
 
-async def test_closing_takes_its_turn_in_the_lane_and_a_new_prompt_opens_again(house: House) -> None:
-    house.hook(claude("Stop"))
-    await house.settle()
-    verbs = SessionVerbs(house.store, house.clock)
+async def test_closing_waits_for_its_turn_in_the_lane_and_a_new_prompt_reopens(harness: SessionHarness) -> None:
+    harness.hook(claude("Stop"))
+    await harness.settle()
+    verbs = SessionVerbs(harness.store, harness.clock)
     closing = asyncio.create_task(verbs.close("s1"))
     while not closing.done():
-        await house.settle()
+        await harness.settle()
         await asyncio.sleep(0.005)
     assert closing.result().state == "closed"
-    assert (await house.types("session:claude-s1"))[-2:] == ["hook.session_end", "session.closed"]
-    count = len(await house.types("session:claude-s1"))
+    assert (await harness.types("session:claude-s1"))[-2:] == ["hook.session_end", "session.closed"]
+    count = len(await harness.types("session:claude-s1"))
     assert (await verbs.close("claude-s1")).state == "closed"
-    assert len(await house.types("session:claude-s1")) == count
-    house.hook(claude("UserPromptSubmit", prompt="again"))
-    await house.settle()
-    assert (await house.session("claude-s1")).state is SessionState.WORKING
+    assert len(await harness.types("session:claude-s1")) == count
+    harness.hook(claude("UserPromptSubmit", prompt="again"))
+    await harness.settle()
+    assert (await harness.session("claude-s1")).state is SessionState.WORKING
 
 
-async def test_a_record_whose_import_was_cut_off_is_not_told_twice(house: House) -> None:
-    house.hook(claude("Stop"))
-    path = next(house.spool.iterdir())
+async def test_a_record_whose_import_was_cut_off_is_appended_once(harness: SessionHarness) -> None:
+    harness.hook(claude("Stop"))
+    path = next(harness.spool.iterdir())
     kept = path.read_bytes()
-    await house.settle()
+    await harness.settle()
     path.write_bytes(kept)
-    await house.settle()
-    assert (await house.types("session:claude-s1")).count("agent.agent_stop") == 1
+    await harness.settle()
+    assert (await harness.types("session:claude-s1")).count("agent.agent_stop") == 1
     assert json.loads(kept.partition(b"\n")[0])["kind"] == "hook"
 
 
-async def test_what_the_store_could_not_take_at_first_is_no_later_for_it(
-    house: House, monkeypatch: pytest.MonkeyPatch
+async def test_a_record_is_not_late_because_the_store_refused_it_at_first(
+    harness: SessionHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A late hook changes no state: one that only had to wait for room on the disk must not count as late."""
-    append = house.store.events.append
+    append = harness.store.events.append
 
     async def full(events: Any) -> Any:
-        monkeypatch.setattr(house.store.events, "append", append)
+        monkeypatch.setattr(harness.store.events, "append", append)
         raise StoreFull("the disk is full")
 
-    monkeypatch.setattr(house.store.events, "append", full)
-    house.hook(claude("UserPromptSubmit", prompt="Go"))
-    house.hook(claude("Stop", last_assistant_message="Done."))
-    house.hook(claude("Notification", message="Well?", notification_type="permission_prompt"))
+    monkeypatch.setattr(harness.store.events, "append", full)
+    harness.hook(claude("UserPromptSubmit", prompt="Go"))
+    harness.hook(claude("Stop", last_assistant_message="Done."))
+    harness.hook(claude("Notification", message="Well?", notification_type="permission_prompt"))
     with pytest.raises(StoreFull):
-        await house.importer.tick()
-    await house.settle()
-    session = await house.session("claude-s1")
+        await harness.importer.tick()
+    await harness.settle()
+    session = await harness.session("claude-s1")
     assert (session.state, session.last_answer) == (SessionState.WAITING, "Done.")
-    events = await house.store.events.read("session:claude-s1", 0, 10)
+    events = await harness.store.events.read("session:claude-s1", 0, 10)
     assert not [event for event in events if "spool_late" in event.properties]
 
 
-async def test_a_hook_is_not_late_because_another_session_was_quicker(house: House) -> None:
+async def test_a_hook_is_not_late_because_of_another_session(harness: SessionHarness) -> None:
     """Two receivers at once: the one that began first is held up by the disk, and ends last."""
-    house.hook(claude("UserPromptSubmit", "slow", prompt="First"))
-    await house.settle()
-    house.hook(claude("UserPromptSubmit", "slow", prompt="Second"))
-    (held,) = house.spool.iterdir()
+    harness.hook(claude("UserPromptSubmit", "slow", prompt="First"))
+    await harness.settle()
+    harness.hook(claude("UserPromptSubmit", "slow", prompt="Second"))
+    (held,) = harness.spool.iterdir()
     hidden = held.rename(held.with_name("." + held.name))
-    house.hook(claude("Stop", "quick"))
-    await house.settle()
+    harness.hook(claude("Stop", "quick"))
+    await harness.settle()
     hidden.rename(held)
-    await house.settle()
-    assert (await house.session("claude-slow")).last_prompt == "Second"
+    await harness.settle()
+    assert (await harness.session("claude-slow")).last_prompt == "Second"
 
 
-async def test_a_hook_is_late_behind_a_later_one_of_its_own_session(house: House) -> None:
-    house.hook(claude("UserPromptSubmit", prompt="Go"))
-    (held,) = house.spool.iterdir()
+async def test_a_hook_after_a_later_one_of_its_own_session_is_late(harness: SessionHarness) -> None:
+    harness.hook(claude("UserPromptSubmit", prompt="Go"))
+    (held,) = harness.spool.iterdir()
     hidden = held.rename(held.with_name("." + held.name))
-    house.hook(claude("Stop", last_assistant_message="Done."))
-    await house.settle()
+    harness.hook(claude("Stop", last_assistant_message="Done."))
+    await harness.settle()
     hidden.rename(held)
-    await house.settle()
-    session = await house.session("claude-s1")
+    await harness.settle()
+    session = await harness.session("claude-s1")
     assert (session.state, session.last_prompt, session.last_answer) == (SessionState.IDLE, "Go", "Done.")
 
 
-async def test_only_so_many_streams_are_remembered(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_number_of_remembered_streams_is_limited(
+    harness: SessionHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("holdfast.ingress.lateness.STREAMS_MAX", 3)
     for number in range(5):
-        house.hook(claude("Stop", f"s{number}"))
-        await house.settle()
-    assert list(house.importer._lateness._newest) == [f"session:claude-s{number}" for number in (2, 3, 4)]
+        harness.hook(claude("Stop", f"s{number}"))
+        await harness.settle()
+    assert list(harness.importer._lateness._newest) == [f"session:claude-s{number}" for number in (2, 3, 4)]
 
 
-def test_an_applications_handler_cannot_take_the_place_of_ours(tmp_path: Path) -> None:
+def test_an_application_cannot_register_a_reserved_handler(tmp_path: Path) -> None:
     store = open_store(f"sqlite:///{tmp_path}/any.db")
     with pytest.raises(BadConfig, match="'sessions' is reserved"):
         Runtime(store, load_config(None), None, handlers={"sessions": lambda event: None})
+
+
+async def test_an_answer_that_is_written_after_the_hook_is_waited_for(tmp_path: Path) -> None:
+    """Copilot CLI writes its transcript after its hooks: at first there is no file, or only the turn before."""
+    shown = [None, LatestTexts(None, "first", None), LatestTexts(None, "second", "old", False)]
+    missing = [FileNotFoundError()]
+
+    def read(agent: str, path: str) -> LatestTexts | None:
+        if missing:
+            raise missing.pop()
+        return shown.pop(0) if shown else LatestTexts(None, "second", "new")
+
+    harness = await SessionHarness(tmp_path).work(read_latest=read)
+    harness.hook({"sessionId": "s1", "cwd": "/src", "transcriptPath": "/t"}, "copilot", "agentStop")
+
+    async def is_over() -> None:
+        while (session := await harness.store.sessions.get("copilot-s1")) is None or session.last_answer is None:
+            await harness.settle()
+            await asyncio.sleep(0.01)
+
+    await asyncio.wait_for(is_over(), 60)
+    assert (await harness.session("copilot-s1")).last_answer == "new"

@@ -1,4 +1,4 @@
-"""A real daemon and the spool before it: under a burst, killed in the middle."""
+"""A real daemon and its spool: under a burst, and killed meanwhile."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from hooks import claude, drop_hook, write_hook
 from receiving import Receiver, silent
 
 sys.path.insert(0, str(Path(__file__).parent))
-from replay import Book, check, check_ends, drain, read_book, run, script
+from replay import StoreContents, check, check_ends, drain, read_contents, run, script
 
 from holdfast.domain.event import Event
 from holdfast.ingress.spool import notify_daemon
 
 
-def book_of(daemon: Daemon) -> Book:
+def contents_of(daemon: Daemon) -> StoreContents:
     drain(daemon)
     daemon.stop()
-    return asyncio.run(read_book(daemon.home))
+    return asyncio.run(read_contents(daemon.home))
 
 
-def test_what_is_not_listed_is_counted_in_status(tmp_path: Path) -> None:
+def test_events_of_unlisted_types_are_counted_in_status(tmp_path: Path) -> None:
     with Daemon(tmp_path / "home", config="sessions: {events: [agent_stop]}\n") as daemon:
         write_hook(daemon.home / "spool", 1, "claude", claude("PreToolUse", tool_name="Bash"))
         write_hook(daemon.home / "spool", 2, "claude", claude("Stop"))
@@ -42,7 +42,7 @@ def test_what_is_not_listed_is_counted_in_status(tmp_path: Path) -> None:
         assert daemon.cli("sessions", "show", "nobody").code == 3
 
 
-def test_a_wrong_event_type_in_the_settings_names_itself(tmp_path: Path) -> None:
+def test_an_unknown_event_type_in_the_settings_is_named(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
     (home / "holdfast.yml").write_text("sessions: {events: [agent_stopp]}\n")
@@ -51,7 +51,7 @@ def test_a_wrong_event_type_in_the_settings_names_itself(tmp_path: Path) -> None
     assert "sessions.events has an unknown type 'agent_stopp'" in said.err
 
 
-def test_agents_side_by_side_do_not_hold_each_other_for_late(tmp_path: Path) -> None:
+def test_events_of_one_agent_do_not_mark_those_of_another_as_late(tmp_path: Path) -> None:
     """Their receivers overtake each other all the time; each agent waits for its own."""
     with Daemon(tmp_path / "home") as daemon, ThreadPoolExecutor(8) as threads:
         receiver = Receiver(daemon.home)
@@ -65,12 +65,12 @@ def test_agents_side_by_side_do_not_hold_each_other_for_late(tmp_path: Path) -> 
                     assert silent(receiver("--agent", "claude", stdin=json.dumps(payload).encode()))
 
         list(threads.map(live, [f"s{number}" for number in range(8)]))
-        book = book_of(daemon)
+        contents = contents_of(daemon)
         receiver.clean()
-    assert len(book.sessions) == 8
-    for session, row in book.sessions.items():
+    assert len(contents.sessions) == 8
+    for session, row in contents.sessions.items():
         assert (row["state"], row["last_prompt"], row["last_answer"]) == ("idle", "ask 3", "did 3")
-        assert not [event for event in book.streams[session] if "spool_late" in event.properties]
+        assert not [event for event in contents.streams[session] if "spool_late" in event.properties]
 
 
 AGENT = """
@@ -117,13 +117,13 @@ def test_an_agent_killed_in_the_middle_leaves_a_session_that_can_be_resumed_and_
         assert daemon.cli("sessions", "close", "s1", "--json").json["state"] == "closed"
         assert feed(claude("Stop", last_assistant_message="late"))["state"] == "closed"
         assert feed(claude("UserPromptSubmit", prompt="Again"))["state"] == "working"
-        book = book_of(daemon)
+        contents = contents_of(daemon)
         receiver.clean()
-    assert [type for type, _ in book.lives("claude-s1")] == ["session.started", "session.closed", "session.started"]
+    assert [type for type, _ in contents.lives("claude-s1")] == ["session.started", "session.closed", "session.started"]
 
 
 @pytest.mark.slow
-def test_a_burst_in_one_session_drops_nothing_that_matters_and_disturbs_nobody(tmp_path: Path) -> None:
+def test_a_burst_in_one_session_drops_no_critical_event_and_delays_no_other_session(tmp_path: Path) -> None:
     """5,000 tool events in one session, a turn after every 500, beside 20 sessions with one turn each."""
     with Daemon(tmp_path / "home") as daemon:
         spool = daemon.home / "spool"
@@ -145,21 +145,21 @@ def test_a_burst_in_one_session_drops_nothing_that_matters_and_disturbs_nobody(t
                 hook(claude("UserPromptSubmit", f"quiet{quiet}", prompt="Go"))
                 hook(claude("Stop", f"quiet{quiet}", last_assistant_message="Done."))
             notify_daemon(daemon.home / "holdfast.sock")
-        book = book_of(daemon)
-    said = [payload.get("prompt") or payload["last_answer"] for _, payload in book.told("claude-noisy")]
+        contents = contents_of(daemon)
+    said = [payload.get("prompt") or payload["last_answer"] for _, payload in contents.critical_events("claude-noisy")]
     assert said == [text for turn in range(10) for text in (f"turn {turn}", f"did {turn}")]
-    noisy = [row for row in book.deliveries if row.stream == "session:claude-noisy"]
+    noisy = [row for row in contents.deliveries if row.stream == "session:claude-noisy"]
     assert len(noisy) == 5020
-    assert len(book.raw("claude-noisy")) == 5020
+    assert len(contents.raw("claude-noisy")) == 5020
     assert any(row.state == "dropped" for row in noisy)
-    check_ends(book)
+    check_ends(contents)
     for quiet in range(20):
-        assert [type for type, _ in book.told(f"claude-quiet{quiet}")] == [
+        assert [type for type, _ in contents.critical_events(f"claude-quiet{quiet}")] == [
             "agent.user_prompt_submit",
             "agent.agent_stop",
         ]
-        assert book.sessions[f"claude-quiet{quiet}"]["last_answer"] == "Done."
-    assert not [row for row in book.deliveries if row.state == "dropped" and row not in noisy]
+        assert contents.sessions[f"claude-quiet{quiet}"]["last_answer"] == "Done."
+    assert not [row for row in contents.deliveries if row.state == "dropped" and row not in noisy]
 
 
 @pytest.mark.slow
@@ -170,14 +170,14 @@ def test_kills_lose_nothing_keep_the_order_and_leave_the_same_sessions(tmp_path:
     assert report["kills_at_work"] >= 1
 
 
-def test_the_check_of_a_replay_sees_what_is_lost_doubled_or_out_of_order() -> None:
+def test_the_check_of_a_replay_finds_lost_repeated_and_reordered_events() -> None:
     records = script(30, 2, seed=1)
-    book = Book({}, {f"claude-s{number}": _stream(records, f"s{number}") for number in range(2)}, [])
-    check(records, book, book)
+    contents = StoreContents({}, {f"claude-s{number}": _stream(records, f"s{number}") for number in range(2)}, [])
+    check(records, contents, contents)
     for harm in (lambda ids: ids[1:], lambda ids: ids + ids[-1:], lambda ids: [ids[1], ids[0], *ids[2:]]):
-        harmed = Book({}, {name: harm(events) for name, events in book.streams.items()}, [])
+        harmed = StoreContents({}, {name: harm(events) for name, events in contents.streams.items()}, [])
         with pytest.raises(AssertionError, match="lost, doubled or out of order"):
-            check(records, book, harmed)
+            check(records, contents, harmed)
 
 
 def _stream(records: list[Any], session: str) -> list[Event]:

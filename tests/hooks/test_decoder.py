@@ -1,4 +1,4 @@
-"""Whatever a CLI sends, an event comes of it that can be stored, or an error that everybody sees."""
+"""Every input of a CLI becomes an event that can be stored, or a visible error event."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from holdfast.domain.event import NewEvent
 from holdfast.domain.lane import CRITICAL, burst_key
 from hooks import claude, fixture, header, stored
 
-# How often each CLI's documented events are told apart; Codex has its notify beside them.
+# The number of documented events of each CLI; for Codex also its notify.
 EVENT_COUNTS = {"claude": 33, "codex": 12, "gemini": 11, "qwen": 14, "opencode": 11}
 
 
@@ -38,23 +38,23 @@ def payload_of(event: NewEvent) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("agent", "count"), EVENT_COUNTS.items())
-def test_every_documented_event_has_its_line(agent: str, count: int) -> None:
+def test_every_documented_event_is_in_the_table(agent: str, count: int) -> None:
     assert len(hook_format(agent).events) == count
 
 
 @pytest.mark.parametrize("agent", agent_names())
-def test_every_line_leads_to_an_event_type_we_know(agent: str) -> None:
+def test_every_row_of_the_table_has_a_known_event_type(agent: str) -> None:
     assert {meaning.event_type for meaning in hook_format(agent).events.values()} <= set(EVENT_TYPES)
 
 
-def test_an_unknown_event_is_kept_as_it_came() -> None:
+def test_an_unknown_event_is_stored_unchanged() -> None:
     event = made(claude("BrandNew", nested={"a": [1, {"b": None}]}))
     assert event.type == "hook.raw"
     assert properties(event)["native_event"] == "BrandNew"
     assert payload_of(event)["raw"]["nested"] == {"a": [1, {"b": None}]}
 
 
-def test_an_agent_we_do_not_know_is_read_like_claude() -> None:
+def test_an_unknown_agent_is_read_like_claude() -> None:
     event = made(claude("Stop", last_assistant_message="Done."), agent="newcomer")
     assert (event.type, event.stream) == ("hook.agent_stop", "session:newcomer-s1")
     assert payload_of(event)["answer"] == "Done."
@@ -84,7 +84,7 @@ def test_two_long_native_ids_stay_two_sessions() -> None:
         (b"null", "HOOK_PAYLOAD_NOT_OBJECT"),
     ],
 )
-def test_what_cannot_be_read_is_an_error_on_the_agents_own_stream(body: bytes, code: str) -> None:
+def test_unreadable_input_is_an_error_event_on_the_agents_own_stream(body: bytes, code: str) -> None:
     event = made(body, agent="codex")
     assert (event.type, event.source, event.stream, event.to) == ("error.error", "system", "agent:codex", None)
     assert properties(event)["error_code"] == code
@@ -93,14 +93,14 @@ def test_what_cannot_be_read_is_an_error_on_the_agents_own_stream(body: bytes, c
 
 
 @pytest.mark.parametrize("text", ['"a\\u0000b"', '"\\ud800"', "NaN", "1e999", "9" * 5000, "[" * 60 + "]" * 60])
-def test_what_no_store_could_carry_is_replaced_and_the_rest_kept(text: str) -> None:
+def test_values_that_cannot_be_stored_are_replaced_and_the_rest_kept(text: str) -> None:
     body = f'{{"session_id": "s1", "hook_event_name": "PostToolUse", "tool_name": "Bash", "odd": {text}}}'
     event = made(body.encode())
     assert (event.type, event.stream) == ("hook.tool_done", "session:claude-s1")
     assert "odd" in payload_of(event)["raw"]
 
 
-def test_of_a_cut_payload_the_whole_fields_count() -> None:
+def test_the_whole_fields_of_a_cut_payload_are_used() -> None:
     body = json.dumps(claude("UserPromptSubmit", prompt="x" * 5000)).encode()[:400]
     event = made(body, truncated=5200)
     assert (event.type, event.stream) == ("hook.user_prompt_submit", "session:claude-s1")
@@ -134,7 +134,7 @@ def test_even_a_million_small_fields_become_an_event() -> None:
         ({"prompt": "\n<system-reminder>x</system-reminder>"}, True),
     ],
 )
-def test_a_prompt_that_the_system_put_in_is_marked(fields: dict[str, str], injected: bool) -> None:
+def test_a_prompt_from_the_system_is_marked(fields: dict[str, str], injected: bool) -> None:
     event = made(claude("UserPromptSubmit", **fields))
     assert properties(event).get("injected", False) is injected
 
@@ -150,7 +150,7 @@ def test_a_codex_stop_that_a_hook_prolonged_is_a_stop_of_its_own() -> None:
     assert made(fixture("codex/Stop.nulls.json")[2], agent="codex").dedup_key is None
 
 
-def test_copilot_is_understood_in_both_dialects() -> None:
+def test_both_payload_forms_of_copilot_are_read() -> None:
     camel = made(
         {"sessionId": "s1", "toolName": "bash", "toolResult": {"resultType": "failure"}}, "copilot", "postToolUse"
     )
@@ -172,14 +172,14 @@ def test_copilot_is_understood_in_both_dialects() -> None:
     ("status", "type", "ok"), [("completed", "hook.agent_stop", None), ("aborted", "hook.agent_stop", False),
                                ("error", "hook.error", False)],
 )  # fmt: skip
-def test_how_cursor_stopped_is_told_apart(status: str, type: str, ok: bool | None) -> None:
+def test_the_ways_in_which_cursor_stops_are_distinguished(status: str, type: str, ok: bool | None) -> None:
     event = made(
         {"conversation_id": "c1", "hook_event_name": "stop", "status": status, "workspace_roots": ["/w"]}, "cursor"
     )
     assert (event.type, properties(event).get("ok"), payload_of(event)["cwd"]) == (type, ok, "/w")
 
 
-def test_opencode_is_understood_as_its_plugin_hands_it_over() -> None:
+def test_events_of_the_opencode_plugin_are_read() -> None:
     idle = made({"type": "session.idle", "properties": {"sessionID": "ses_1"}}, "opencode")
     chat = made(
         {"sessionID": "ses_1", "message": {"id": "m"}, "model": {"modelID": "big"},
@@ -199,13 +199,13 @@ def test_opencode_is_understood_as_its_plugin_hands_it_over() -> None:
     assert payload_of(fault)["error"] == "ApiError"
 
 
-def test_the_agents_own_kind_is_not_taken_for_a_subagent() -> None:
+def test_the_type_of_the_agent_itself_is_not_a_subagent() -> None:
     assert "subagent_type" not in properties(made(claude("SessionStart", agent_type="reviewer")))
     inside = properties(made(claude("PreToolUse", tool_name="Read", agent_id="a1", agent_type="Explore")))
     assert (inside["subagent_id"], inside["subagent_type"]) == ("a1", "Explore")
 
 
-def test_what_is_not_on_the_list_is_left_out() -> None:
+def test_an_event_of_an_unlisted_type_is_skipped() -> None:
     body = json.dumps(claude("PreToolUse", tool_name="Bash")).encode()
     assert decode_hook(header(1, "claude"), body, allowed=("agent_stop",)) is None
 

@@ -1,4 +1,4 @@
-"""The daemon's side: what receivers kept elsewhere is imported, first; their log is told; leftovers are swept."""
+"""Fallback folders: their records are imported first, the receivers' log is reported, leftovers are removed."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def types(harness: EngineHarness) -> list[str]:
     return [event.type for event in reversed(page.items)]
 
 
-async def test_what_was_kept_elsewhere_is_imported_before_what_came_later(tmp_path: Path, elsewhere: Path) -> None:
+async def test_records_in_a_fallback_folder_are_imported_before_later_ones(tmp_path: Path, elsewhere: Path) -> None:
     harness, home = await EngineHarness(tmp_path).start(), tmp_path / "home"
     write_event(elsewhere, new_event("earlier"), "evt_" + "1" * 32)
     write_event(home / "spool", new_event("later"), "evt_" + "2" * 32)
@@ -59,9 +59,7 @@ async def test_what_was_kept_elsewhere_is_imported_before_what_came_later(tmp_pa
     assert await duty.tick() == 1.0
 
 
-async def test_what_lay_in_the_spool_before_the_disk_was_full_comes_late_and_says_so(
-    tmp_path: Path, elsewhere: Path
-) -> None:
+async def test_records_from_before_the_disk_was_full_are_marked_late(tmp_path: Path, elsewhere: Path) -> None:
     """The fallback folders come first: then the turn that began in the spool has ended already."""
     harness, home = await EngineHarness(tmp_path).start(), tmp_path / "home"
     write_hook(home / "spool", 1, "claude", claude("UserPromptSubmit", prompt="Go"))
@@ -74,7 +72,7 @@ async def test_what_lay_in_the_spool_before_the_disk_was_full_comes_late_and_say
     ]  # fmt: skip
 
 
-async def test_what_cannot_be_read_in_a_fallback_folder_does_not_hold_up_the_spool(
+async def test_an_unreadable_record_in_a_fallback_folder_does_not_delay_the_spool(
     tmp_path: Path, elsewhere: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     harness, home = await EngineHarness(tmp_path).start(), tmp_path / "home"
@@ -83,7 +81,7 @@ async def test_what_cannot_be_read_in_a_fallback_folder_does_not_hold_up_the_spo
     duty = make_duty(harness, home)
     await duty.tick()
     await duty.tick()
-    assert sorted(await types(harness)) == ["error.error", "t"]  # it is set aside, and told of
+    assert sorted(await types(harness)) == ["error.error", "t"]  # it is set aside and reported
     assert caplog.text.count("cannot be imported") == 1
 
 
@@ -101,7 +99,7 @@ def test_nothing_is_imported_through_a_link(tmp_path: Path, elsewhere: Path) -> 
     assert fallback_folders(tmp_path / "home") == []
 
 
-def test_troubles_are_told_for_a_day_and_no_line_can_spoil_them(tmp_path: Path, elsewhere: Path) -> None:
+def test_failures_are_reported_for_a_day_and_bad_log_lines_are_skipped(tmp_path: Path, elsewhere: Path) -> None:
     home, now_ms = tmp_path / "home", 1_800_000_000_000
     home.mkdir()
     assert recent_failures(home, now_ms) == []
@@ -119,13 +117,13 @@ def test_troubles_are_told_for_a_day_and_no_line_can_spoil_them(tmp_path: Path, 
     ]
 
 
-def test_a_log_that_is_no_file_is_not_waited_for(tmp_path: Path, elsewhere: Path) -> None:
+def test_a_log_that_is_not_a_file_is_skipped(tmp_path: Path, elsewhere: Path) -> None:
     (tmp_path / "home").mkdir()
     os.mkfifo(tmp_path / "home" / "receiver.log")
     assert recent_failures(tmp_path / "home", 0) == []
 
 
-async def test_what_killed_writers_left_is_swept_after_a_day(tmp_path: Path, elsewhere: Path) -> None:
+async def test_leftovers_of_killed_writers_are_removed_after_a_day(tmp_path: Path, elsewhere: Path) -> None:
     harness, home = await EngineHarness(tmp_path).start(), tmp_path / "home"
     spool = home / "spool"
     spool.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Several daemons over one PostgreSQL: each of them follows, and what is said is told once."""
+"""Several daemons on one PostgreSQL: each of them follows transcripts, and each line becomes one event."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytest_plugins = ("postgres",)
 COUNT = 60
 
 
-async def test_daemons_that_follow_the_same_transcript_tell_it_once_and_in_order(
+async def test_daemons_that_follow_the_same_transcript_append_each_line_once_in_order(
     open_postgres: OpenStore, tmp_path: Path
 ) -> None:
     path, clock = tmp_path / "s.jsonl", ManualClock()

@@ -1,4 +1,4 @@
-"""Install, again, uninstall: every file is byte for byte what it was, and what is not ours is never touched."""
+"""Install twice, then uninstall: every file is restored byte for byte, and entries of others are never changed."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_file_comes_back_byte_for_byte(tmp_path: Path, name: str, kind: str) -
 
 
 @pytest.mark.parametrize(("name", "kind"), MATRIX)
-def test_wiring_only_inserts_in_the_manner_of_the_file(tmp_path: Path, name: str, kind: str) -> None:
+def test_install_only_inserts_in_the_style_of_the_file(tmp_path: Path, name: str, kind: str) -> None:
     environment = make_environment(tmp_path)
     path = environment.home / JSON_FILES[name]
     path.parent.mkdir(parents=True)
@@ -112,7 +112,7 @@ def test_without_its_record_uninstall_removes_exactly_our_entries(tmp_path: Path
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_a_machine_without_files_comes_back_as_it_was(tmp_path: Path, name: str) -> None:
+def test_files_that_did_not_exist_are_removed_again(tmp_path: Path, name: str) -> None:
     environment = make_environment(tmp_path)
     before = snapshot(environment.home)
     assert only(make_installer(environment).install([name], tools=True), name).result == "changed"
@@ -159,17 +159,17 @@ def test_changes_of_others_after_install_survive_uninstall(tmp_path: Path, name:
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_an_installation_that_moved_replaces_its_entries_where_they_stand(tmp_path: Path, name: str) -> None:
+def test_a_moved_installation_replaces_its_entries_in_place(tmp_path: Path, name: str) -> None:
     old, new = make_environment(tmp_path, installation="old"), make_environment(tmp_path, installation="new")
     make_installer(old).install([name], tools=True)
     Path(old.receiver).unlink()
     assert make_installer(new).status([name]).agents[0].state == "stale path"
     assert only(make_installer(new).install([name]), name).result == "changed"
-    told = make_installer(new).status([name]).agents[0]
-    assert told.state.startswith("installed")
+    result = make_installer(new).status([name]).agents[0]
+    assert result.state.startswith("installed")
     written = "".join(path.read_text() for path in new.home.rglob("*") if path.is_file() and path.suffix != ".bak")
     assert old.receiver not in written
-    assert written.count(new.receiver) == (1 if name == "opencode" else len(told.events) + (name == "codex"))
+    assert written.count(new.receiver) == (1 if name == "opencode" else len(result.events) + (name == "codex"))
     before = snapshot(make_environment(tmp_path / "other").home)
     make_installer(new).uninstall([name])
     assert snapshot(new.home) == before
@@ -192,7 +192,7 @@ def test_tool_events_stay_as_they_are_unless_asked(tmp_path: Path) -> None:
     assert events() == lifecycle
 
 
-def test_only_what_is_found_is_wired(tmp_path: Path) -> None:
+def test_only_clis_that_are_found_are_changed(tmp_path: Path) -> None:
     environment = make_environment(tmp_path)
     (environment.home / ".claude").mkdir()
     program = tmp_path / "bin" / "gemini"
@@ -215,7 +215,7 @@ def test_only_what_is_found_is_wired(tmp_path: Path) -> None:
         ("XDG_CONFIG_HOME", "opencode", "opencode/plugin/holdfast.js"),
     ],
 )
-def test_a_cli_is_wired_where_its_variable_says(tmp_path: Path, variable: str, name: str, file: str) -> None:
+def test_a_cli_is_installed_in_the_folder_of_its_variable(tmp_path: Path, variable: str, name: str, file: str) -> None:
     environment = make_environment(tmp_path, {variable: str(tmp_path / "elsewhere")})
     make_installer(environment).install([name])
     assert environment.receiver in (tmp_path / "elsewhere" / file).read_text()
@@ -226,7 +226,7 @@ BAD = [b"{", b'{"a": }', b"[1]", b'{"hooks": 5}', b'{"hooks": {"Stop": 5}}', b"\
 
 
 @pytest.mark.parametrize("text", BAD, ids=range(len(BAD)))
-def test_a_file_that_cannot_be_understood_is_refused_with_a_sentence(tmp_path: Path, text: bytes) -> None:
+def test_a_file_that_cannot_be_parsed_is_refused_with_the_reason(tmp_path: Path, text: bytes) -> None:
     environment = make_environment(tmp_path)
     path = environment.home / ".claude" / "settings.json"
     path.parent.mkdir()
@@ -234,10 +234,10 @@ def test_a_file_that_cannot_be_understood_is_refused_with_a_sentence(tmp_path: P
     (environment.home / ".gemini").mkdir()
     before = snapshot(path.parent)
     answer = make_installer(environment).install()
-    told = only(answer, "claude")
-    assert told.result == "refused"
-    assert str(path) in told.error
-    assert "file not changed" in told.error
+    result = only(answer, "claude")
+    assert result.result == "refused"
+    assert str(path) in result.error
+    assert "file not changed" in result.error
     assert snapshot(path.parent) == before
     assert only(answer, "gemini").result == "changed"
 
@@ -253,7 +253,7 @@ def test_a_read_only_file_is_refused(tmp_path: Path) -> None:
     assert snapshot(environment.home) == before
 
 
-def test_a_link_stays_a_link_and_what_it_leads_to_is_changed(tmp_path: Path) -> None:
+def test_a_link_stays_a_link_and_its_target_is_changed(tmp_path: Path) -> None:
     environment = make_environment(tmp_path)
     target = tmp_path / "dotfiles" / "claude.json"
     target.parent.mkdir()
@@ -270,7 +270,7 @@ def test_a_link_stays_a_link_and_what_it_leads_to_is_changed(tmp_path: Path) -> 
     assert {name: kept for name, kept in snapshot(tmp_path).items() if "state" not in name} == before
 
 
-def test_a_link_that_leads_nowhere_is_refused(tmp_path: Path) -> None:
+def test_a_broken_link_is_refused(tmp_path: Path) -> None:
     environment = make_environment(tmp_path)
     link = environment.home / ".claude" / "settings.json"
     link.parent.mkdir()
@@ -286,13 +286,13 @@ def test_a_change_between_reading_and_writing_is_noticed(tmp_path: Path, monkeyp
     path.write_text("{}")
     keep = files._keep
 
-    def somebody_writes(kept: Path, raw: bytes) -> Path:
+    def another_program_writes(kept: Path, raw: bytes) -> Path:
         path.write_text('{"theirs": 1}')
         return keep(kept, raw)
 
-    monkeypatch.setattr(files, "_keep", somebody_writes)
-    told = only(make_installer(environment).install(["claude"]), "claude")
-    assert "changed by another program" in told.error
+    monkeypatch.setattr(files, "_keep", another_program_writes)
+    result = only(make_installer(environment).install(["claude"]), "claude")
+    assert "changed by another program" in result.error
     assert path.read_text() == '{"theirs": 1}'
     assert [each.name for each in path.parent.iterdir()] == ["settings.json"]
 
@@ -344,7 +344,7 @@ def test_a_plugin_of_that_name_that_is_not_ours_is_not_touched(tmp_path: Path) -
     assert path.read_text() == "export const Mine = 1\n"
 
 
-def test_a_script_of_the_users_that_calls_the_receiver_is_the_users() -> None:
+def test_a_users_script_that_calls_the_receiver_is_not_ours() -> None:
     line = "/usr/bin/python3 -I -S /x/holdfast/agents/receiver/receiver.py --agent claude"
     assert is_own(split_line(line))
     assert is_own([*split_line(line), "--home", "/var/holdfast", "Stop"])
@@ -366,11 +366,11 @@ def test_a_path_with_spaces_survives_the_shell(tmp_path: Path) -> None:
     assert is_own(words)
 
 
-def test_a_home_that_cannot_be_used_is_told_after_the_file_is_wired(tmp_path: Path) -> None:
+def test_an_unusable_home_is_reported_after_the_file_is_written(tmp_path: Path) -> None:
     environment = make_environment(tmp_path)
     (environment.home / "state").write_text("a file where the home should be")
-    told = only(make_installer(environment).install(["claude"]), "claude")
-    assert (told.result, told.files[0].path) == ("failed", str(environment.home / ".claude" / "settings.json"))
-    assert "state" in told.error
+    result = only(make_installer(environment).install(["claude"]), "claude")
+    assert (result.result, result.files[0].path) == ("failed", str(environment.home / ".claude" / "settings.json"))
+    assert "state" in result.error
     assert only(make_installer(environment).uninstall(["claude"]), "claude").error is None
     assert environment.receiver not in (environment.home / ".claude" / "settings.json").read_text()

@@ -40,51 +40,65 @@ def shell(tmp_path: Path) -> Shell:
 
 def test_install_shows_what_it_does_and_what_to_do_next(shell: Shell) -> None:
     before = snapshot(shell.home)
-    said = shell("hooks", "install", "--dry-run")
+    said = shell("hooks", "install", "--dry-run", "--diff")
     assert said.code == 0
     assert f"+++ {shell.settings}" in said.out
+    assert "--home" in said.out  # this home is not where the receiver would look by itself
     assert "Nothing was changed (--dry-run)." in said.out
     assert snapshot(shell.home) == before
 
     said = shell("hooks", "install")
     assert (said.code, said.err) == (0, "")
-    assert f"claude: installed: {shell.settings} (backup: {shell.settings}.holdfast-" in said.out
-    assert f"codex: installed: {shell.home / '.codex' / 'config.toml'}" in said.out
-    assert "Next: holdfast service install" in said.out
-    assert "--home" in said.out  # this home is not where the receiver would look by itself
+    assert "claude: installed, 10 events\n  events  SessionStart, " in said.out
+    assert f"  file    {shell.settings}\n  backup  {shell.settings}.holdfast-" in said.out
+    assert f"  file    {shell.home / '.codex' / 'config.toml'}" in said.out
+    assert len(said.out.splitlines()) <= 20, "a summary, not the text of the files"
+    assert "receiver" not in said.out
+    remaining = said.out.split("Still to do:\n")[1]
+    assert "trust" in remaining
+    assert "type /hooks" in remaining
+    assert "holdfast service install" in remaining
     assert shell("hooks", "install").out.count("already installed") == 2
 
     said = shell("hooks", "uninstall")
-    assert f"claude: removed: {shell.settings}" in said.out
+    assert f"claude: removed\n  file    {shell.settings}" in said.out
     assert snapshot(shell.home) == before
     assert shell("hooks", "uninstall").out == "No hooks of Holdfast were installed.\n"
 
 
-def test_a_refusal_is_told_and_makes_the_command_fail(shell: Shell) -> None:
+def test_the_service_is_offered_only_if_no_daemon_runs(shell: Shell) -> None:
+    with Daemon(shell.home / "state"):
+        said = shell("hooks", "install")
+        assert said.code == 0
+        assert "service install" not in said.out
+        assert "trust" in said.out.split("Still to do:\n")[1]
+
+
+def test_a_refusal_is_printed_and_the_command_fails(shell: Shell) -> None:
     shell.settings.write_text("{")
     said = shell("hooks", "install")
     assert said.code == 1
-    assert f"claude: refused: cannot read {shell.settings}" in said.out
+    assert f"claude: refused\n  error   cannot read {shell.settings}" in said.out
     assert "codex: installed" in said.out
     assert shell.settings.read_text() == "{"
 
 
-def test_where_nothing_is_found_it_says_what_it_looked_for(tmp_path: Path, shell: Shell) -> None:
+def test_if_no_cli_is_found_the_names_are_listed(tmp_path: Path, shell: Shell) -> None:
     shell.env["HOME"] = shell.env["XDG_CONFIG_HOME"] = str(tmp_path)
     said = shell("hooks", "install")
     assert (said.code, said.out.splitlines()[0][:42]) == (0, "No agent CLI found; looked for claude, cod")
 
 
-def test_programs_get_everything_as_json(shell: Shell) -> None:
+def test_every_answer_is_available_as_json(shell: Shell) -> None:
     answer = shell("hooks", "install", "--agent", "claude", "--tools", "--json").json
     assert [item["agent"] for item in answer["agents"]] == ["claude"]
     assert answer["agents"][0]["files"][0]["path"] == str(shell.settings)
-    told = shell("hooks", "status", "--json").json
-    assert told["daemon"] is False
-    claude = told["agents"][0]
+    answer = shell("hooks", "status", "--json").json
+    assert answer["daemon"] is False
+    claude = answer["agents"][0]
     assert (claude["agent"], claude["last_event_at"]) == ("claude", None)
     assert "PreToolUse" in claude["events"]
-    assert told["agents"][1]["state"] == "not installed"
+    assert answer["agents"][1]["state"] == "not installed"
 
 
 def test_the_projects_own_file(shell: Shell) -> None:
@@ -113,11 +127,11 @@ def test_a_daemon_that_was_started_by_hand_is_mentioned(shell: Shell, tmp_path: 
     assert "started by hand" not in shell("service", "install", home=daemon.home).out
 
 
-def test_a_wrong_agent_is_wrong_use(shell: Shell) -> None:
+def test_an_unknown_agent_is_a_usage_error(shell: Shell) -> None:
     assert shell("hooks", "install", "--agent", "clippy").code == 2
 
 
-def test_status_says_when_an_agent_was_last_heard(shell: Shell, tmp_path: Path) -> None:
+def test_status_shows_the_time_of_the_last_event_of_an_agent(shell: Shell, tmp_path: Path) -> None:
     said = shell("hooks", "status")
     assert "No daemon answers" in said.out
     assert "unknown" in said.out
@@ -135,7 +149,7 @@ def test_status_says_when_an_agent_was_last_heard(shell: Shell, tmp_path: Path) 
     assert "none recently" in rows["codex"]
 
 
-def test_the_service_can_be_installed_along(shell: Shell) -> None:
+def test_the_service_can_be_installed_too(shell: Shell) -> None:
     said = shell("hooks", "install", "--agent", "claude", "--service")
     unit = shell.home / ".config" / "systemd" / "user" / "holdfast.service"
     assert unit.exists()

@@ -30,15 +30,15 @@ def events_of(name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("name", EVENTS)
-def test_the_table_of_events_is_the_code_s(name: str) -> None:
+def test_the_table_of_events_matches_the_code(name: str) -> None:
     row = re.search(rf"^\| {re.escape(EVENTS[name])} \| (.*) \| (.*) \|$", PAGE, re.MULTILINE)
     assert row is not None
-    told = tuple(tuple(re.findall(r"`([^`]+)`", cell)) for cell in row.groups())
-    assert told == events_of(name)
+    documented = tuple(tuple(re.findall(r"`([^`]+)`", cell)) for cell in row.groups())
+    assert documented == events_of(name)
 
 
 @pytest.mark.parametrize("each", AGENTS, ids=lambda each: each.name)
-def test_the_table_of_files_is_the_code_s(each: AgentCli) -> None:
+def test_the_table_of_files_matches_the_code(each: AgentCli) -> None:
     row = re.search(rf"^\| `{each.name}` \| (.*) \| (.*) \| (.*) \| .* \|$", PAGE, re.MULTILINE)
     assert row is not None
     environment = Environment(Path("/home"), {}, Path("/project"), "python", ("python", "receiver.py"))

@@ -1,4 +1,4 @@
-"""Editing as text: what should be said is said, and what was there otherwise is still there."""
+"""Editing config files as text: the wanted change is made, and everything else stays."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def dress(text: str, draw: Any) -> str:
 
 
 @given(objects, objects, indents, st.data())
-def test_a_text_says_what_it_should_after_a_rewrite(before: Any, more: Any, indent: Any, data: Any) -> None:
+def test_a_rewritten_text_has_the_wanted_value(before: Any, more: Any, indent: Any, data: Any) -> None:
     text = dress(json.dumps(before, indent=indent, ensure_ascii=False), data.draw)
     assert jsonc.parse(text).value == before
     kept = {key: value for key, value in before.items() if data.draw(st.booleans())}
@@ -49,7 +49,7 @@ def test_a_text_says_what_it_should_after_a_rewrite(before: Any, more: Any, inde
 
 
 @given(objects, values, indents)
-def test_what_was_put_in_can_be_taken_out_to_the_byte(before: Any, value: Any, indent: Any) -> None:
+def test_an_insertion_can_be_removed_to_the_byte(before: Any, value: Any, indent: Any) -> None:
     text = json.dumps(before, indent=indent)
     key = "a key that is not there"
     added = jsonc.rewrite(text, {**before, key: value})
@@ -65,7 +65,7 @@ def test_lists_grow_at_their_end_and_shrink_again(before: list[Any], more: list[
 
 
 @given(st.text(max_size=60))
-def test_any_text_is_either_read_as_json_reads_it_or_refused(text: str) -> None:
+def test_any_text_is_read_as_json_reads_it_or_refused(text: str) -> None:
     try:
         expected = json.loads(text, parse_constant=lambda name: 1 / 0)
     except (ValueError, ZeroDivisionError):
@@ -92,14 +92,14 @@ def test_any_text_is_either_read_as_json_reads_it_or_refused(text: str) -> None:
         ('{\n  "a": {"b": 1} /* c */\n}', {"a": {"b": 2}}, '{\n  "a": {"b": 2} /* c */\n}'),
     ],
 )
-def test_a_rewrite_is_in_the_manner_of_the_text(text: str, wanted: Any, expected: str) -> None:
+def test_a_rewrite_keeps_the_style_of_the_text(text: str, wanted: Any, expected: str) -> None:
     assert jsonc.rewrite(text, wanted) == expected
 
 
 @pytest.mark.parametrize(
     "text", ["", "{", '{"a"}', '{"a": 1 "b": 2}', "[1 2]", '{"a": 01}', "{,}", '"\n"', "{} {}", "/*"]
 )
-def test_what_is_not_json_names_its_place(text: str) -> None:
+def test_an_error_in_json_names_its_line(text: str) -> None:
     with pytest.raises(jsonc.NotJson, match=r"line \d is not JSON|ends too early"):
         jsonc.parse(text)
 
@@ -123,7 +123,7 @@ def is_ours(handler: Any) -> bool:
 
 
 @pytest.mark.parametrize("kind", CONFIGS)
-def test_hooks_go_into_toml_and_out_again(kind: str) -> None:
+def test_hooks_are_written_to_toml_and_removed_again(kind: str) -> None:
     text = CONFIGS[kind]
     wired = config_toml.set_hooks(text, {"Stop": HANDLER, "SessionEnd": OTHER}, is_ours)
     said = tomllib.loads(wired)["hooks"]
@@ -135,7 +135,7 @@ def test_hooks_go_into_toml_and_out_again(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", CONFIGS)
-def test_notify_goes_into_toml_and_out_again(kind: str) -> None:
+def test_notify_is_written_to_toml_and_removed_again(kind: str) -> None:
     text = CONFIGS[kind]
     wired = config_toml.set_notify(text, ["/a b/python", "receiver"])
     assert tomllib.loads(wired)["notify"] == ["/a b/python", "receiver"]
@@ -147,7 +147,7 @@ def test_notify_goes_into_toml_and_out_again(kind: str) -> None:
     assert config_toml.set_notify(changed, None) == text
 
 
-def test_a_hook_in_toml_is_replaced_where_it_stands() -> None:
+def test_a_hook_in_toml_is_replaced_in_place() -> None:
     text = (
         config_toml.set_hooks(CONFIGS["foreign"], {"Stop": HANDLER}, is_ours)
         + '\n[[hooks.Stop]]\n[[hooks.Stop.hooks]]\ntype = "command"\ncommand = "last"\n'
@@ -161,6 +161,6 @@ def test_hooks_written_inline_are_refused() -> None:
         config_toml.set_hooks('hooks = { Stop = [ { hooks = [ { command = "ours" } ] } ] }\n', {}, is_ours)
 
 
-def test_what_is_not_toml_is_refused() -> None:
+def test_invalid_toml_is_refused() -> None:
     with pytest.raises(Refused, match="TOML"):
         config_toml.set_notify("a = = 1", ["x"])

@@ -41,13 +41,13 @@ def wired(environment: Environment, name: str, tools: bool) -> str:
 
 @pytest.mark.parametrize("tools", [False, True], ids=["lifecycle", "tools"])
 @pytest.mark.parametrize("name", FILES)
-def test_a_cli_is_wired_exactly_like_this(tmp_path: Path, name: str, tools: bool) -> None:
+def test_the_written_files_of_each_cli(tmp_path: Path, name: str, tools: bool) -> None:
     kept = GOLDEN / f"{name.replace(' ', '-')}{'-tools' if tools else ''}{Path(FILES[name]).suffix}"
     assert wired(make_environment(tmp_path), name, tools) == kept.read_text()
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_no_event_that_fires_for_every_chunk_is_wired(tmp_path: Path, name: str) -> None:
+def test_no_event_that_fires_for_every_chunk_is_installed(tmp_path: Path, name: str) -> None:
     environment = make_environment(tmp_path)
     make_installer(environment).install([name], tools=True)
     assert not PER_CHUNK & set(make_installer(environment).status([name]).agents[0].events)
@@ -118,7 +118,7 @@ def test_every_command_that_is_written_reaches_the_spool(tmp_path: Path, name: s
 
 
 @pytest.mark.parametrize("name", [name for name in JSON_FILES if name != "codex notify"])
-def test_a_receiver_that_is_gone_disturbs_no_agent(tmp_path: Path, name: str) -> None:
+def test_a_missing_receiver_disturbs_no_agent(tmp_path: Path, name: str) -> None:
     """An interpreter without its script ends with 2, which would block what the user wants to do."""
     gone = (sys.executable, "-I", "-S", str(tmp_path / "holdfast" / "agents" / "receiver" / "receiver.py"))
     environment = Environment(tmp_path, {}, tmp_path, sys.executable, gone)
@@ -130,7 +130,7 @@ def test_a_receiver_that_is_gone_disturbs_no_agent(tmp_path: Path, name: str) ->
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="OpenCode's plugin is JavaScript, and there is no node here")
-def test_the_plugin_hands_events_to_its_command_and_goes_on(tmp_path: Path) -> None:
+def test_the_plugin_passes_events_to_its_command_without_waiting(tmp_path: Path) -> None:
     """In node instead of OpenCode, with a command that writes down what it got."""
     environment = make_environment(tmp_path)
     make_installer(environment).install(["opencode"])
@@ -143,14 +143,14 @@ def test_the_plugin_hands_events_to_its_command_and_goes_on(tmp_path: Path) -> N
     (tmp_path / "try.mjs").write_text(
         'import { Holdfast } from "./plugin.mjs"\n'
         'const hooks = await Holdfast({ directory: "/src" })\n'
-        "const told = (type, properties) => hooks.event({ event: { type, properties } })\n"
-        'await told("session.updated", { info: { id: "s1", title: "Lamps" } })\n'
-        'await told("message.updated", { info: { id: "m1", role: "user" } })\n'
+        "const send = (type, properties) => hooks.event({ event: { type, properties } })\n"
+        'await send("session.updated", { info: { id: "s1", title: "Lamps" } })\n'
+        'await send("message.updated", { info: { id: "m1", role: "user" } })\n'
         'const said = (messageID, text) => ({ part: { type: "text", sessionID: "s1", messageID, text } })\n'
-        'await told("message.part.updated", said("m1", "hi"))\n'
-        'await told("message.updated", { info: { id: "m2", role: "assistant" } })\n'
-        'await told("message.part.updated", said("m2", "lit"))\n'
-        'await told("session.idle", { sessionID: "s1" })\n'
+        'await send("message.part.updated", said("m1", "hi"))\n'
+        'await send("message.updated", { info: { id: "m2", role: "assistant" } })\n'
+        'await send("message.part.updated", said("m2", "lit"))\n'
+        'await send("session.idle", { sessionID: "s1" })\n'
         'await hooks.event({ event: { type: "message.part.updated", properties: {} } })\n'
         'await hooks["chat.message"]({ sessionID: "s1" }, { parts: [{ type: "text", text: "hi" }] })\n'
         'await hooks["tool.execute.before"]({ tool: "bash" }, { args: {} })\n'

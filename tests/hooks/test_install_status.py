@@ -1,4 +1,4 @@
-"""What status says of each CLI is what its files say; of Codex also whether it trusts what is written there."""
+"""The status of each CLI as its files show it; for Codex also whether it trusts the hooks."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ import pytest
 
 from holdfast.agents.codex.trust import trust_hash
 from holdfast.agents.install.environment import Environment
+from holdfast.agents.install.idle_hooks import IdleHooks
+from holdfast.home import Home
+from holdfast.testing.clock import ManualClock
 from installing import AGENTS, make_environment, make_installer, only
 
 
 def state(environment: Environment, name: str, project: bool = False) -> tuple[str, str | None]:
-    told = only(make_installer(environment, project).status(), name)
-    return told.state, told.detail
+    found = only(make_installer(environment, project).status(), name)
+    return found.state, found.detail
 
 
 @pytest.mark.parametrize("name", [name for name in AGENTS if name != "codex"])
@@ -35,15 +38,15 @@ def test_not_found_then_installed_then_not_installed(tmp_path: Path, name: str) 
 
 @pytest.mark.parametrize("mine", ['{\n  // mine\n  "hooks": {}\n}\n', '{"hooks": {},}\n'])
 @pytest.mark.parametrize(("name", "file"), [("claude", ".claude/settings.json"), ("codex", ".codex/hooks.json")])
-def test_a_file_that_its_own_cli_ignores_is_told(tmp_path: Path, name: str, file: str, mine: str) -> None:
+def test_a_file_that_its_own_cli_ignores_is_reported(tmp_path: Path, name: str, file: str, mine: str) -> None:
     environment = make_environment(tmp_path)
     path = environment.home / file
     path.parent.mkdir(parents=True)
     path.write_text(mine)
     assert state(environment, name)[0] == "not installed"
     notes = only(make_installer(environment).install([name]), name).notes
-    told, detail = state(environment, name)
-    assert (told, "comments or trailing commas" in (detail or "")) == ("unreadable", True)
+    found, detail = state(environment, name)
+    assert (found, "comments or trailing commas" in (detail or "")) == ("unreadable", True)
     assert any("comments or trailing commas" in note for note in notes)
     make_installer(environment).uninstall([name])
     assert path.read_text() == mine
@@ -71,7 +74,7 @@ def test_a_switch_that_is_off_is_named(tmp_path: Path, name: str, file: str, set
     assert any(said in note for note in answer.notes)
 
 
-def test_a_missing_event_and_an_unreadable_file_are_told(tmp_path: Path) -> None:
+def test_a_missing_event_and_an_unreadable_file_are_reported(tmp_path: Path) -> None:
     environment = make_environment(tmp_path)
     make_installer(environment).install(["claude"])
     path = environment.home / ".claude" / "settings.json"
@@ -106,7 +109,7 @@ def trust(environment: Environment, path: Path, but: str | None = None) -> None:
     config.write_text(config.read_text() + "\n" + "\n".join(lines))
 
 
-def test_codex_hooks_are_not_trusted_until_the_user_does(tmp_path: Path) -> None:
+def test_codex_hooks_are_untrusted_until_the_user_trusts_them(tmp_path: Path) -> None:
     environment = make_environment(tmp_path)
     answer = only(make_installer(environment).install(["codex"]), "codex")
     found, detail = state(environment, "codex")
@@ -141,7 +144,7 @@ def test_codex_with_its_hooks_switched_off(tmp_path: Path) -> None:
     assert state(environment, "codex")[0] == "disabled by setting"
 
 
-def test_hooks_that_stand_in_config_toml_are_joined_there(tmp_path: Path) -> None:
+def test_with_hooks_in_config_toml_ours_are_added_there(tmp_path: Path) -> None:
     environment = make_environment(tmp_path)
     config = environment.home / ".codex" / "config.toml"
     config.parent.mkdir()
@@ -171,7 +174,7 @@ def test_a_foreign_notify_stays_and_is_mentioned(tmp_path: Path) -> None:
     assert any("starts another program" in note for note in answer.notes)
 
 
-def test_a_config_that_cannot_be_read_keeps_codex_from_being_wired(tmp_path: Path) -> None:
+def test_with_an_unreadable_config_codex_is_not_changed(tmp_path: Path) -> None:
     environment = make_environment(tmp_path)
     config = environment.home / ".codex" / "config.toml"
     config.parent.mkdir()
@@ -191,3 +194,15 @@ def test_the_hash_is_the_one_codex_computes() -> None:
     assert trust_hash("SessionStart", "", handler) != trust_hash("SessionStart", None, handler)
     assert trust_hash("Stop", "", handler) == trust_hash("Stop", None, handler)
     assert trust_hash("SessionEnd", None, handler) == trust_hash("SessionEnd", None, {**handler, "timeout": 3})
+
+
+def test_the_daemon_warns_of_hooks_that_their_agent_does_not_run(tmp_path: Path) -> None:
+    environment, clock = make_environment(tmp_path), ManualClock()
+    idle = IdleHooks(Home(environment.home / "state"), clock, lambda: environment)
+    assert idle.warnings() == []
+    (environment.home / ".codex").mkdir()
+    make_installer(environment).install(["codex"])
+    assert idle.warnings() == [], "read at most once a minute"
+    clock.advance(61)
+    (warning,) = idle.warnings()
+    assert warning.startswith("the hooks of codex are installed but not trusted: start codex, type /hooks")

@@ -1,4 +1,4 @@
-"""The parts of the receiver: it agrees with the rest of the house, which it must not import."""
+"""The parts of the receiver: they agree with the rest of the package, which the receiver must not import."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ def test_a_quoted_text_is_json_in_ascii(text: str) -> None:
 
 
 @given(st.text(alphabet=st.characters()))
-def test_half_a_character_becomes_a_sign_for_it(text: str) -> None:
+def test_half_a_character_becomes_the_replacement_character(text: str) -> None:
     """What Python makes of bytes that are no text must not reach a store that refuses it."""
-    told = json.loads(intake.quote(text))
-    assert told == "".join("\ufffd" if "\ud800" <= letter <= "\udfff" else letter for letter in text)
-    told.encode()
+    decoded = json.loads(intake.quote(text))
+    assert decoded == "".join("\ufffd" if "\ud800" <= letter <= "\udfff" else letter for letter in text)
+    decoded.encode()
 
 
 @given(st.binary())
-def test_a_path_that_is_no_text_can_be_quoted(path: bytes) -> None:
+def test_a_path_that_is_not_text_can_be_quoted(path: bytes) -> None:
     assert json.loads(intake.quote(path)) == path.decode("utf-8", "replace")
 
 
@@ -89,7 +89,7 @@ def test_the_home_is_the_one_every_other_command_finds(settings, platform, monke
     assert intake._key(found) == intake._key(os.fsencode(expected))
 
 
-def test_nobody_of_no_home_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_without_a_home_folder_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(intake.posix, "getuid", lambda: 4_000_000_000)
     assert intake.find_root({}, "linux") is None
 
@@ -100,7 +100,7 @@ def test_two_homes_never_share_a_fallback_folder() -> None:
     assert intake._key(None) not in {intake._key(home) for home in homes[:-1]}
 
 
-def test_a_home_in_a_folder_that_is_gone_is_as_good_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_home_in_a_deleted_folder_counts_as_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     def gone() -> bytes:
         raise FileNotFoundError
 
@@ -109,7 +109,7 @@ def test_a_home_in_a_folder_that_is_gone_is_as_good_as_none(monkeypatch: pytest.
     assert intake._key(b"/absolute") != intake._key(None)
 
 
-def test_a_name_is_one_that_the_importer_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_importer_understands_the_file_name(monkeypatch: pytest.MonkeyPatch) -> None:
     before_ns = ports.boot_ns()
     place = position_of(intake.name_now())
     assert place is not None
@@ -117,7 +117,7 @@ def test_a_name_is_one_that_the_importer_knows(monkeypatch: pytest.MonkeyPatch) 
     assert place.boot == ports.SystemClock().boot_id[:16].lower()
 
 
-def test_a_boot_has_the_name_the_importer_gives_it_where_the_kernel_gives_none(monkeypatch) -> None:
+def test_without_a_boot_id_the_receiver_and_the_importer_use_the_same_name(monkeypatch) -> None:
     def missing(*_: object, **__: object) -> int:
         raise FileNotFoundError
 
@@ -160,7 +160,7 @@ def test_waking_never_waits_for_a_daemon_that_reads_nothing(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("trap", ["link", "open", "file"])
-def test_a_trap_where_the_fallback_folder_should_be_is_not_stepped_into(tmp_path: Path, trap: str) -> None:
+def test_an_unsafe_file_in_place_of_the_fallback_folder_is_not_used(tmp_path: Path, trap: str) -> None:
     parent, victim = tmp_path / "holdfast-1", tmp_path / "victim"
     victim.mkdir(mode=0o700)
     if trap == "link":
@@ -177,7 +177,7 @@ def test_a_trap_where_the_fallback_folder_should_be_is_not_stepped_into(tmp_path
         assert list(parent.iterdir()) == []
 
 
-def test_a_trap_inside_the_fallback_folder_is_not_stepped_into(tmp_path: Path) -> None:
+def test_an_unsafe_file_inside_the_fallback_folder_is_not_used(tmp_path: Path) -> None:
     parent, victim = tmp_path / "holdfast-1", tmp_path / "victim"
     victim.mkdir()
     parent.mkdir(mode=0o700)
@@ -186,7 +186,7 @@ def test_a_trap_inside_the_fallback_folder_is_not_stepped_into(tmp_path: Path) -
         intake._open_fallback(os.fsencode(parent), b"key")
 
 
-def test_a_folder_of_somebody_else_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_of_another_user_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "holdfast-1").mkdir(mode=0o700)
     uid = os.geteuid()
     monkeypatch.setattr(intake.posix, "geteuid", lambda: uid + 1)
@@ -208,7 +208,7 @@ intake.keep(os.fsencode(sys.argv[1]), intake.name_now(), b'{"v":1,"kind":"hook"}
 """
 
 
-def test_a_disk_that_does_not_answer_is_given_up_for_another(tmp_path: Path) -> None:
+def test_a_disk_that_does_not_answer_is_replaced_by_a_fallback_folder(tmp_path: Path) -> None:
     made = Receiver(tmp_path)
     done = subprocess.run([sys.executable, "-c", SLOW, str(tmp_path)], capture_output=True, timeout=50)
     kept = made.kept_elsewhere()
@@ -216,5 +216,5 @@ def test_a_disk_that_does_not_answer_is_given_up_for_another(tmp_path: Path) -> 
     assert silent(done)
     assert [body for _, body in kept] == [b"x"]
     assert made.records() == []
-    (told,) = recent_failures(tmp_path, 0)
-    assert "the disk does not respond" in told
+    (message,) = recent_failures(tmp_path, 0)
+    assert "the disk does not respond" in message

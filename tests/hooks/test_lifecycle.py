@@ -1,4 +1,4 @@
-"""What each event makes of a session, and who is told."""
+"""The change of a session by each event, and the events that follow."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from holdfast.agents.hooks.decoder import decode_hook
 from holdfast.agents.hooks.hook import read_hook, session_end_event
-from holdfast.agents.sessions.consumer import read_agent_hook
+from holdfast.agents.sessions.agent_hook import read_agent_hook
 from holdfast.agents.sessions.lifecycle import ANSWER_MAX, PROMPT_MAX, SUBAGENTS_MAX, advance, find_predecessor
+from holdfast.agents.sessions.session_events import Predecessor
 from holdfast.agents.transcripts.latest_texts import LatestTexts
 from holdfast.domain.session import Session, SessionState
 from hooks import Life, applied, claude, header, stored
@@ -42,7 +43,7 @@ def test_a_turn_from_start_to_end(life: Life) -> None:
     session = life.feed(claude("Stop", last_assistant_message="Fixed."))
     assert (session.state, session.last_answer) == (S.IDLE, "Fixed.")
     assert life.types == ["agent.agent_stop", "session.updated"]
-    said = json.loads(life.told[0].payload)
+    said = json.loads(life.events[0].payload)
     assert {
         "last_answer": "Fixed.",
         "title": "Fix the bug",
@@ -53,17 +54,17 @@ def test_a_turn_from_start_to_end(life: Life) -> None:
     assert life.types == ["session.closed"]
 
 
-def test_what_is_told_carries_the_properties_of_the_table(life: Life) -> None:
+def test_events_have_the_documented_properties(life: Life) -> None:
     life.feed(claude("UserPromptSubmit", prompt="Go"))
     life.feed(claude("PostToolUse", tool_name="Bash", tool_response={"stdout": "secret output"}))
-    told = life.told[0]
-    assert (told.source, told.stream) == ("agent", "session:claude-s1")
-    assert json.loads(told.properties) == {
+    event = life.events[0]
+    assert (event.source, event.stream) == ("agent", "session:claude-s1")
+    assert json.loads(event.properties) == {
         "session_id": "claude-s1", "agent_event_type": "tool_done", "tool_name": "Bash", "agent": "claude",
     }  # fmt: skip
-    assert b"secret output" not in told.payload
+    assert b"secret output" not in event.payload
     life.feed(claude("StopFailure", error="rate_limit", error_details="429"))
-    assert json.loads(life.told[0].properties) == {
+    assert json.loads(life.events[0].properties) == {
         "session_id": "claude-s1", "severity": "error", "error_source": "claude", "error_code": "rate_limit",
     }  # fmt: skip
 
@@ -75,7 +76,7 @@ def test_a_stop_with_work_in_the_background_is_waiting(life: Life) -> None:
     assert life.feed(claude("Stop", background_tasks=[], session_crons=[])).state is S.IDLE
 
 
-def test_a_question_is_waiting_until_somebody_answers_it(life: Life) -> None:
+def test_a_session_waits_until_its_question_is_answered(life: Life) -> None:
     life.feed(claude("UserPromptSubmit", prompt="Go"))
     session = life.feed(claude("PermissionRequest", tool_name="Bash"))
     assert (session.state, session.facts["message"]) == (S.WAITING, "permission needed for Bash")
@@ -94,7 +95,7 @@ def test_a_notification_that_asks_for_nothing_changes_no_state(life: Life) -> No
     assert life.feed(claude("Notification", message="idle", notification_type="idle_prompt")).state is S.IDLE
 
 
-def test_a_tool_that_ends_after_the_turn_wakes_nobody(life: Life) -> None:
+def test_a_tool_that_ends_after_the_turn_changes_no_state(life: Life) -> None:
     life.feed(claude("Stop"))
     assert life.feed(claude("PostToolUse", tool_name="Bash")).state is S.IDLE
     assert life.feed(claude("PreToolUse", tool_name="Bash")).state is S.WORKING
@@ -109,20 +110,20 @@ def test_an_error_is_failed_until_the_agent_works_again(life: Life) -> None:
     assert "error" not in session.facts
 
 
-def test_a_prompt_the_system_put_in_is_work_but_not_the_users_word(life: Life) -> None:
+def test_a_prompt_from_the_system_starts_work_but_is_not_the_last_prompt(life: Life) -> None:
     life.feed(claude("UserPromptSubmit", prompt="Mine"))
     session = life.feed(claude("UserPromptSubmit", prompt="<task-notification>x"))
     assert (session.last_prompt, session.state, session.facts["turns"]) == ("Mine", S.WORKING, 2)
-    assert json.loads(life.told[0].properties)["injected"] is True
+    assert json.loads(life.events[0].properties)["injected"] is True
 
 
-def test_a_subagents_words_are_not_the_sessions(life: Life) -> None:
+def test_texts_of_a_subagent_are_not_those_of_the_session(life: Life) -> None:
     life.feed(claude("UserPromptSubmit", prompt="Mine"))
     session = life.feed(claude("SubagentStart", agent_id="a1", agent_type="Explore"))
     assert session.facts["subagents"] == {"a1": "Explore"}
     session = life.feed(claude("SubagentStop", agent_id="a1", agent_type="Explore", last_assistant_message="Found 3"))
     assert (session.last_answer, session.facts["subagents"], session.state) == (None, {}, S.WORKING)
-    assert json.loads(life.told[0].payload)["answer"] == "Found 3"
+    assert json.loads(life.events[0].payload)["answer"] == "Found 3"
 
 
 def test_running_subagents_are_bounded(life: Life) -> None:
@@ -143,7 +144,7 @@ def test_a_session_that_begins_again_outside_of_tmux_has_no_pane(life: Life) -> 
     assert life.feed(claude("SessionStart", source="resume")).pane == ""
 
 
-def test_an_ended_session_comes_back_by_a_start_or_a_prompt_and_not_by_a_straggler(life: Life) -> None:
+def test_an_ended_session_is_reopened_by_a_start_or_a_prompt_only(life: Life) -> None:
     life.feed(claude("SessionEnd", reason="resume"))
     for straggler in ("PostToolUse", "Stop", "Notification", "PreToolUse", "PreCompact", "SessionEnd"):
         assert life.feed(claude(straggler)).state is S.ENDED
@@ -154,7 +155,7 @@ def test_an_ended_session_comes_back_by_a_start_or_a_prompt_and_not_by_a_straggl
     assert life.types == ["session.started"]
 
 
-def test_a_late_event_adds_its_words_and_leaves_the_state(life: Life) -> None:
+def test_a_late_event_adds_missing_texts_and_keeps_the_state(life: Life) -> None:
     life.feed(claude("Stop"))
     session = life.feed(claude("UserPromptSubmit", prompt="Earlier"), late=True)
     assert (session.state, session.last_prompt) == (S.IDLE, "Earlier")
@@ -163,14 +164,14 @@ def test_a_late_event_adds_its_words_and_leaves_the_state(life: Life) -> None:
     assert (session.last_prompt, session.facts["turns"]) == ("Newer", 1)
 
 
-def test_a_compaction_leaves_a_working_session_at_work(life: Life) -> None:
+def test_a_compaction_keeps_the_state_working(life: Life) -> None:
     life.feed(claude("UserPromptSubmit", prompt="Go"))
     life.feed(claude("PreCompact", trigger="auto"))
     assert life.types == []
     assert life.feed(claude("SessionStart", source="compact")).state is S.WORKING
 
 
-def test_an_update_is_told_only_when_somebody_could_care(life: Life) -> None:
+def test_an_update_event_follows_only_from_a_visible_change(life: Life) -> None:
     life.feed(claude("UserPromptSubmit", prompt="Go"))
     life.feed(claude("PreToolUse", tool_name="Bash"))
     assert "session.updated" not in life.types
@@ -189,10 +190,10 @@ def test_texts_are_bounded(life: Life) -> None:
     session = life.feed(claude("Stop", last_assistant_message="y" * 20_000))
     assert session.last_answer is not None
     assert len(session.last_answer) == ANSWER_MAX
-    assert all(len(event.payload) < 20_000 for event in life.told)
+    assert all(len(event.payload) < 20_000 for event in life.events)
 
 
-def test_the_transcript_fills_in_what_the_hook_did_not_say() -> None:
+def test_the_transcript_adds_texts_that_the_hook_lacks() -> None:
     change, _ = advance(None, hook("Stop"), latest=LatestTexts("A title", "Asked", "Answered"))
     assert (change.title, change.last_prompt, change.last_answer) == ("A title", "Asked", "Answered")
     change, _ = advance(None, hook("Stop", last_assistant_message="Newer"), latest=LatestTexts(None, None, "Older"))
@@ -205,7 +206,7 @@ def test_a_new_id_in_the_same_pane_continues_the_session_before(source: str) -> 
     new = hook("SessionStart", source=source, pane="%3")
     found = find_predecessor(new, [Session("claude-x", "claude", "x", S.IDLE, pane="%9"), before])
     assert found is before
-    change, events = advance(None, new, predecessor=before)
+    change, events = advance(None, new, predecessor=Predecessor(before))
     assert change.facts["continues"] == "claude-s0"
     assert [event.type for event in events] == ["session.started", "hook.session_end"]
     assert (events[1].stream, events[1].to) == ("session:claude-s0", "handler:sessions")
@@ -221,25 +222,27 @@ def test_a_new_id_in_the_same_pane_continues_the_session_before(source: str) -> 
         ("codex", {"source": "resume"}, {"pane": "%3", "agent": "codex"}),
     ],
 )
-def test_what_only_looks_alike_is_not_continued(agent: str, fields: dict[str, str], before: dict[str, Any]) -> None:
+def test_a_session_that_only_looks_alike_is_not_continued(
+    agent: str, fields: dict[str, str], before: dict[str, Any]
+) -> None:
     known = Session(**{"id": "x-s0", "agent": "claude", "native_id": "s0", "state": S.IDLE, **before})
     assert find_predecessor(hook("SessionStart", agent=agent, pane="%3", **fields), [known]) is None
 
 
-def test_one_with_the_same_transcript_and_folder_is_continued_without_a_pane() -> None:
+def test_a_session_with_the_same_transcript_and_folder_is_continued_without_a_pane() -> None:
     known = Session("codex-s0", "codex", "s0", S.IDLE, cwd="/src/s1", transcript="/t/s1.jsonl")
     assert find_predecessor(hook("SessionStart", agent="codex", source="resume"), [known]) is known
 
 
-def test_one_that_ended_to_be_continued_is_linked_and_not_ended_twice() -> None:
+def test_a_session_that_ended_to_be_continued_is_linked_and_ended_once() -> None:
     before = Session("claude-s0", "claude", "s0", S.ENDED, pane="%3", facts={"end_reason": "clear"})
     new = hook("SessionStart", source="clear", pane="%3")
     assert find_predecessor(new, [before]) is before
-    _, events = advance(None, new, predecessor=before)
+    _, events = advance(None, new, predecessor=Predecessor(before))
     assert [event.type for event in events] == ["session.started"]
 
 
-def test_a_session_thought_to_be_continued_elsewhere_shows_that_it_lives(life: Life) -> None:
+def test_a_session_wrongly_seen_as_continued_is_open_again_after_an_event(life: Life) -> None:
     session = life.feed(claude("UserPromptSubmit", prompt="Go"))
     raw = session_end_event(session, "continued", "2026-11-15T22:00:00Z", by="claude-s2")
     change, events = advance(session, read_hook(stored(replaced_id(raw))))
@@ -250,7 +253,7 @@ def test_a_session_thought_to_be_continued_elsewhere_shows_that_it_lives(life: L
 
 
 @pytest.mark.parametrize(("source", "left"), [("startup", False), ("resume", False), ("compact", True)])
-def test_what_a_killed_agent_left_under_way_is_gone_when_it_begins_again(life: Life, source: str, left: bool) -> None:
+def test_running_tools_of_a_killed_agent_are_cleared_at_the_next_start(life: Life, source: str, left: bool) -> None:
     life.feed(claude("UserPromptSubmit", prompt="Go"))
     life.feed(claude("SubagentStart", agent_id="a1", agent_type="Explore"))
     life.feed(claude("PreToolUse", tool_name="Bash"))
@@ -286,7 +289,7 @@ FIRST = st.sampled_from(["SessionStart", "UserPromptSubmit", "Stop", "Permission
 
 @settings(max_examples=300, deadline=None)
 @given(first=FIRST, tools=TOOLS, data=st.data())
-def test_thinning_out_a_burst_leaves_the_same_session(first: str, tools: list[Any], data: st.DataObject) -> None:
+def test_coalescing_a_burst_gives_the_same_session(first: str, tools: list[Any], data: st.DataObject) -> None:
     """Whichever of them are replaced by a later one of the same tool in the same hands."""
     whole, thin = Life(), Life()
     hooks = [claude(name, tool_name=tool, **({"agent_id": sub} if sub else {})) for name, tool, sub in tools]

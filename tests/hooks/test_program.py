@@ -34,7 +34,7 @@ def test_the_fast_path_does_the_ordinary_work_alone(alone: Receiver) -> None:
 
 
 def test_choosing_compiles_what_the_receiver_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A copy: what is compiled beside the source is everybody's."""
+    """A copy: compiled files beside the source are shared by all tests."""
     for path in Path(PYTHON[-1]).parent.glob("*.p[yl]"):
         shutil.copy(path, tmp_path)
     monkeypatch.setattr(program.receiver, "__file__", str(tmp_path / "receiver.py"))
@@ -51,7 +51,7 @@ def test_the_fast_path_finds_the_usual_home(alone: Receiver, tmp_path: Path, var
 
 
 @pytest.mark.parametrize("options", ["-w", "-Mstrict -Mwarnings", "-CSDA"])
-def test_options_of_perl_that_the_user_set_disturb_nothing(alone: Receiver, fast: list[str], options: str) -> None:
+def test_perl_options_of_the_user_change_nothing(alone: Receiver, fast: list[str], options: str) -> None:
     alone.command = fast
     raw = bytes(range(256))
     env = {**alone.env, "PERL5OPT": options, "PERL_UNICODE": "SDA"}
@@ -86,7 +86,7 @@ def test_a_fast_path_that_does_not_work_here_is_not_chosen(
     assert program.find_program() == PYTHON
 
 
-def test_elsewhere_python_is_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_other_systems_python_is_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program.platform, "system", lambda: "Darwin")
     assert program.find_program("/usr/bin/python3")[:3] == ["/usr/bin/python3", "-I", "-S"]
     assert os.path.exists(program.find_program()[-1])

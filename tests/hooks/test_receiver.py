@@ -1,4 +1,4 @@
-"""The receiver: what an agent says is kept byte for byte, with where and when it was said."""
+"""The receiver stores a payload byte for byte, with the folder and the time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_every_payload_is_kept_byte_for_byte(receiver: Receiver) -> None:
     assert len({header["id"] for header, _ in records}) == len(FILES)
 
 
-def test_the_header_says_where_when_and_by_whom(receiver: Receiver, tmp_path: Path) -> None:
+def test_the_header_has_folder_time_and_agent(receiver: Receiver, tmp_path: Path) -> None:
     folder = tmp_path / 'a "folder" – 🙂\n'
     folder.mkdir()
     before_ms = time.time_ns() // 1_000_000
@@ -50,7 +50,7 @@ def test_the_header_says_where_when_and_by_whom(receiver: Receiver, tmp_path: Pa
     assert header.pop("pid") != header.pop("ppid") == os.getpid()
     assert header == {
         "v": 1, "kind": "hook", "agent": "claude", "event": "Stop", "cwd": str(folder), "pane": "%3",
-        "tmux": "/tmp/tmux-1000/de,fault", "truncated": None, "cut": None, "via": "stdin",
+        "tmux": "/tmp/tmux-1000/de,fault", "tmux_server": 4242, "truncated": None, "cut": None, "via": "stdin",
     }  # fmt: skip
     assert body == b"{}"
 
@@ -76,13 +76,13 @@ def test_only_the_owner_may_read_what_is_kept(receiver: Receiver) -> None:
         (["--agent", "x" * 5000, "é\x01" * 300], "x" * 200, ("é\x01" * 300)[:200], b"in", "stdin"),
     ],
 )
-def test_no_words_lose_an_event(receiver: Receiver, words, agent, event, body, via) -> None:
+def test_no_arguments_lose_an_event(receiver: Receiver, words, agent, event, body, via) -> None:
     assert silent(receiver(*words, stdin=b"in"))
     ((header, kept),) = receiver.records()
     assert (header["agent"], header["event"], kept, header["via"]) == (agent, event, body, via)
 
 
-def test_bytes_that_are_no_text_are_kept_as_they_are(receiver: Receiver) -> None:
+def test_bytes_that_are_not_text_are_kept_unchanged(receiver: Receiver) -> None:
     noise = random.Random(1).randbytes(300_000)
     assert silent(receiver("--agent", "claude", stdin=noise))
     raw = b'{"\xff\xfe": "\xed\xa0\x80"}'
@@ -91,7 +91,7 @@ def test_bytes_that_are_no_text_are_kept_as_they_are(receiver: Receiver) -> None
     assert [body for _, body in receiver.records()] == [noise, raw]
 
 
-def test_more_than_a_record_holds_is_cut_and_says_so(receiver: Receiver) -> None:
+def test_a_payload_above_the_limit_is_cut_and_marked(receiver: Receiver) -> None:
     for size in (BODY_MAX, BODY_MAX + 1, 30_000_000):
         assert silent(receiver("--agent", "gemini", "AfterTool", stdin=b"x" * size))
     records = receiver.records()
@@ -112,7 +112,7 @@ def test_the_longest_record_can_be_imported(receiver: Receiver, tmp_path: Path) 
     assert len(body) == BODY_MAX < RECORD_MAX
 
 
-def test_an_input_that_never_ends_is_waited_for_two_seconds(receiver: Receiver) -> None:
+def test_an_endless_input_is_read_for_two_seconds(receiver: Receiver) -> None:
     child = receiver.start("--agent", "claude", "Stop")
     assert child.stdin is not None
     child.stdin.write(b'{"half":')
@@ -124,7 +124,7 @@ def test_an_input_that_never_ends_is_waited_for_two_seconds(receiver: Receiver) 
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_receiver_told_to_stop_keeps_what_it_has_read(receiver: Receiver, number: signal.Signals) -> None:
+def test_a_receiver_that_gets_a_stop_signal_keeps_what_it_has_read(receiver: Receiver, number: signal.Signals) -> None:
     child = receiver.start("--agent", "claude", "SessionEnd")
     assert child.stdin is not None
     child.stdin.write(b"{}")
@@ -143,7 +143,7 @@ def unread(pipe: IO[bytes]) -> int:
     return struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))[0]
 
 
-def test_a_home_in_the_words_comes_before_the_environment(receiver: Receiver, tmp_path: Path) -> None:
+def test_a_home_argument_takes_precedence_over_the_environment(receiver: Receiver, tmp_path: Path) -> None:
     assert silent(receiver("--agent", "claude", "--home", str(tmp_path / "other"), stdin=b"{}"))
     assert receiver.names() == []
     assert len(Receiver(tmp_path / "other").records()) == 1

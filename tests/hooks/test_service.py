@@ -1,12 +1,14 @@
-"""The daemon as a service: the file is right, the manager is asked in order, and uninstall leaves nothing."""
+"""The daemon as a service: the unit file, the calls of the service manager, and uninstall."""
 
 from __future__ import annotations
 
+import json
 import os
 import plistlib
 import shutil
 import stat
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -76,7 +78,7 @@ def test_a_unit_is_written_enabled_and_started_and_removed_again(tmp_path: Path)
     assert service.uninstall().changed is False
 
 
-def test_the_unit_says_everything_the_daemon_needs(tmp_path: Path) -> None:
+def test_the_unit_has_everything_the_daemon_needs(tmp_path: Path) -> None:
     service, _ = make_service(
         tmp_path, "linux", HOLDFAST_CONFIG="/etc/hold fast.yml", HOLDFAST_STORE="postgresql://a:pw@b/c"
     )
@@ -103,10 +105,12 @@ def test_a_change_is_shown_and_restarts_the_service(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("env", [{"BROKEN": "1"}, {}])
-def test_where_no_manager_answers_the_file_is_written_and_the_person_told(tmp_path: Path, env: dict[str, str]) -> None:
+def test_without_a_manager_the_file_is_written_and_the_command_to_run_printed(
+    tmp_path: Path, env: dict[str, str]
+) -> None:
     service, _ = make_service(tmp_path, "linux", manager=bool(env), **env)
     answer = service.install()
-    assert answer.changed
+    assert (answer.changed, answer.failed, answer.running) == (True, True, None)
     assert Path(answer.path).exists()
     assert answer.notes[0].endswith("no bus" if env else "systemctl is not installed")
     assert "systemctl --user enable --now holdfast.service" in answer.notes[1]
@@ -139,7 +143,8 @@ def test_an_agent_of_launchd_is_written_loaded_and_removed_again(tmp_path: Path)
     domain = f"gui/{os.getuid()}"
     assert called(calls) == [f"launchctl bootstrap {domain} {path}"]
     said = plistlib.loads(path.read_bytes())
-    assert said["ProgramArguments"] == [service.environment.python, "-P", "-m", "holdfast", "up"]
+    assert said["ProgramArguments"][5:] == [service.environment.python, "-P", "-m", "holdfast", "up"]
+    assert said["ProgramArguments"][4] == str(tmp_path / "my state" / "service.env")
     assert said["EnvironmentVariables"]["HOLDFAST_HOME"] == str(tmp_path / "my state")
     assert (said["RunAtLoad"], said["KeepAlive"]) == (True, {"SuccessfulExit": False})
     assert service.install().changed is False
@@ -152,7 +157,7 @@ def test_an_agent_of_launchd_is_written_loaded_and_removed_again(tmp_path: Path)
     assert not path.exists()
 
 
-def test_another_system_is_told_what_to_run(tmp_path: Path) -> None:
+def test_another_system_prints_what_to_run(tmp_path: Path) -> None:
     service, _ = make_service(tmp_path, "freebsd14")
     with pytest.raises(NotFound, match="holdfast up"):
         service.install()
@@ -169,3 +174,86 @@ def test_systemd_accepts_the_unit(tmp_path: Path, state: str) -> None:
     )  # fmt: skip
     said = [line for line in done.stderr.splitlines() if "holdfast.service" in line]
     assert (done.returncode, said) == (0, []), done.stderr
+
+
+HARD = {
+    "PLAIN": "abc",
+    "QUOTES": "a\"b'c",
+    "DOLLAR": "$HOME `id` \\ end",
+    "LINES": "one\ntwo",
+    "SPACES": " x # y ",
+    "E": "é",
+}
+
+
+def test_variables_are_stored_for_the_owner_only_and_a_change_restarts_the_service(tmp_path: Path) -> None:
+    service, calls = make_service(tmp_path, "linux")
+    answer = service.install(HARD)
+    path = service.variables.path
+    assert (answer.variables, stat.S_IMODE(path.stat().st_mode)) == (sorted(HARD), 0o600)
+    assert service.variables.read() == HARD
+    assert f"EnvironmentFile=-{path}" in Path(answer.path).read_text().splitlines()
+    assert "abc" not in answer.diff
+    called(calls)
+    assert service.install(HARD).changed is False
+    assert "systemctl --user restart holdfast.service" not in called(calls)
+    assert service.install({**HARD, "PLAIN": "new"}).changed
+    assert "systemctl --user restart holdfast.service" in called(calls)
+    service.uninstall()
+    assert not path.exists()
+
+
+def test_a_shell_reads_the_variables_as_launchd_starts_it(tmp_path: Path) -> None:
+    service, _ = make_service(tmp_path, "darwin")
+    words = plistlib.loads(Path(service.install(HARD).path).read_bytes())["ProgramArguments"]
+    program = "import json, os; print(json.dumps(dict(os.environ)))"
+    for stored in (HARD, {}):
+        done = subprocess.run([*words[:5], sys.executable, "-c", program], capture_output=True, check=True, text=True)
+        found = json.loads(done.stdout)
+        assert {name: found[name] for name in stored} == stored
+        service.variables.remove()
+
+
+def command(tmp_path: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    given = {
+        "HOME": str(tmp_path),
+        "PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin",
+        "HOLDFAST_HOME": str(tmp_path / "state"),
+    }
+    kept = {name: value for name, value in os.environ.items() if name in ("PYTHONPATH", "LANG")}
+    return subprocess.run(
+        [sys.executable, "-m", "holdfast", "service", *words],
+        env={**kept, **given, "CALLS": str(tmp_path / "c"), **env},
+        capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+def test_the_command_copies_the_variables_that_the_configuration_names(tmp_path: Path) -> None:
+    make_service(tmp_path, "linux")
+    (tmp_path / "state").mkdir(mode=0o700)
+    (tmp_path / "state" / "holdfast.yml").write_text(
+        "store: sqlite:///${FOLDER:-x}/a.db\nserver: {host: '${LISTEN}', hosts: ['${LISTEN}', '${MISSING}']}\n"
+    )
+    done = command(tmp_path, "install", LISTEN="127.0.0.1", UNNAMED="secret")
+    stored = tmp_path / "state" / "service.env"
+    assert done.returncode == 0, done.stderr
+    assert f"service: variables stored in {stored}: LISTEN" in done.stdout
+    assert "service: MISSING is not set (the daemon does not start without it); set it and run again" in done.stdout
+    assert "service: FOLDER is not set (its default is used)" in done.stdout
+    assert stored.read_text().splitlines()[1:] == ['LISTEN="127.0.0.1"']
+    answer = json.loads(command(tmp_path, "install", "--json", MISSING="b").stdout)
+    assert (answer["variables"], answer["unset"], answer["failed"]) == (["LISTEN", "MISSING"], ["FOLDER"], False)
+    assert command(tmp_path, "uninstall").returncode == 0
+    assert not stored.exists()
+
+
+def test_a_service_manager_that_fails_makes_the_command_fail(tmp_path: Path) -> None:
+    make_service(tmp_path, "linux")
+    done = command(tmp_path, "install", BROKEN="1")
+    assert (done.returncode, "systemctl --user daemon-reload failed: no bus" in done.stdout) == (1, True)
+    assert command(tmp_path, "install").returncode == 0
+    manager = tmp_path / "bin" / "systemctl"
+    manager.write_text("#!/bin/sh\necho no bus >&2\nexit 1\n")
+    done = command(tmp_path, "uninstall")
+    assert (done.returncode, "disable --now holdfast.service failed: no bus" in done.stdout) == (1, True)
+    assert command(tmp_path, "uninstall").returncode == 0

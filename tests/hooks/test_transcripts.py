@@ -1,10 +1,8 @@
-"""Transcripts: read in whole lines while they grow, whatever they hold."""
+"""Transcripts are read in whole lines while they grow, with any content."""
 
 from __future__ import annotations
 
-import json
 import os
-import socket
 from pathlib import Path
 
 import pytest
@@ -13,18 +11,9 @@ from hypothesis import strategies as st
 
 from holdfast.agents.registry import transcript_format
 from holdfast.agents.transcripts import transcript_file
-from holdfast.agents.transcripts.latest_texts import LatestTexts
-from holdfast.agents.transcripts.reader import end_of, read, read_latest, start_at
-from holdfast.agents.transcripts.search import find_transcript
-from holdfast.agents.transcripts.transcript_entry import TEXT_MAX, TranscriptEntry, clip, one_line, tool_line
-from holdfast.domain.errors import BadInput
-from holdfast.domain.event import parse_time
-
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "transcripts"
-FILES = {
-    "claude": "claude.jsonl", "codex": "codex-rollout.jsonl", "gemini": "gemini.jsonl", "copilot": "copilot.jsonl",
-    "qwen": "qwen.jsonl",
-}  # fmt: skip
+from holdfast.agents.transcripts.reader import read, read_latest
+from holdfast.agents.transcripts.transcript_entry import TEXT_MAX, TranscriptEntry, tool_line
+from transcript_files import agents, fixture, write
 
 GOLDEN = {
     "claude": [
@@ -70,6 +59,8 @@ GOLDEN = {
         ),
     ],
 }
+
+
 GOLDEN |= {
     "copilot": [
         ("user", "Run the tests", "2026-11-16T08:53:39.525Z", "00000000-0000-4000-8000-0000000004", 0),
@@ -97,12 +88,6 @@ GOLDEN |= {
         ("title", "Test run", "2026-11-16T08:34:46.900Z", None, 0),
     ],
 }
-TITLES = {"qwen": "Test run"}
-agents = pytest.mark.parametrize("agent", FILES)
-
-
-def fixture(agent: str) -> str:
-    return str(FIXTURES / FILES[agent])
 
 
 def brief(entry: TranscriptEntry) -> tuple[object, ...]:
@@ -119,11 +104,6 @@ def read_all(agent: str, path: str, most_bytes: int = 1 << 20) -> list[Transcrip
         if batch.next_offset == offset:
             return entries
         offset, mark = batch.next_offset, batch.mark
-
-
-def write(path: Path, *records: object) -> str:
-    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
-    return str(path)
 
 
 def entries_of(agent: str, tmp_path: Path, *records: object) -> list[TranscriptEntry]:
@@ -144,14 +124,14 @@ def test_the_fixture_gives_the_golden_entries(agent: str) -> None:
 
 @agents
 @pytest.mark.parametrize("most_bytes", [1, 100, 1000, 3000])
-def test_reading_in_small_pieces_gives_the_same(agent: str, most_bytes: int) -> None:
+def test_reading_in_small_pieces_gives_the_same_entries(agent: str, most_bytes: int) -> None:
     assert read_all(agent, fixture(agent), most_bytes) == read_all(agent, fixture(agent))
 
 
 @agents
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
-def test_reading_while_it_is_written_gives_the_same_as_reading_at_once(
+def test_reading_a_growing_file_gives_the_same_entries(
     agent: str, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     raw = Path(fixture(agent)).read_bytes()
@@ -172,7 +152,7 @@ def test_reading_while_it_is_written_gives_the_same_as_reading_at_once(
 
 
 @agents
-def test_cut_at_any_byte_it_never_raises_and_never_says_a_wrong_thing(agent: str, tmp_path: Path) -> None:
+def test_a_file_cut_at_any_byte_gives_no_error_and_no_wrong_entry(agent: str, tmp_path: Path) -> None:
     raw = Path(fixture(agent)).read_bytes()
     whole = read_all(agent, fixture(agent))
     path = tmp_path / "cut.jsonl"
@@ -184,7 +164,7 @@ def test_cut_at_any_byte_it_never_raises_and_never_says_a_wrong_thing(agent: str
         assert batch.entries == [entry for entry in whole if entry.offset < lines]
         assert (batch.next_offset, batch.broken) == (lines, 0)
         if size % 7 == 0 or raw[size - 1 : size] == b"\n":
-            words = read_latest(agent, str(path)) or ()
+            words = (read_latest(agent, str(path)) or ())[:3]
             assert {text for text in words if text is not None} <= {entry.text for entry in whole}
 
 
@@ -204,15 +184,18 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["type", "text", "id"]), inner),
     max_leaves=6,
 )
+
 NAMES = [
     "type", "message", "content", "payload", "timestamp", "uuid", "text", "name", "input", "arguments", "role", "item",
     "$set", "messages", "toolCalls", "args", "summary", "aiTitle", "isSidechain", "isMeta", "promptSource", "action",
     "thread_name", "sessionId", "kind", "source", "command", "id", "call_id", "model",
 ]  # fmt: skip
+
 TYPES = [
     "user", "assistant", "text", "tool_use", "response_item", "message", "function_call", "custom_tool_call", "gemini",
     "local_shell_call", "web_search_call", "event_msg", "thread_name_updated", "summary", "ai-title", "subagent",
 ]  # fmt: skip
+
 SHAPED = st.recursive(
     JSON | st.sampled_from(TYPES),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=6),
@@ -223,7 +206,7 @@ SHAPED = st.recursive(
 @agents
 @settings(max_examples=100, deadline=None)
 @given(record=st.dictionaries(st.sampled_from(NAMES), SHAPED, max_size=8), kind=st.sampled_from(TYPES))
-def test_whatever_a_line_holds_nothing_is_raised(agent: str, record: dict[str, object], kind: str) -> None:
+def test_no_content_of_a_line_raises(agent: str, record: dict[str, object], kind: str) -> None:
     for one in (record, {**record, "type": kind}, {"type": "response_item", "payload": {**record, "type": kind}}):
         for entry in transcript_format(agent).entries(one) or []:
             assert entry.text.strip()
@@ -243,7 +226,7 @@ def test_strange_lines_are_left_out_and_counted(agent: str, tmp_path: Path) -> N
     assert [brief(entry) for entry in batch.entries] == GOLDEN[agent]
 
 
-def test_a_line_too_long_to_hold_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_that_is_too_long_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transcript_file, "LINE_MAX", 2000)
     good = Path(fixture("codex")).read_bytes()
     path = tmp_path / "t.jsonl"
@@ -254,7 +237,7 @@ def test_a_line_too_long_to_hold_is_passed_over(tmp_path: Path, monkeypatch: pyt
     assert read("codex", str(path), 0, 1 << 20).oversized == 1
 
 
-def test_a_file_that_was_cut_short_or_replaced_begins_anew(tmp_path: Path) -> None:
+def test_a_file_that_was_cut_or_replaced_is_read_from_its_start(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     raw = Path(fixture("claude")).read_bytes()
     path.write_bytes(raw)
@@ -274,7 +257,7 @@ def test_a_file_that_was_cut_short_or_replaced_begins_anew(tmp_path: Path) -> No
     assert read("claude", str(path), first.next_offset, mark=first.mark).replaced
 
 
-def test_subagents_are_told_apart(tmp_path: Path) -> None:
+def test_subagents_are_distinguished(tmp_path: Path) -> None:
     claude = {"type": "assistant", "uuid": "u", "message": {"content": [{"type": "text", "text": "I am another"}]}}
     assert [entry.subagent for entry in entries_of("claude", tmp_path, {**claude, "isSidechain": True}, claude)] == [
         True,
@@ -312,7 +295,7 @@ def test_subagents_are_told_apart(tmp_path: Path) -> None:
         ({"message": {"content": "<bash-stdout>a</bash-stdout>"}}, "<bash-stdout>a</bash-stdout>", True),
     ],
 )
-def test_what_a_program_wrote_is_not_the_users(
+def test_text_that_a_program_wrote_is_not_the_users_prompt(
     tmp_path: Path, record: dict[str, object], text: str, injected: bool
 ) -> None:
     [entry] = entries_of("claude", tmp_path, {"type": "user", **record})
@@ -343,173 +326,12 @@ def test_codex_context_is_marked_as_injected(tmp_path: Path) -> None:
         ("Bash", {"command": "printf '\x1b[31m'"}, "Bash: printf '\ufffd[31m'"),
     ],
 )
-def test_a_call_is_told_in_one_line(name: str, arguments: object, line: str) -> None:
+def test_a_tool_call_is_summarized_in_one_line(name: str, arguments: object, line: str) -> None:
     assert tool_line(name, arguments) == line
 
 
-def test_a_patch_is_told_by_its_file(tmp_path: Path) -> None:
+def test_a_patch_is_summarized_by_its_file(tmp_path: Path) -> None:
     patch = "*** Begin Patch\n*** Update File: src/a.py\n@@\n-a\n+b\n*** End Patch"
     call = {"type": "custom_tool_call", "name": "apply_patch", "input": patch, "call_id": "c"}
     [entry] = entries_of("codex", tmp_path, {"type": "response_item", "payload": call})
     assert (entry.text, entry.tool) == ("apply_patch: src/a.py", "apply_patch")
-
-
-def test_long_and_unstorable_text_is_cut_and_cleaned() -> None:
-    assert clip("x" * (TEXT_MAX + 1)) == "x" * TEXT_MAX + f"… [cut: {TEXT_MAX + 1:,} characters]"
-    assert clip("a\x00b\ud800c") == "a\ufffdb?c"
-    assert one_line(" \n ") == ""
-
-
-@agents
-def test_the_last_words_of_the_fixture(agent: str) -> None:
-    prompt = "Run the tests please" if agent == "claude" else "Run the tests"
-    assert read_latest(agent, fixture(agent)) == LatestTexts(TITLES.get(agent), prompt, "All done: 12 tests pass.")
-
-
-def test_titles(tmp_path: Path) -> None:
-    said = {"type": "assistant", "uuid": "leaf-1", "message": {"content": [{"type": "text", "text": "Hello"}]}}
-    strange = {"type": "summary", "summary": "Of another session", "leafUuid": "leaf-9"}
-    own = {"type": "summary", "summary": "Greeting", "leafUuid": "leaf-1"}
-    path = tmp_path / "t.jsonl"
-    assert read_latest("claude", write(path, said, strange)) == LatestTexts(None, None, "Hello")
-    assert read_latest("claude", write(path, said, own, strange)) == LatestTexts("Greeting", None, "Hello")
-    titled = [{"type": "ai-title", "aiTitle": title} for title in ("Old", "New")]
-    assert read_latest("claude", write(path, titled[0], said, titled[1], own)) == LatestTexts("New", None, "Hello")
-    named = {"type": "event_msg", "payload": {"type": "thread_name_updated", "thread_name": "Tests"}}
-    assert read_latest("codex", write(path, named)) == LatestTexts("Tests")
-    assert read_latest("gemini", write(path, {"$set": {"summary": "Tests"}})) == LatestTexts("Tests")
-    assert read_latest("codex", write(path, {"type": "session_meta"})) is None
-
-
-def test_last_words_are_the_users_and_the_agents_own(tmp_path: Path) -> None:
-    def line(kind: str, text: str, **more: object) -> dict[str, object]:
-        return {"type": kind, "message": {"content": [{"type": "text", "text": text}]}, **more}
-
-    path = write(
-        tmp_path / "t.jsonl",
-        line("user", "Mine"),
-        line("assistant", "Yours"),
-        line("user", "<task-notification>", isMeta=True),
-        line("assistant", "A subagent's", isSidechain=True),
-        line("user", "To a subagent", isSidechain=True),
-        line("assistant", "API Error: 500", isApiErrorMessage=True),
-    )
-    assert read_latest("claude", path) == LatestTexts(None, "Mine", "Yours")
-
-
-def test_last_words_of_a_long_transcript_are_read_from_its_end(tmp_path: Path) -> None:
-    path = tmp_path / "t.jsonl"
-    title = json.dumps({"type": "ai-title", "aiTitle": "At the front"}).encode() + b"\n"
-    noise = json.dumps({"type": "progress", "data": "x" * 1000}).encode() + b"\n"
-    raw = Path(fixture("claude")).read_bytes()
-    path.write_bytes(title + noise * 20_000 + raw + noise * 900)
-    assert read_latest("claude", str(path)) == LatestTexts(
-        "At the front", "Run the tests please", "All done: 12 tests pass."
-    )
-    path.write_bytes(raw + noise * 6000)
-    assert read_latest("claude", str(path)) is None  # too far back to be worth the reading
-
-
-@settings(max_examples=60, deadline=None)
-@given(data=st.data())
-def test_the_place_of_a_moment_is_behind_the_last_line_before_it(
-    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
-) -> None:
-    times = sorted(data.draw(st.lists(st.integers(0, 5_000), min_size=1, max_size=300)))
-    timed = data.draw(st.lists(st.booleans(), min_size=len(times), max_size=len(times)))
-    width = data.draw(st.sampled_from([1, 2_000, 30_000 if len(times) < 40 else 3_000]))
-    path = tmp_path_factory.mktemp("timed") / "t.jsonl"
-    ends, at = [], 0
-    with path.open("wb") as file:
-        for ms, has_time in zip(times, timed, strict=True):
-            stamp = {"timestamp": f"2026-01-01T00:00:0{ms // 1000}.{ms % 1000:03d}Z"} if has_time else {}
-            raw = json.dumps({**stamp, "pad": "x" * width}).encode() + b"\n"
-            at += file.write(raw)
-            ends.append(at)
-        file.write(b'{"half')
-    since = data.draw(st.integers(0, 5_001))
-    begin_ms = parse_time("2026-01-01T00:00:00Z", "t")
-    wanted = max((end for end, ms, t in zip(ends, times, timed, strict=True) if t and ms < since), default=0)
-    assert start_at("claude", str(path), begin_ms + since) == wanted
-    assert end_of(str(path)) == at
-
-
-def test_what_is_not_a_regular_file_of_this_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = tmp_path / "real.jsonl"
-    real.write_bytes(Path(fixture("claude")).read_bytes())
-    link, fifo, folder, listening = (tmp_path / f"{name}.jsonl" for name in ("link", "fifo", "folder", "socket"))
-    link.symlink_to(real)
-    os.mkfifo(fifo)
-    folder.mkdir()
-    with socket.socket(socket.AF_UNIX) as server:
-        monkeypatch.chdir(tmp_path)  # the name of a socket may not be long
-        server.bind(listening.name)
-        for path in (link, fifo, folder, listening):
-            with pytest.raises(BadInput, match="is not a regular file"):
-                read("claude", str(path))
-            with pytest.raises(BadInput, match="is not a regular file"):
-                read_latest("claude", str(path))
-    for name in ("real.jsonl", f"{tmp_path}/x/../real.jsonl", f"{tmp_path}/real.txt", f"{tmp_path}/a\x00b.jsonl", ""):
-        with pytest.raises(BadInput, match="is not an absolute path"):
-            read("claude", name)
-    with pytest.raises(BadInput, match="cannot be read; use one of"):
-        read("cobol", str(real))
-    assert read_latest("cobol", str(real)) is None
-    with pytest.raises(FileNotFoundError):
-        read("claude", str(tmp_path / "missing.jsonl"))
-
-
-def test_another_users_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write(tmp_path / "t.jsonl", {"type": "user"})
-    if os.geteuid() == 0:
-        os.chown(path, 12345, 12345)
-    else:
-        monkeypatch.setattr(os, "geteuid", lambda: 12345)
-    with pytest.raises(BadInput, match="belongs to another user"):
-        read("claude", path)
-
-
-ID = "01a1e148-133f-7263-8540-4d643c50c254"
-
-
-def test_a_rollout_is_found_by_its_id_the_newest_first(tmp_path: Path) -> None:
-    environ = {"CODEX_HOME": str(tmp_path), "HOME": "/nowhere"}
-    assert find_transcript("codex", ID, environ) is None
-    paths = []
-    for day in ("2025/12/31", "2026/02/03", "2026/11/15"):
-        folder = tmp_path / "sessions" / day
-        folder.mkdir(parents=True)
-        path = folder / f"rollout-{day.replace('/', '-')}T22-15-59-{ID}.jsonl"
-        path.write_bytes(b"{}\n")
-        (folder / f"rollout-{day.replace('/', '-')}T23-00-00-{ID[:-1]}0.jsonl").write_bytes(b"{}\n")
-        paths.append(path)
-    assert find_transcript("codex", ID, environ) == str(paths[2])
-    paths[2].unlink()
-    paths[2].symlink_to(paths[0])
-    assert find_transcript("codex", ID, environ) == str(paths[1])
-    assert find_transcript("codex", "4d643c50c254", environ) is None  # the end of an id is not the id
-    for name in ("../x", "", "*", ".", "a/b", "x" * 200):
-        assert find_transcript("codex", name, environ) is None
-    assert find_transcript("claude", ID, environ) is None
-
-
-def test_a_link_to_a_folder_is_not_entered(tmp_path: Path) -> None:
-    real = tmp_path / "elsewhere" / "11" / "15"
-    real.mkdir(parents=True)
-    (real / f"rollout-2026-11-15T22-15-59-{ID}.jsonl").write_bytes(b"{}\n")
-    (tmp_path / "sessions").mkdir()
-    (tmp_path / "sessions" / "2026").symlink_to(tmp_path / "elsewhere")
-    assert find_transcript("codex", ID, {"CODEX_HOME": str(tmp_path)}) is None
-
-
-def test_a_chat_of_gemini_is_found_and_known_by_its_first_line(tmp_path: Path) -> None:
-    native_id = "5c939c92-0c25-4e6b-8cd0-6c9e3d799f2b"
-    environ = {"HOME": str(tmp_path)}
-    for project, id, stamp in (("shop", native_id, "15T22-16"), ("zoo", "5c939c92-other", "15T22-17")):
-        folder = tmp_path / ".gemini" / "tmp" / project / "chats"
-        folder.mkdir(parents=True)
-        write(folder / f"session-2026-11-{stamp}-5c939c92.jsonl", {"sessionId": id})
-    found = find_transcript("gemini", native_id, environ)
-    assert found == str(tmp_path / ".gemini/tmp/shop/chats/session-2026-11-15T22-16-5c939c92.jsonl")
-    assert find_transcript("gemini", "5c939c92-none", environ) is None
-    assert find_transcript("gemini", native_id, {"HOME": "/nowhere", "GEMINI_CLI_HOME": str(tmp_path)}) == found

@@ -24,7 +24,7 @@ def _words(handler: Handler) -> list[str]:
     arguments = handler.get("args")
     command = handler.get("command")
     if isinstance(arguments, list) and isinstance(command, str):
-        return [command, *arguments]
+        return [command, *map(str, arguments)]
     return split_line(command)
 
 

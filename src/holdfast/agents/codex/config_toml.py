@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from holdfast.agents.install.files import Refused
 from holdfast.agents.install.hook_entries import Handler, IsOwn, set_in_groups
-from holdfast.domain.json_value import JsonObject
+from holdfast.domain.json_value import Json, JsonObject
 
 _TOKEN = re.compile(
     r'"""(?:\\.|[^\\])*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|#[^\n]*|[\[{]|[\]}]|\n', re.DOTALL
@@ -61,6 +61,63 @@ def set_notify(text: str, words: Sequence[str] | None) -> str:
     expected = {key: value for key, value in load(text).items() if key != "notify"}
     _check(made, expected if words is None else {**expected, "notify": list(words)})
     return made
+
+
+def set_table(text: str, path: tuple[str, ...], values: JsonObject | None) -> str:
+    """The text with exactly these values in the table `[path]`, or without it. Subtables of it are removed too."""
+    document = load(text)
+    newline = _newline(text)
+    made = text
+    for start, end in reversed(_tables(text, path)):
+        made = made[: _before_blank(made, start)] + made[end:]
+    expected = _without(document, path)
+    if values is not None:
+        made += "" if not made or made.endswith("\n") else newline
+        made += newline if made else ""
+        made += f"[{'.'.join(path)}]{newline}" + "".join(
+            f"{key} = {_inline(value)}{newline}" for key, value in values.items()
+        )
+        expected = _with(expected, path, values)
+    if load(made) != expected:
+        raise Refused(f"its table {'.'.join(path)} is written in a way that cannot be edited safely; edit it by hand")
+    return made
+
+
+def _tables(text: str, path: tuple[str, ...]) -> list[tuple[int, int]]:
+    """Where the table and its subtables stand, each to the end of its last key."""
+    found: list[tuple[int, int]] = []
+    inside = False
+    for statement in scan(text):
+        if statement.kind in ("table", "array"):
+            inside = statement.path[: len(path)] == path
+            if inside:
+                found.append((statement.start, statement.end))
+        elif inside and statement.kind == "key":
+            found[-1] = (found[-1][0], statement.end)
+    return found
+
+
+def _without(document: JsonObject, path: tuple[str, ...]) -> JsonObject:
+    """The document without the value at a path, and without parents that become empty."""
+    name, *rest = path
+    if name not in document:
+        return document
+    inner = document[name]
+    kept = _without(inner, tuple(rest)) if rest and isinstance(inner, dict) else {}
+    others = {key: value for key, value in document.items() if key != name}
+    return {**document, name: kept} if kept else others
+
+
+def _with(document: JsonObject, path: tuple[str, ...], values: JsonObject) -> JsonObject:
+    name, *rest = path
+    inner = document.get(name, {})
+    return {**document, name: _with(inner, tuple(rest), values) if rest and isinstance(inner, dict) else values}
+
+
+def _inline(value: Json) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{json.dumps(key)} = {_inline(item)}" for key, item in value.items()) + " }"
+    return json.dumps(value, ensure_ascii=False)
 
 
 def set_hooks(text: str, wanted: Mapping[str, Handler], is_own: IsOwn) -> str:

@@ -29,7 +29,7 @@ from holdfast.agents.install.hook_config import (
 )
 from holdfast.agents.install.hook_entries import Handler, find_in_groups
 from holdfast.agents.install.json_settings import read_json
-from holdfast.domain.json_value import Json, JsonObject
+from holdfast.domain.json_value import Json, JsonObject, list_in
 
 TIMEOUT_S = 5
 
@@ -101,15 +101,15 @@ class CodexHookConfig:
         untrusted = [entry.event for entry in entries if not is_trusted(user_config, path, entry)]
         if not untrusted:
             return status
-        notified = "; until then, notify reports the end of turns" if is_own(user_config.get("notify") or []) else ""
+        notified = "; until then, notify reports the end of turns" if is_own(list_in(user_config, "notify")) else ""
         detail = f"start codex, type /hooks and trust {', '.join(dict.fromkeys(untrusted))}{notified}"
         return status._replace(state=UNTRUSTED, detail=detail)
 
     def advice(self, environment: Environment, project: bool) -> list[str]:
         status = self.status(environment, project)
         notes = [status.detail] if status.state in (UNTRUSTED, DISABLED, UNREADABLE) and status.detail else []
-        notify = _read_toml(self._paths(environment, False)[1]).get("notify")
-        if notify and not is_own(notify):
+        config = _read_toml(self._paths(environment, False)[1])
+        if not _may_set_notify(config):
             notes.append("notify in config.toml starts another program and was not changed: until you trust the hooks, "
                          "Codex sends nothing to Holdfast")  # fmt: skip
         return notes
@@ -142,7 +142,7 @@ class CodexHookConfig:
         text, bom = _split(config, raw)
         try:
             changed = config_toml.set_hooks(text, {}, HOOKS_JSON.is_own)
-            if is_own(config_toml.load(text).get("notify") or []):
+            if is_own(list_in(config_toml.load(text), "notify")):
                 changed = config_toml.set_notify(changed, None)
         except Refused as error:
             raise Refused(f"{config}: {error.message}; file not changed") from None
@@ -159,7 +159,7 @@ def _is_disabled(config: Mapping[str, Json]) -> bool:
 
 def _may_set_notify(config: Mapping[str, Json]) -> bool:
     """Codex has one `notify`. The user's own program in it is not replaced."""
-    return not config.get("notify") or is_own(config["notify"])
+    return not config.get("notify") or is_own(list_in(config, "notify"))
 
 
 def _split(path: Path, raw: bytes | None) -> tuple[str, str]:

@@ -47,10 +47,11 @@ def is_trusted(config: Mapping[str, Json], path: Path, entry: HookEntry) -> bool
 def _normalize(event: str, handler: Handler) -> JsonObject:
     """A handler in the form that Codex hashes."""
     given = handler.get("timeout")
+    seconds = given if isinstance(given, int | float) else None
     if event == "SessionEnd":
-        timeout = min(SESSION_END_MAX_S, max(1, DEFAULT_SESSION_END_S if given is None else given))
+        timeout = min(SESSION_END_MAX_S, max(1, DEFAULT_SESSION_END_S if seconds is None else seconds))
     else:
-        timeout = max(1, DEFAULT_TIMEOUT_S if given is None else given)
+        timeout = max(1, DEFAULT_TIMEOUT_S if seconds is None else seconds)
     normalized = {
         "type": "command",
         "command": handler["command"],

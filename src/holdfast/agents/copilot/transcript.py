@@ -62,4 +62,4 @@ def _is_subagent(record: JsonObject, data: JsonObject) -> bool:
     return text_of(record.get("agentId")) is not None or text_of(data.get("parentToolCallId")) is not None
 
 
-TRANSCRIPT = TranscriptFormat(entries, title_marks=(b'"session.title_changed"',))
+TRANSCRIPT = TranscriptFormat(entries, title_marks=(b'"session.title_changed"',), is_late=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 
 from holdfast.agents.hooks.hook import EVENT_TYPES, SOURCE, UNKNOWN, session_id_of
 from holdfast.agents.hooks.hook_format import RAW, Meaning
@@ -14,7 +15,7 @@ from holdfast.agents.registry import hook_format
 from holdfast.domain.agent_events import error_event
 from holdfast.domain.errors import BadInput, BadJson, TooLarge
 from holdfast.domain.event import NAME_MAX, NewEvent, iso_time, new_event
-from holdfast.domain.json_value import Json, JsonObject, without_none
+from holdfast.domain.json_value import Json, JsonObject, text_in, without_none
 from holdfast.domain.lane import SESSIONS
 from holdfast.domain.session import STREAM_PREFIX
 
@@ -36,15 +37,15 @@ _PROPERTIES = ("tool_name", "subagent_id", "subagent_type", "turn_id")
 
 
 class HookDecoder:
-    """The spool decoder for hooks. Events whose type is not in `allowed` are skipped."""
+    """The spool decoder for hooks. Events whose type is not in `allowed` are skipped. `host` is this machine."""
 
     kind = "hook"
 
-    def __init__(self, allowed: Collection[str] = EVENT_TYPES) -> None:
-        self._allowed = allowed
+    def __init__(self, allowed: Collection[str] = EVENT_TYPES, host: str | None = None) -> None:
+        self._allowed, self._host = allowed, host
 
     def decode(self, header: Mapping[str, Json], body: bytes, *, late: bool) -> NewEvent | None:
-        return decode_hook(header, body, late, self._allowed)
+        return decode_hook(header if self._host is None else {**header, "host": self._host}, body, late, self._allowed)
 
     def repeats(self, event: NewEvent) -> bool:
         """Some CLIs run two hooks for one event. Both carry the same key, but not the same fields."""
@@ -61,10 +62,10 @@ def decode_hook(
         payload, complete = read_payload(body, bool(header.get("truncated")))
     except BadInput:
         return _unreadable(header, id, agent, body, INVALID_JSON, "the hook's input is not JSON")
-    if not isinstance(payload, Mapping):
+    if not isinstance(payload, dict):
         return _unreadable(header, id, agent, body, NOT_OBJECT, "the hook's input is JSON, but not an object")
     format = hook_format(agent)
-    native_event = _word(format.event_name(payload, header.get("event")))
+    native_event = _word(format.event_name(payload, text_in(header, "event")))
     meaning, replaced = format.refine(native_event, format.events.get(native_event, RAW), payload)
     if meaning.event_type not in allowed:
         return None
@@ -74,7 +75,7 @@ def decode_hook(
 
 def _build(
     header: Mapping[str, Json], id: str, agent: str, native_event: str, meaning: Meaning, extracted: JsonObject,
-    raw: Mapping[str, Json], *, complete: bool, late: bool,
+    raw: JsonObject, *, complete: bool, late: bool,
 ) -> NewEvent:  # fmt: skip
     native_id = _one_line(extracted.get("native_id"), NAME_MAX) or UNKNOWN
     session_id = session_id_of(agent, native_id)
@@ -95,35 +96,37 @@ def _build(
         "pane": _text(header.get("pane")),
         "tmux": _text(header.get("tmux")),
         "transcript": texts.pop("transcript"),
+        **without_none({"tmux_server": _process_id(header.get("tmux_server")), "host": _text(header.get("host"))}),
         **without_none({**texts, "ok": meaning.ok, "background": extracted.get("background")}),
         **without_none({"truncated": truncated if isinstance(truncated, int) and not complete else None}),
     }
-    fields = {
-        "type": f"hook.{meaning.event_type}",
-        "source": SOURCE,
-        "stream": STREAM_PREFIX + session_id,
-        "timestamp": _time(header.get("received_at")),
-        "properties": without_none({**names, "session_id": session_id, **properties, **flags}),
-        "dedup_key": _key(extracted.get("dedup_key")),
-        "to": SESSIONS,
-        "id": id,
-    }
-    return _fit(fields, payload, raw)
+    make = partial(
+        new_event,
+        f"hook.{meaning.event_type}",
+        source=SOURCE,
+        stream=STREAM_PREFIX + session_id,
+        timestamp=_time(header.get("received_at")),
+        properties=without_none({**names, "session_id": session_id, **properties, **flags}),
+        dedup_key=_key(extracted.get("dedup_key")),
+        to=SESSIONS,
+        id=id,
+    )
+    return _fit(make, payload, raw)
 
 
-def _fit(fields: Mapping[str, Json], payload: JsonObject, raw: Mapping[str, Json]) -> NewEvent:
+def _fit(make: Callable[..., NewEvent], payload: Mapping[str, object], raw: JsonObject) -> NewEvent:
     """The event with as much of the raw payload as an event may hold. `shortened` gives the limit that was applied."""
     try:
-        return new_event(payload={**payload, "raw": raw}, **fields)
+        return make(payload={**payload, "raw": raw})
     except (BadJson, TooLarge):
         pass
     for limit in SHORTEN_TO:
         try:
-            return new_event(payload={**payload, "raw": clean(raw, limit), "shortened": limit}, **fields)
+            return make(payload={**payload, "raw": clean(raw, limit), "shortened": limit})
         except TooLarge:
             continue
     short = {name: value if not isinstance(value, str) else value[:WORD_MAX] for name, value in payload.items()}
-    return new_event(payload={**short, "raw": None, "shortened": 0}, **fields)
+    return make(payload={**short, "raw": None, "shortened": 0})
 
 
 def _unreadable(header: Mapping[str, Json], id: str, agent: str, body: bytes, code: str, message: str) -> NewEvent:
@@ -171,6 +174,10 @@ def _key(value: object) -> str | None:
     if text is None or len(text) <= NAME_MAX:
         return text
     return "hook:" + hashlib.sha256(text.encode()).hexdigest()
+
+
+def _process_id(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 1 << 31 else None
 
 
 def _time(value: object) -> str | None:

@@ -29,7 +29,7 @@ CONTINUED = "continued"
 _NOT_IN_ID = re.compile(r"[^A-Za-z0-9_.:@-]")
 _TEXTS = (
     "cwd", "pane", "tmux", "transcript", "prompt", "answer", "message", "tool_name", "error", "source", "reason",
-    "title", "model",
+    "title", "model", "host",
 )  # fmt: skip
 
 
@@ -60,6 +60,8 @@ class Hook:
     reason: str | None = None
     title: str | None = None
     model: str | None = None
+    host: str | None = None
+    tmux_server: int | None = None
     ok: bool | None = None
     background: bool = False
     injected: bool = False
@@ -116,6 +118,7 @@ def read_hook(event: Event) -> Hook:
         native_id,
         parse_time(event.timestamp, "timestamp"),
         **texts,
+        tmux_server=_number(payload, "tmux_server"),
         ok=ok if isinstance(ok, bool) else None,
         background=payload.get("background") is True,
         injected=properties.get("injected") is True,
@@ -150,6 +153,11 @@ def session_end_event(session: Session, reason: str, at: str, *, by: str | None 
 def _text(holder: Mapping[str, object], name: str) -> str | None:
     value = holder.get(name)
     return value if isinstance(value, str) and value else None
+
+
+def _number(holder: Mapping[str, object], name: str) -> int | None:
+    value = holder.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _required(payload: Mapping[str, object], name: str) -> str:

@@ -56,23 +56,26 @@ class HookFormat:
 
     def extract(self, payload: Payload) -> JsonObject:
         """The fields that the payload contains, under our names."""
-        extracted = {}
+        extracted: JsonObject = {}
         for name, paths in self.fields.items():
-            value = next((value for path in paths if (value := value_at(payload, path)) not in (None, "")), None)
+            values = (value_at(payload, path) for path in paths)
+            value = next((value for value in values if value is not None and value != ""), None)
             if value is not None:
                 extracted[name] = value
         return extracted
 
 
-def value_at(payload: Json, path: str) -> Json:
+def value_at(payload: Payload, path: str) -> Json:
     """The value at a path such as `properties.info.id`, or None.
 
     >>> value_at({"info": {"id": "s1"}}, "info.id")
     's1'
     """
-    for part in path.split("."):
-        payload = payload.get(part) if isinstance(payload, Mapping) else None
-    return payload
+    first, *rest = path.split(".")
+    value = payload.get(first)
+    for part in rest:
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
 
 
 COMMON_FIELDS: Mapping[str, tuple[str, ...]] = {

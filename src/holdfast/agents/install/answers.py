@@ -52,13 +52,20 @@ class HooksStatus:
 
 @dataclass(frozen=True, slots=True)
 class InstalledService:
-    """`running` is None in all answers about the service if the service manager does not respond."""
+    """`running` is None in all answers about the service if the service manager does not respond.
+
+    `failed`: the service manager did not do what it was asked. `variables` are stored for the service; those in `unset`
+    are named by the configuration, but have no value.
+    """
 
     path: str
     diff: str
     changed: bool
     running: bool | None
     notes: list[str]
+    failed: bool = False
+    variables: list[str] = field(default_factory=list)
+    unset: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +74,7 @@ class RemovedService:
     changed: bool
     running: bool | None
     notes: list[str]
+    failed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ import shutil
 import stat
 import tempfile
 import time
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import unified_diff
@@ -112,11 +113,11 @@ def apply(change: Change) -> tuple[Path | None, list[Path]]:
     return kept, made
 
 
-def prune(path: Path, spare: Path | None, count: int = BACKUPS_MAX) -> None:
-    """Remove the oldest backups of a file beyond `count`, but never `spare`."""
+def prune(path: Path, spared: Collection[Path], count: int = BACKUPS_MAX) -> None:
+    """Remove the oldest backups of a file beyond `count`, but never those that are `spared`."""
     copies = sorted(path.parent.glob(f"{_escape(path.name)}.holdfast-*.bak"), key=lambda copy: copy.stat().st_mtime_ns)
     for copy in copies[: max(0, len(copies) - count)]:
-        if copy != spare:
+        if copy not in spared:
             copy.unlink(missing_ok=True)
 
 

@@ -14,7 +14,7 @@ from copy import deepcopy
 from typing import NamedTuple
 
 from holdfast.agents.install.files import Refused
-from holdfast.domain.json_value import Json, JsonObject
+from holdfast.domain.json_value import Json, JsonObject, text_in
 
 Handler = JsonObject
 IsOwn = Callable[[object], bool]
@@ -63,10 +63,11 @@ def find_in_groups(settings: object, is_own: IsOwn) -> list[HookEntry]:
     entries = []
     for event, groups in _lists(settings):
         for number, group in enumerate(groups):
-            in_group = group.get("hooks") if isinstance(group, dict) else None
-            for index, handler in enumerate(in_group if isinstance(in_group, list) else []):
-                if is_own(handler):
-                    entries.append(HookEntry(event, number, index, group.get("matcher"), handler))
+            if not isinstance(group, dict) or not isinstance(in_group := group.get("hooks"), list):
+                continue
+            for index, handler in enumerate(in_group):
+                if isinstance(handler, dict) and is_own(handler):
+                    entries.append(HookEntry(event, number, index, text_in(group, "matcher"), handler))
     return entries
 
 
@@ -76,7 +77,7 @@ def find_in_lists(settings: object, is_own: IsOwn) -> list[HookEntry]:
         HookEntry(event, 0, index, None, handler)
         for event, in_list in _lists(settings)
         for index, handler in enumerate(in_list)
-        if is_own(handler)
+        if isinstance(handler, dict) and is_own(handler)
     ]
 
 

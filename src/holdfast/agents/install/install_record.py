@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from holdfast.agents.install.files import digest, read
-from holdfast.domain.json_value import JsonObject
+from holdfast.domain.json_value import KnownJson
 from holdfast.home import Home, write_secret
 
 FILES_MAX = 500
+HOOKS_RECORD, MCP_RECORD = "installed-hooks.json", "installed-mcp.json"
 
 
 class InstalledFile(NamedTuple):
@@ -26,13 +27,19 @@ class InstalledFile(NamedTuple):
 
 
 class InstallRecord:
-    def __init__(self, home: Home) -> None:
-        self._home = home
-        self._path = home.root / "installed-hooks.json"
+    def __init__(self, home: Home, name: str = HOOKS_RECORD) -> None:
+        self._home, self._name = home, name
+        self._path = home.root / name
         self._files = self._read()
 
     def find(self, path: Path) -> InstalledFile | None:
         return self._files.get(str(path))
+
+    def copies_elsewhere(self, path: Path) -> list[Path]:
+        """Backups of the same file that the record of another installer names."""
+        others = [InstallRecord(self._home, name) for name in (HOOKS_RECORD, MCP_RECORD) if name != self._name]
+        found = [file for other in others if (file := other.find(path)) is not None]
+        return [Path(file.copy) for file in found if file.copy is not None]
 
     def original(self, path: Path, now: bytes | None) -> tuple[bool, bytes | None]:
         """Whether the original bytes can be restored, and those bytes. They can if nothing else changed the file."""
@@ -72,5 +79,5 @@ class InstallRecord:
         write_secret(self._path, json.dumps({"v": 1, "files": files}, indent=2))
 
 
-def _installed_file(value: JsonObject) -> InstalledFile:
+def _installed_file(value: KnownJson) -> InstalledFile:
     return InstalledFile(value["before"], value["after"], value["copy"], tuple(value["made"]))

@@ -16,7 +16,7 @@ from holdfast.agents.install.answers import AgentChange, AgentStatus, ChangedFil
 from holdfast.agents.install.environment import Environment
 from holdfast.agents.install.files import Change, apply, check, digest, prune, read, show_diff
 from holdfast.agents.install.hook_config import NOT_FOUND, NOT_INSTALLED, UNREADABLE, HookFile
-from holdfast.agents.install.install_record import InstalledFile, InstallRecord
+from holdfast.agents.install.install_record import HOOKS_RECORD, InstalledFile, InstallRecord
 from holdfast.agents.registry import agent_names
 from holdfast.domain.errors import BadInput, HoldfastError
 from holdfast.home import Home
@@ -31,18 +31,18 @@ class Installer:
     True
     """
 
-    def __init__(self, environment: Environment, home: Home, project: bool = False) -> None:
+    def __init__(self, environment: Environment, home: Home, project: bool = False, record: str = HOOKS_RECORD) -> None:
         self._environment, self._project = environment, project
-        self._record = InstallRecord(home)
+        self._record = InstallRecord(home, record)
 
     def install(self, names: Sequence[str] = (), tools: bool | None = None, dry_run: bool = False) -> HookChanges:
         """Install hooks for the named CLIs, found or not; without names, for every CLI that is found."""
-        agents = choose_agents(names)
+        agents = self._choose(names)
         return HookChanges(dry_run, [self._install(agent, names, tools, dry_run) for agent in agents])
 
     def uninstall(self, names: Sequence[str] = (), dry_run: bool = False) -> HookChanges:
         """Remove our hooks from the named CLIs, or from all."""
-        return HookChanges(dry_run, [self._uninstall(agent, dry_run) for agent in choose_agents(names)])
+        return HookChanges(dry_run, [self._uninstall(agent, dry_run) for agent in self._choose(names)])
 
     def status(self, names: Sequence[str] = ()) -> HooksStatus:
         return HooksStatus([self._status(agent) for agent in choose_agents(names)])
@@ -53,7 +53,7 @@ class Installer:
         answer = self._change(agent, lambda file, raw: file.add(raw, tools), self._record_installed, dry_run)
         if answer.error is None and not dry_run:
             with suppress(HoldfastError, OSError):  # the hooks are installed; `status` shows this problem too
-                return replace(answer, notes=agent.install.advice(self._environment, self._project))
+                return replace(answer, notes=self._advice(agent))
         return answer
 
     def _uninstall(self, agent: AgentCli, dry_run: bool) -> AgentChange:
@@ -70,7 +70,7 @@ class Installer:
         files: list[ChangedFile] = []
         try:
             changes = []
-            for file in agent.install.files(self._environment, self._project):
+            for file in self._files(agent):
                 raw = read(file.path)
                 change = Change(file.path, raw, plan(file, raw))
                 if not change.is_none:
@@ -94,6 +94,15 @@ class Installer:
             return AgentChange(agent.name, "failed" if files else "refused", _message(error), files)
         return AgentChange(agent.name, "changed" if files else "unchanged", None, files)
 
+    def _choose(self, names: Sequence[str]) -> list[AgentCli]:
+        return choose_agents(names)
+
+    def _advice(self, agent: AgentCli) -> list[str]:
+        return agent.install.advice(self._environment, self._project)
+
+    def _files(self, agent: AgentCli) -> list[HookFile]:
+        return agent.install.files(self._environment, self._project)
+
     def _undo(self, file: HookFile, raw: bytes | None) -> bytes | None:
         """The original bytes if nothing else changed the file, otherwise the file without our entries."""
         can_restore, original = self._record.original(file.path, raw)
@@ -113,7 +122,8 @@ class Installer:
             self._record.drop(path)
         else:
             self._record.put(path, installed)
-        prune(path, None if installed is None or installed.copy is None else Path(installed.copy))
+        kept = [] if installed is None or installed.copy is None else [Path(installed.copy)]
+        prune(path, kept + self._record.copies_elsewhere(path))
         return ()
 
     def _record_uninstalled(
@@ -122,7 +132,8 @@ class Installer:
         """Forget the file. Returns the folders that were made for it if it is removed."""
         installed = self._record.find(change.path)
         restored = installed is not None and installed.before == digest(change.after)
-        prune(change.path, None, **({"count": 0} if restored else {}))
+        spared = self._record.copies_elsewhere(change.path)
+        prune(change.path, spared, **({"count": 0} if restored else {}))
         self._record.drop(change.path)
         return installed.made if installed is not None and change.after is None else ()
 

@@ -126,7 +126,8 @@ class _Reader:
             raise self.wrong(at) from None
 
     def _object(self, at: int, depth: int) -> Node:
-        node = Node(at, at, {})
+        members: JsonObject = {}
+        node = Node(at, at, members)
         for start in self._parts(node, "}"):
             name = _STRING.match(self._text, start)
             if name is None:
@@ -137,15 +138,16 @@ class _Reader:
             key = str(self.value(start, depth).value)
             child = self.value(self.gap(colon + 1), depth + 1)
             node.parts.append(Part(node.end, start, child, key))
-            node.value[key] = child.value
+            members[key] = child.value
         return node
 
     def _list(self, at: int, depth: int) -> Node:
-        node = Node(at, at, [])
+        items: list[Json] = []
+        node = Node(at, at, items)
         for start in self._parts(node, "]"):
             child = self.value(start, depth + 1)
             node.parts.append(Part(node.end, start, child))
-            node.value.append(child.value)
+            items.append(child.value)
         return node
 
     def _parts(self, node: Node, closing: str) -> Iterator[int]:
@@ -180,7 +182,7 @@ class _Writer:
         if isinstance(node.value, dict) and isinstance(wanted, dict):
             yield from self._object(node, wanted)
         elif isinstance(node.value, list) and isinstance(wanted, list):
-            yield from self._list(node, wanted)
+            yield from self._list(node, node.value, wanted)
         else:
             yield Edit(node.start, node.end, self._render(wanted, self._indent_at(node.start), self._is_open(node)))
 
@@ -193,10 +195,10 @@ class _Writer:
         new: list[tuple[str | None, Json]] = [(key, value) for key, value in wanted.items() if key not in last]
         yield from self._parts(node, gone, new)
 
-    def _list(self, node: Node, wanted: list[Json]) -> Iterator[Edit]:
+    def _list(self, node: Node, current: list[Json], wanted: list[Json]) -> Iterator[Edit]:
         gone: list[Part] = []
         new: list[tuple[str | None, Json]] = []
-        before, after = ([json.dumps(item, sort_keys=True) for item in items] for items in (node.value, wanted))
+        before, after = ([json.dumps(item, sort_keys=True) for item in items] for items in (current, wanted))
         for tag, i, j, k, m in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
             if tag == "equal":
                 continue

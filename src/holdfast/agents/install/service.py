@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import plistlib
+import re
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +18,7 @@ from typing import NamedTuple
 from holdfast.agents.install.answers import InstalledService, RemovedService, ServiceStatus
 from holdfast.agents.install.environment import Environment
 from holdfast.agents.install.files import Change, Refused, apply, prune, read, show_diff
+from holdfast.agents.install.service_variables import NAME, ServiceVariables
 from holdfast.domain.errors import HoldfastError, NotFound
 from holdfast.home import Home
 
@@ -36,7 +38,9 @@ StartLimitBurst=10
 [Service]
 Type=exec
 ExecStart={command}
+ExecReload=/bin/kill -HUP $MAINPID
 {environment}
+EnvironmentFile=-{file}
 Restart=on-failure
 RestartSec=2
 TimeoutStopSec={stop}
@@ -53,6 +57,10 @@ WantedBy=default.target
 """
 
 
+_SHELL = 'set -a; [ ! -r "$1" ] || . "$1"; set +a; shift; exec "$@"'
+"""launchd has no file for variables: this reads it and becomes the daemon."""
+
+
 class NoManager(HoldfastError):
     """The service manager does not respond."""
 
@@ -62,6 +70,7 @@ class Step(NamedTuple):
 
     running: bool | None
     notes: list[str]
+    failed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +80,22 @@ class Service:
     environment: Environment
     home: Home
 
-    def install(self) -> InstalledService:
+    @property
+    def variables(self) -> ServiceVariables:
+        return ServiceVariables(self.home.root / NAME)
+
+    def install(self, values: Mapping[str, str] | None = None) -> InstalledService:
+        """Write the files and start the service. `values`: its variables; None leaves those of the last time."""
         path = self._path()
         change = Change(path, self._read_own(path), self._text())
         if not change.is_none:
             apply(change)
-            prune(path, None, 0)
+            prune(path, (), 0)
         diff = show_diff(change)
-        step = self._run_step(self._start, not change.is_none, self._by_hand())
-        return InstalledService(str(path), diff, not change.is_none, step.running, step.notes)
+        changed = (values is not None and self.variables.write(values)) or not change.is_none
+        step = self._run_step(self._start, changed, self._by_hand())
+        names = sorted(self.variables.read())
+        return InstalledService(str(path), diff, changed, step.running, step.notes, step.failed, names)
 
     def uninstall(self) -> RemovedService:
         path = self._path()
@@ -88,13 +104,14 @@ class Service:
             return RemovedService(str(path), changed=False, running=None, notes=["no service is installed"])
         step = self._run_step(self._stop, True, [])
         apply(Change(path, raw, None))
-        prune(path, None, 0)
+        self.variables.remove()
+        prune(path, (), 0)
         link = path.parent / "default.target.wants" / UNIT
         if link.is_symlink() and not link.exists():  # left over: it was enabled, and no service manager disabled it
             link.unlink()
         if self._is_linux and step.running is not None:
             self._call("systemctl", "--user", "daemon-reload")
-        return RemovedService(str(path), changed=True, running=step.running, notes=step.notes)
+        return RemovedService(str(path), changed=True, running=step.running, notes=step.notes, failed=step.failed)
 
     def status(self) -> ServiceStatus:
         path = self._path()
@@ -140,7 +157,8 @@ class Service:
     def _unit(self) -> bytes:
         command = " ".join(_quote(word).replace("$", "$$") for word in self._command())
         variables = "\n".join(f"Environment={_quote(f'{name}={value}')}" for name, value in self._variables().items())
-        return _UNIT.format(mark=MARK, command=command, environment=variables, stop=STOP_S).encode()
+        file = _escape_glob(str(self.variables.path)).replace("%", "%%")
+        return _UNIT.format(mark=MARK, command=command, environment=variables, file=file, stop=STOP_S).encode()
 
     def _plist(self) -> bytes:
         log = str(self.home.root / "service.log")
@@ -148,7 +166,7 @@ class Service:
         return plistlib.dumps(
             {
                 "Label": LABEL,
-                "ProgramArguments": self._command(),
+                "ProgramArguments": ["/bin/sh", "-c", _SHELL, "holdfast", str(self.variables.path), *self._command()],
                 "EnvironmentVariables": {**self._variables(), "PATH": path},
                 "RunAtLoad": True,
                 "KeepAlive": {"SuccessfulExit": False},
@@ -165,7 +183,7 @@ class Service:
         try:
             notes = step(changed)
         except NoManager as error:
-            return Step(None, [error.message, *by_hand])
+            return Step(None, [error.message, *by_hand], failed=True)
         return Step(self._is_running(), notes)
 
     def _start(self, changed: bool) -> list[str]:
@@ -222,6 +240,11 @@ class Service:
             raise NoManager(f"{words[0]} is not installed") from None
         except (OSError, subprocess.TimeoutExpired) as error:
             raise NoManager(f"{words[0]} does not respond ({type(error).__name__})") from None
+
+
+def _escape_glob(path: str) -> str:
+    """A path for a setting of systemd that takes patterns."""
+    return re.sub(r"([*?\[\\])", r"\\\1", path)
 
 
 def _quote(text: str) -> str:

@@ -207,7 +207,9 @@ def boot_id() -> str:
 
 def _header(names: str, size: int | None, cut: str | None, via: str) -> bytes:
     now_ms = _now_ms()
-    tmux = posix.environ.get(b"TMUX") or None
+    tmux = (posix.environ.get(b"TMUX") or b"").rpartition(b",")[0]
+    tmux, _, server = tmux.rpartition(b",")  # socket, process id of the server, number of the session
+    server = server if len(server) < 10 else b""
     try:
         cwd = posix.getcwdb()
     except OSError:
@@ -215,7 +217,8 @@ def _header(names: str, size: int | None, cut: str | None, via: str) -> bytes:
     return (
         f'{{"v":1,"kind":"hook","id":"evt_{now_ms:012x}{posix.urandom(10).hex()}",{names},"received_at":{now_ms},'
         f'"cwd":{quote(cwd)},"pane":{quote(posix.environ.get(b"TMUX_PANE") or None)},'
-        f'"tmux":{quote(tmux and tmux.rsplit(b",", 2)[0])},"pid":{posix.getpid()},"ppid":{posix.getppid()},'
+        f'"tmux":{quote(tmux or None)},"tmux_server":{int(server) if server.isdigit() else "null"},'
+        f'"pid":{posix.getpid()},"ppid":{posix.getppid()},'
         f'"truncated":{"null" if size is None else size},"cut":{quote(cut)},"via":"{via}"}}\n'
     ).encode()
 

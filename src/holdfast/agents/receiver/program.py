@@ -63,13 +63,14 @@ def try_program(program: list[str]) -> float | None:
             mode = (spool / name).stat().st_mode & 0o777
         except (OSError, subprocess.SubprocessError, ValueError, BadInput):
             return None
-        place = position_of(name)
+        position = position_of(name)
     is_correct = (
         (done.returncode, done.stdout, done.stderr, kept, mode) == (0, b"", b"", body, 0o600)
-        and place is not None
-        and place.boot == SystemClock().boot_id[:16].lower()
-        and began_ns < place.since_boot_ns < ended_ns
-        and began_ms <= header.get("received_at", 0) <= ended_ms
+        and position is not None
+        and position.boot == SystemClock().boot_id[:16].lower()
+        and began_ns < position.since_boot_ns < ended_ns
+        and isinstance(received_ms := header.get("received_at"), int)
+        and began_ms <= received_ms <= ended_ms
         and (header.get("kind"), header.get("agent"), header.get("event")) == ("hook", "trial", "Trial")
     )
     return (ended_ns - began_ns) / 1e9 if is_correct else None

@@ -10,7 +10,7 @@ umask 077;
 my ($fsync, $clock, $exit) = split /,/, shift @ARGV;
 my @python = (shift @ARGV, "-I", "-S", shift @ARGV);
 my @words = @ARGV;
-my ($home, $agent, $tmux, $boot, $cut, @rest);
+my ($home, $agent, $tmux, $server, $boot, $cut, @rest);
 hand_over() if $ENV{PERL5OPT};
 
 while (@ARGV) {
@@ -27,7 +27,7 @@ $home ||= $ENV{HOLDFAST_HOME};
 $home ||= "$ENV{XDG_STATE_HOME}/holdfast" if $ENV{XDG_STATE_HOME};
 $home ||= "$ENV{HOME}/.local/state/holdfast" if $ENV{HOME};
 my $cwd = readlink "/proc/self/cwd" or hand_over();
-if ($ENV{TMUX}) { $ENV{TMUX} =~ /^(.+),[^,]*,[^,]*\z/s or hand_over(); $tmux = $1 }
+if ($ENV{TMUX}) { $ENV{TMUX} =~ /^(.+),(\d{1,9}),[^,]*\z/s or hand_over(); ($tmux, $server) = ($1, $2 + 0) }
 hand_over() if ($home // "") !~ m{^/} || !defined $agent || length pack("p", "") != 8 || $cwd =~ / \(deleted\)\z/;
 for ($agent, $event) { hand_over() if defined && !m{^[A-Za-z][ !\#-\[\]-~]{0,199}\z} }
 for ($cwd, $tmux, $ENV{TMUX_PANE}) { hand_over() if defined && !m{^[ !\#-\[\]-~]{0,4096}\z} }
@@ -45,9 +45,9 @@ $cut ||= "size" if $size > $max;
 my $ms = int(now(0) / 1000000);
 my $name = sprintf "%s-%020d-%d-%s.evt", substr(lc $boot, 0, 16), now(7), $$, unpack "H8", $chance;
 my $header = sprintf '{"v":1,"kind":"hook","id":"evt_%012x%s","agent":%s,"event":%s,"received_at":%d,"cwd":%s,'
-    . '"pane":%s,"tmux":%s,"pid":%d,"ppid":%d,"truncated":%s,"cut":%s,"via":"%s"}',
+    . '"pane":%s,"tmux":%s,"tmux_server":%s,"pid":%d,"ppid":%d,"truncated":%s,"cut":%s,"via":"%s"}',
     $ms, unpack("x4 H20", $chance), text($agent), text($event), $ms, text($cwd),
-    text($ENV{TMUX_PANE}), text($tmux), $$, getppid, $cut ? $size : "null", text($cut), $via;
+    text($ENV{TMUX_PANE}), text($tmux), $server // "null", $$, getppid, $cut ? $size : "null", text($cut), $via;
 keep("$header\n$body") or hand_over_what_was_read();
 
 # AF_UNIX, SOCK_DGRAM, MSG_DONTWAIT

@@ -27,12 +27,13 @@ from holdfast.agents.sessions.session_events import (
     PROMPT_MAX,
     TITLE_MAX,
     WORD_MAX,
+    Predecessor,
     events_of_hook,
 )
 from holdfast.agents.transcripts.latest_texts import LatestTexts
 from holdfast.domain.event import NewEvent
-from holdfast.domain.json_value import JsonObject
-from holdfast.domain.session import FINISHED_STATES, Session, SessionChange, SessionState
+from holdfast.domain.json_value import JsonObject, KnownJson, object_in
+from holdfast.domain.session import FINISHED_STATES, Session, SessionChange, SessionState, apply_change
 from holdfast.domain.text import clip_text
 
 TITLE_FROM_PROMPT_MAX = 80
@@ -47,7 +48,7 @@ _RESUMING = ("session_start", "user_prompt_submit")
 
 
 def advance(
-    session: Session | None, hook: Hook, *, latest: LatestTexts | None = None, predecessor: Session | None = None
+    session: Session | None, hook: Hook, *, latest: LatestTexts | None = None, predecessor: Predecessor | None = None
 ) -> tuple[SessionChange, list[NewEvent]]:
     """The change that one hook event makes to its session, and the events that follow from it.
 
@@ -62,15 +63,20 @@ def advance(
         cwd=hook.cwd if hook.subagent is None else None,
         pane=_pane(session, hook),
         transcript=hook.transcript,
+        host=clip_text(hook.host, WORD_MAX),
         **_texts(session, hook, latest or LatestTexts()),
-        facts={**_facts(session, hook, state), **({} if predecessor is None else {"continues": predecessor.id})},
+        facts=_facts(session, hook, state),
     )
+    if predecessor is not None:
+        before = predecessor.session
+        facts = {**change.facts, "continues": before.id}
+        change = replace(change, name=before.name or None, bind=predecessor.chats, facts=facts)
     if session is not None and hook.late:
         change = _only_missing(session, change)
-    after = _apply(session, change)
+    after = apply_change(session, change)
     events = events_of_hook(session, after, hook, predecessor)
-    if predecessor is not None and predecessor.state not in FINISHED_STATES:
-        events.append(session_end_event(predecessor, CONTINUED, hook.at, by=hook.session_id))
+    if predecessor is not None and predecessor.session.state not in FINISHED_STATES:
+        events.append(session_end_event(predecessor.session, CONTINUED, hook.at, by=hook.session_id))
     return change, events
 
 
@@ -146,7 +152,7 @@ def _pane(session: Session | None, hook: Hook) -> str | None:
     return hook.pane
 
 
-def _texts(session: Session | None, hook: Hook, latest: LatestTexts) -> dict[str, str | None]:
+def _texts(session: Session | None, hook: Hook, latest: LatestTexts) -> dict[str, KnownJson]:
     own = hook.subagent is None
     prompt = hook.prompt if own and not hook.injected and hook.event_type != "raw" else None
     answer = hook.answer if own and hook.event_type != "error" else None
@@ -174,6 +180,8 @@ def _facts(session: Session | None, hook: Hook, state: SessionState | None) -> J
         facts["pane_hint"] = clip_text(hook.pane, WORD_MAX)
     if hook.tmux is not None:
         facts["tmux_hint" if hook.pane_is_shared else "tmux"] = clip_text(hook.tmux, MESSAGE_MAX)
+        if not hook.pane_is_shared:
+            facts["tmux_server"] = hook.tmux_server
     if state is not None:
         facts |= _state_facts(state, hook)
     return facts | _type_facts(session, hook)
@@ -206,7 +214,7 @@ def _type_facts(session: Session | None, hook: Hook) -> JsonObject:
             return {"tool": tool, "tool_started_at": hook.at, "tool_ended_at": None, "tool_ok": None}
         case "tool_done":
             return {"tool": tool, "tool_ended_at": hook.at, "tool_ok": hook.ok}
-        case "subagent_start" if hook.subagent and len(facts.get("subagents") or ()) < SUBAGENTS_MAX:
+        case "subagent_start" if hook.subagent and len(object_in(facts, "subagents")) < SUBAGENTS_MAX:
             return {"subagents": {hook.subagent: hook.subagent_type or hook.subagent}}
         case "subagent_stop" if hook.subagent:
             return {"subagents": {hook.subagent: None}}
@@ -219,16 +227,8 @@ def _type_facts(session: Session | None, hook: Hook) -> JsonObject:
 
 def _only_missing(session: Session, change: SessionChange) -> SessionChange:
     """The part of a late event's change that fills columns which are still empty."""
-    filled: JsonObject = {name: None for name in _COLUMNS if getattr(session, name) is not None}
+    filled: dict[str, KnownJson] = {name: None for name in _COLUMNS if getattr(session, name) is not None}
     return replace(change, **filled, facts={})
-
-
-def _apply(session: Session | None, change: SessionChange) -> Session:
-    """The session after the change."""
-    before = session or Session(change.id, change.agent, change.native_id)
-    names = ("state", *_COLUMNS)
-    changed = {name: value for name in names if (value := getattr(change, name)) is not None}
-    return replace(before, **changed)
 
 
 def _count(value: object) -> int:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from holdfast.agents.hooks.hook import Hook
+from holdfast.agents.sessions.message_facts import answered_message, message_properties
 from holdfast.domain.agent_events import agent_activity, agent_event, error_event, session_event
 from holdfast.domain.event import NewEvent
 from holdfast.domain.json_value import Json, JsonObject, without_none
-from holdfast.domain.session import FINISHED_STATES, Session
+from holdfast.domain.session import FINISHED_STATES, Binding, Session
 from holdfast.domain.text import clip_text
 
 PROMPT_MAX = 4000
@@ -15,10 +18,25 @@ MESSAGE_MAX = 2000
 TITLE_MAX = 200
 WORD_MAX = 200
 
+_ANSWERS = ("agent_stop", "notification")
 _AGENT_EVENTS = ("user_prompt_submit", "agent_stop", "notification", "subagent_start", "subagent_stop")
 
 
-def events_of_hook(session: Session | None, after: Session, hook: Hook, predecessor: Session | None) -> list[NewEvent]:
+class Predecessor(NamedTuple):
+    """The session that a new one continues, and the chats that are bound to it. The new one takes over both."""
+
+    session: Session
+    chats: tuple[Binding, ...] = ()
+
+    def as_payload(self) -> JsonObject:
+        """What `session.started` says about it."""
+        chats: list[Json] = [dict(chat._asdict()) for chat in self.chats]
+        return {"continues": self.session.id, "name": self.session.name or None, "chats": chats or None}
+
+
+def events_of_hook(
+    session: Session | None, after: Session, hook: Hook, predecessor: Predecessor | None
+) -> list[NewEvent]:
     """The events of one hook. `session` is the row before it (None: new), `after` the row after it."""
     lifecycle = _lifecycle_events(session, after, hook, predecessor)
     events = [*lifecycle, *_agent_events(after, hook)]
@@ -33,14 +51,14 @@ def _published(session: Session) -> tuple[object, ...]:
 
 
 def _lifecycle_events(
-    session: Session | None, after: Session, hook: Hook, predecessor: Session | None
+    session: Session | None, after: Session, hook: Hook, predecessor: Predecessor | None
 ) -> list[NewEvent]:
     """The events `started` and `closed`."""
     was_finished = session is not None and session.state in FINISHED_STATES
     events = []
     if session is None or (was_finished and after.state not in FINISHED_STATES):
-        more = {"continues": None if predecessor is None else predecessor.id, "resumed": session is not None or None}
-        events.append(_session_event("started", after, hook, **more))
+        more: JsonObject = {} if predecessor is None else predecessor.as_payload()
+        events.append(_session_event("started", after, hook, resumed=session is not None or None, **more))
     if after.state in FINISHED_STATES and (
         not was_finished or (session is not None and session.state is not after.state)
     ):
@@ -70,8 +88,12 @@ def _agent_events(after: Session, hook: Hook) -> list[NewEvent]:
         return [error_event(payload, session_id=after.id, error_source=after.agent, error_code=code)]
     if hook.event_type not in _AGENT_EVENTS:
         return []
-    payload = without_none({**_about(after), **_details(after, hook), **_subagent(hook)})
-    properties = {"agent": after.agent, "title": after.title, "injected": hook.injected or None}
+    answered = answered_message(after.facts) if hook.event_type in _ANSWERS else None
+    details = {**_details(after, hook), **({} if answered is None else {"answers": answered})}
+    payload = without_none({**_about(after), **details, **_subagent(hook)})
+    properties = {
+        "agent": after.agent, "title": after.title, "injected": hook.injected or None, **message_properties(answered),
+    }  # fmt: skip
     return [agent_event(hook.event_type, after.id, payload, **properties)]
 
 

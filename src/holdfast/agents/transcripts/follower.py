@@ -18,7 +18,7 @@ from holdfast.agents.transcripts.reader import BATCH_BYTES, Batch, end_of, head_
 from holdfast.agents.transcripts.search import find_transcript
 from holdfast.agents.transcripts.transcript_file import FileMark, Signature, try_stat
 from holdfast.domain.bookmark import Bookmark
-from holdfast.domain.errors import Conflict, HoldfastError, StoreError
+from holdfast.domain.errors import Conflict, DedupConflict, HoldfastError, StoreError
 from holdfast.domain.event import NewEvent, parse_time
 from holdfast.domain.session import FINISHED_STATES, Session, SessionState
 from holdfast.ports import Clock, Executor, Probe, no_probe
@@ -283,6 +283,13 @@ class Follower:
     async def _append(self, events: Sequence[NewEvent]) -> None:
         try:
             stored = await self._store.events.append(events)
+        except DedupConflict:  # read again in another turn, so the event names another message
+            if len(events) > 1:
+                for event in events:
+                    await self._append([event])
+            else:
+                self.repeated += 1
+            return
         except Conflict as error:  # a closed stream accepts nothing: the rest of the transcript must not wait for it
             log.warning("dropped output for %s: %s", events[0].stream, error.message)
             self.refused += len(events)

@@ -6,6 +6,9 @@ from typing import NamedTuple
 
 
 class LatestTexts(NamedTuple):
+    """`is_answered`: the answer stands after the prompt, so it belongs to it."""
+
     title: str | None = None
     prompt: str | None = None
     answer: str | None = None
+    is_answered: bool = True

@@ -99,7 +99,7 @@ def read_latest(agent: str, path: str) -> LatestTexts | None:
             front = file.lines(0, FORWARD_BYTES)
             early = _latest_in(format, [line for _, line in reversed(front.lines)], only_title=True)
             texts = texts._replace(title=early.title)
-    return texts if any(texts) else None
+    return texts if texts[:3] != (None, None, None) else None
 
 
 def start_at(agent: str, path: str, since_ms: int) -> int:
@@ -151,6 +151,7 @@ def _require_format(agent: str) -> TranscriptFormat:
 def _latest_in(format: TranscriptFormat, lines: Sequence[bytes], *, only_title: bool = False) -> LatestTexts:
     """The latest texts in `lines`, which are in reverse order."""
     title = summary = prompt = answer = None
+    is_answered = True
     for line in lines:
         complete = only_title or (prompt is not None and answer is not None)
         if complete and (title is not None or not any(mark in line for mark in format.title_marks)):
@@ -163,10 +164,10 @@ def _latest_in(format: TranscriptFormat, lines: Sequence[bytes], *, only_title: 
                 case "summary" if summary is None and _is_own_summary(entry, line, lines):
                     summary = entry.text
                 case "user" if not entry.injected and not entry.subagent:
-                    prompt = prompt or entry.text
+                    prompt, is_answered = (entry.text, answer is not None) if prompt is None else (prompt, is_answered)
                 case "assistant" if not entry.injected and not entry.subagent:
                     answer = answer or entry.text
-    return LatestTexts(title or summary, *((None, None) if only_title else (prompt, answer)))
+    return LatestTexts(title or summary) if only_title else LatestTexts(title or summary, prompt, answer, is_answered)
 
 
 def _is_own_summary(entry: TranscriptEntry, line: bytes, lines: Sequence[bytes]) -> bool:

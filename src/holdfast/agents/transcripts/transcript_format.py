@@ -30,6 +30,7 @@ class TranscriptFormat:
     - `title_marks`: a line that holds a title contains one of these bytes. Other lines need not be parsed for it.
     - `is_subagent` decides by the first line whether a file belongs to a subagent.
     - `written_at` returns the time of a line as the CLI writes it.
+    - `is_late`: the CLI writes the answer of a turn only after the hook that ends the turn.
     - `search` yields candidate files for a native session id and the environment variables, newest first. It is used
       when no hook named the transcript.
     """
@@ -38,4 +39,5 @@ class TranscriptFormat:
     title_marks: tuple[bytes, ...]
     is_subagent: Callable[[JsonObject], bool] = no_subagent
     written_at: Callable[[JsonObject], object] = timestamp_of
+    is_late: bool = False
     search: Callable[[str, Mapping[str, str]], Iterator[Path]] = search_nothing

@@ -1,4 +1,4 @@
-"""Many receivers at once, and receivers that are killed: none is lost, none is half there, and order holds."""
+"""Many receivers at once, and receivers that are killed: no record is lost or incomplete, and the order is kept."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def body_of(number: int) -> bytes:
     return b'{"number": %d, "text": "%s"}' % (number, b"x" * (number * 997 % 90_000))
 
 
-def test_of_a_hundred_at_once_none_is_lost_and_each_is_named_by_a_moment_of_its_life(receiver: Receiver) -> None:
+def test_a_hundred_receivers_at_once_lose_nothing_and_each_file_name_is_a_time_of_its_run(receiver: Receiver) -> None:
     """A moment of its life: so one that ended before another began has the earlier name. They make the home, too."""
     shutil.rmtree(receiver.home)
     lives: dict[int, tuple[int, int]] = {}
@@ -54,7 +54,7 @@ def test_of_a_hundred_at_once_none_is_lost_and_each_is_named_by_a_moment_of_its_
     assert len(os.listdir(receiver.home / "spool")) == CROWD
 
 
-def test_killed_at_any_moment_a_record_is_whole_or_not_there(receiver: Receiver) -> None:
+def test_a_kill_at_any_moment_leaves_a_whole_record_or_none(receiver: Receiver) -> None:
     chance = random.Random(7)
     body = chance.randbytes(400_000)
     ends = [0, 0]
@@ -77,7 +77,7 @@ STEPS = [("fsync", 1, 0), ("renameat,renameat2,rename", 1, 0), ("fsync", 2, 1)]
 
 
 @pytest.mark.parametrize(("call", "when", "visible"), STEPS)
-def test_killed_at_each_step_that_matters(
+def test_a_kill_at_each_step_leaves_a_whole_record_or_none(
     receiver: Receiver, tmp_path: Path, call: str, when: int, visible: int
 ) -> None:
     if shutil.which("strace") is None:
@@ -95,7 +95,9 @@ def test_killed_at_each_step_that_matters(
 
 
 @pytest.mark.parametrize(("when", "places"), [("1", 1), ("2", 2), ("1+", 0)])
-def test_what_could_not_be_synced_is_written_again(receiver: Receiver, tmp_path: Path, when: str, places: int) -> None:
+def test_a_record_that_could_not_be_synced_is_written_again(
+    receiver: Receiver, tmp_path: Path, when: str, places: int
+) -> None:
     """The second sync is the folder's: the record is there already, and a copy under the same id does no harm."""
     if shutil.which("strace") is None:
         pytest.skip("there is no strace here")
@@ -112,9 +114,9 @@ def test_what_could_not_be_synced_is_written_again(receiver: Receiver, tmp_path:
     assert [body for _, body in kept] == [b"{}"] * places
     if plain[:3] == PYTHON[:3]:
         assert len({header["id"] for header, _ in kept}) == min(places, 1)
-        (told,) = recent_failures(receiver.home, 0)
-        assert told.startswith("1 hook event was " + ("kept" if places else "lost"))
-        assert "Input/output error" in told
+        (message,) = recent_failures(receiver.home, 0)
+        assert message.startswith("1 hook event was " + ("kept" if places else "lost"))
+        assert "Input/output error" in message
     assert not [name for name in os.listdir(receiver.home / "spool") if name.startswith(".")]
 
 

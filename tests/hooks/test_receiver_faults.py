@@ -1,4 +1,4 @@
-"""Whatever is wrong with the world, the agent sees exit 0 and silence, and the event is kept if it can be."""
+"""The receiver under faults: it exits with 0, prints nothing, and stores the event if it can."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def through(receiver: Receiver, script: str, *, stdin: bytes = BODY) -> subproce
         ('LC_ALL=POSIX PYTHONHOME=/nowhere PYTHONPATH=/nowhere PYTHONSTARTUP=/nowhere exec "$@"', BODY),
     ],
 )
-def test_a_bad_start_in_life(receiver: Receiver, script: str, kept: bytes) -> None:
+def test_a_bad_environment_does_not_disturb_the_agent(receiver: Receiver, script: str, kept: bytes) -> None:
     assert silent(through(receiver, script))
     ((_, body),) = receiver.records()
     assert body == kept
@@ -83,7 +83,7 @@ def test_half_a_compiled_file_loses_nothing(tmp_path: Path) -> None:
     assert body == BODY
 
 
-def test_a_cut_by_an_error_is_told(receiver: Receiver) -> None:
+def test_a_cut_by_an_error_is_marked(receiver: Receiver) -> None:
     assert silent(through(receiver, 'exec "$@" 0> /dev/null'))
     ((header, _),) = receiver.records()
     assert (header["cut"], header["truncated"]) == ("error", 0)
@@ -123,8 +123,8 @@ def test_without_a_spool_the_event_is_kept_in_a_fallback_folder(receiver: Receiv
     assert silent(receiver(*WORDS, stdin=BODY))
     ((header, body),) = receiver.kept_elsewhere()
     assert (header["agent"], body) == ("claude", BODY)
-    (told,) = recent_failures(receiver.home, header["received_at"])
-    assert told.startswith("1 hook event was kept in a fallback folder in the last 24 hours")
+    (message,) = recent_failures(receiver.home, header["received_at"])
+    assert message.startswith("1 hook event was kept in a fallback folder in the last 24 hours")
 
 
 def test_a_home_with_a_name_too_long_has_a_fallback_folder_too(receiver: Receiver) -> None:
@@ -135,24 +135,24 @@ def test_a_home_with_a_name_too_long_has_a_fallback_folder_too(receiver: Receive
     receiver.clean()
 
 
-@pytest.mark.parametrize(("limit", "told"), [(2000, True), (0, False)])
-def test_an_event_that_nothing_can_take_is_told_as_lost(receiver: Receiver, limit: int, told: bool) -> None:
+@pytest.mark.parametrize(("limit", "reported"), [(2000, True), (0, False)])
+def test_an_event_that_nothing_can_take_is_reported_as_lost(receiver: Receiver, limit: int, reported: bool) -> None:
     """As on a machine where every disk is full: the log takes a line, or not even that."""
     assert silent(receiver(*WORDS, stdin=b"x" * 5000, preexec_fn=limited(resource.RLIMIT_FSIZE, limit)))
     assert receiver.records() == receiver.kept_elsewhere() == []
     assert os.listdir(receiver.home / "spool") == []
     said = recent_failures(receiver.home, 0)
-    assert [line.partition(" in the last")[0] for line in said] == (["1 hook event was lost"] if told else [])
+    assert [line.partition(" in the last")[0] for line in said] == (["1 hook event was lost"] if reported else [])
 
 
-def test_a_folder_that_is_missing_is_made(receiver: Receiver) -> None:
+def test_a_missing_folder_is_created(receiver: Receiver) -> None:
     receiver.env["HOLDFAST_HOME"] = f"{receiver.home}//deep/./er/"
     assert silent(receiver(*WORDS, stdin=BODY))
     assert len(Receiver(receiver.home / "deep" / "er").records()) == 1
 
 
 @pytest.mark.parametrize("variable", ["XDG_STATE_HOME", "HOME"])
-def test_without_a_named_home_the_platforms_folder_is_taken(
+def test_without_a_home_variable_the_platforms_folder_is_used(
     receiver: Receiver, variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from holdfast.home import find_home
@@ -186,7 +186,7 @@ def test_a_daemon_that_does_not_listen_is_not_waited_for(receiver: Receiver, nob
     assert len(receiver.records()) == 1
 
 
-def test_a_daemon_that_listens_is_poked_after_the_record_is_there(receiver: Receiver) -> None:
+def test_a_listening_daemon_is_woken_after_the_record_is_stored(receiver: Receiver) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         listener.bind(str(receiver.home / "holdfast.sock"))
         listener.settimeout(30)
@@ -202,7 +202,7 @@ def test_a_daemon_that_listens_is_poked_after_the_record_is_there(receiver: Rece
             pipe.close()
 
 
-def test_a_log_that_grew_long_makes_way(receiver: Receiver) -> None:
+def test_a_long_log_is_rotated(receiver: Receiver) -> None:
     spool_is_a_file(receiver.home)
     log = receiver.home / "receiver.log"
     log.write_bytes(b"x" * 300_000)
