@@ -3,37 +3,33 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
-from difflib import get_close_matches
-from importlib.resources import files
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
-import yaml
-
 from holdfast.agents.hooks.hook import EVENT_TYPES
+from holdfast.config.fleet_config import parse_fleet
 from holdfast.config.inbound_config import parse_inbound
+from holdfast.config.promote_at import NEVER, PromoteAt
+from holdfast.config.settings_file import NUMBER_MAX, read_settings, show_value
+from holdfast.config.streams_config import parse_sinks
 from holdfast.config.subscriptions import read_subscriptions
 from holdfast.domain.contract import parse_rate
 from holdfast.domain.errors import BadConfig, BadInput
-from holdfast.domain.json_value import Json, JsonObject
+from holdfast.domain.fleet import FleetComponent
+from holdfast.domain.json_value import KnownJson
 from holdfast.domain.retry import POLICIES, Policy
 from holdfast.domain.text import short_repr
 from holdfast.ingress.webhook import InboundSource
 from holdfast.net.guard import Guard
 from holdfast.net.proxy import DIRECT, Proxies, read_proxies
 from holdfast.store.roles.maintenance import Retention
+from holdfast.streams.sinks.sink import SinkConfig
 
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _DAY_MS = 24 * 3600 * 1000
-FREE_SECTIONS = ("policies", "hooks.inbound")
+ADOPT = ("never", "ended")
 TRANSCRIPTS = ("heard", "beginning", "now", "off")
-FILE_BYTES_MAX = 1024 * 1024
-NUMBER_MAX = 1e15
 PER_HOST_MAX = 10_000
-ZEROES = ("disk.low_water_bytes", "disk.ballast_bytes")
-FRACTIONS = ("_days", "_minutes", "_seconds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +55,21 @@ class Config:
     proxies: Proxies = DIRECT
     session_events: tuple[str, ...] = EVENT_TYPES
     transcripts: str = "heard"
+    deliver_sessions: bool = False
+    adopt_sessions: str = "never"
+    transcriber: tuple[str, ...] = ()
+    open_metrics: bool = False
+    sinks: tuple[SinkConfig, ...] = ()
+    fleet: tuple[FleetComponent, ...] = ()
+    sink_batch: int = 100
+    sink_streams: int = 50
+    sink_poll_s: float = 0.2
+    archive_folder: Path | None = None
+    sign_every: int = 1000
+    sign_every_s: float = 3600.0
+    promote_at: PromoteAt = NEVER
+    settings: KnownJson = field(default_factory=dict, repr=False, compare=False)
+    """As they were read, to compare a changed file with. They hold secrets."""
 
     @property
     def disk_limits(self) -> dict[str, int]:
@@ -66,178 +77,48 @@ class Config:
         return {"low_water_bytes": self.low_water_bytes, "ballast_bytes": self.ballast_bytes}
 
 
-class _Expanded(str):
-    """A text in which environment variables were replaced. They may be secret, so messages show the original text."""
-
-    written: str
-
-    def __new__(cls, text: str, written: str) -> _Expanded:
-        made = super().__new__(cls, text)
-        made.written = written
-        return made
-
-
-def default_text() -> str:
-    return files("holdfast.config").joinpath("defaults.yml").read_text(encoding="utf-8")
-
-
 def load_config(path: Path | None) -> Config:
     """The defaults, overridden by the user's file if it exists."""
-    settings = _expanded(_read(default_text(), "the defaults"), "the defaults")
-    if path is not None and path.exists():
-        _override(settings, _expanded(_read(_text(path), str(path)), str(path)), str(path), "")
-    return _build(settings)
+    return build_config(read_settings(path))
 
 
-def load_store(path: Path) -> str:
-    """Only the setting `store`, for commands that need no other. Variables used elsewhere in the file may be unset."""
-    given = _read(_text(path), str(path)) if path.exists() else {}
-    only_store = {name: value for name, value in given.items() if name == "store"}
-    settings: JsonObject = {"store": ""}
-    _override(settings, _expanded(only_store, str(path)), str(path), "")
-    return str(settings["store"])
-
-
-def _text(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            raw = file.read(FILE_BYTES_MAX + 1)
-        text = raw.decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadConfig(f"{path} cannot be read: {error}") from None
-    if len(raw) > FILE_BYTES_MAX:
-        raise BadConfig(f"{path} is larger than {FILE_BYTES_MAX:,} bytes, the limit for a configuration file")
-    return text
-
-
-def _expanded(value: dict[str, object], where: str) -> dict[str, object]:
-    return {key: _expand(item, where, str(key)) for key, item in value.items()}
-
-
-def _read(text: str, where: str) -> dict[str, object]:
-    try:
-        value = yaml.load(text, _Strict)  # noqa: S506 - a safe loader that refuses more
-    except yaml.YAMLError as error:
-        problem = getattr(error, "problem", None) or str(error).partition("\n")[0]
-        raise BadConfig(f"{where} is not valid YAML: {problem}{_place(error)}") from None
-    except (ValueError, OverflowError, RecursionError) as error:  # an impossible date, 5,000 digits, very deep nesting
-        raise BadConfig(f"{where} has an invalid value ({type(error).__name__})") from None
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise BadConfig(f"{where} must be a mapping of settings, not {_show(value)}")
-    return value
-
-
-class _Strict(yaml.SafeLoader):
-    """YAML without aliases, which can expand without limit, and without duplicate keys."""
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):
-            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            raise yaml.composer.ComposerError(None, None, "aliases (*name) are not supported", mark)
-        return super().compose_node(parent, index)
-
-    def construct_mapping(self, node: yaml.Node, deep: bool = False) -> dict[Hashable, object]:
-        seen: set[str] = set()
-        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
-            if isinstance(key, yaml.ScalarNode) and key.value in seen:
-                problem = f"duplicate key {short_repr(key.value)}"
-                raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
-            seen.add(str(key.value))
-        return super().construct_mapping(node, deep)  # type: ignore[arg-type]  # another kind of node is refused there
-
-
-def _place(error: yaml.YAMLError) -> str:
-    mark = getattr(error, "problem_mark", None)
-    return f" (line {mark.line + 1}, column {mark.column + 1})" if mark is not None else ""
-
-
-def _expand(value: object, where: str, key: str) -> object:
-    """Replace environment variables in texts. An unset one without a default is an error."""
-    if isinstance(value, dict):
-        return {name: _expand(item, where, f"{key}.{name}") for name, item in value.items()}
-    if isinstance(value, list):
-        return [_expand(item, where, key) for item in value]
-    if not isinstance(value, str):
-        return value
-
-    def put(match: re.Match[str]) -> str:
-        found = os.environ.get(match[1])
-        if found is None and match[2] is None:
-            raise BadConfig(
-                f"{where}: {key} uses ${{{match[1]}}}, but the environment variable {match[1]} is not set; "
-                f"set it, or write ${{{match[1]}:-a default}}"
-            )
-        return found if found is not None else match[2]
-
-    expanded = _VARIABLE.sub(put, value)
-    return value if expanded == value else _Expanded(expanded, value)
-
-
-def _override(settings: JsonObject, given: Mapping[str, object], where: str, prefix: str) -> None:
-    for key, value in given.items():
-        name = f"{prefix}{key}"
-        if key not in settings:
-            near = get_close_matches(str(key), list(settings), n=1)
-            hint = f"; did you mean {prefix}{near[0]}?" if near else f"; known are {', '.join(settings)}"
-            raise BadConfig(f"{where}: unknown setting {short_repr(name)}{hint}")
-        default = settings[key]
-        if isinstance(default, dict) and name not in FREE_SECTIONS:
-            if not isinstance(value, dict):
-                raise BadConfig(f"{where}: {name} must be a mapping, not {_show(value)}")
-            _override(default, value, where, f"{name}.")
-        else:
-            settings[key] = _check_kind(value, default, where, name)
-
-
-def _check_kind(value: Json, default: Json, where: str, name: str) -> Json:
-    number = isinstance(default, int | float) and not isinstance(default, bool)
-    if number and isinstance(value, str) and value.strip().isdigit():
-        value = int(value)  # an environment variable is always text
-    fits = (
-        isinstance(value, int | float) and not isinstance(value, bool) if number else isinstance(value, type(default))
-    )
-    if not fits:
-        kind = "a number" if number else {"str": "text", "list": "a list"}.get(type(default).__name__, "a mapping")
-        raise BadConfig(f"{where}: {name} must be {kind}, not {_show(value)}")
-    if number and not (0 <= value <= NUMBER_MAX and (value > 0 or name in ZEROES or name.endswith("_days"))):
-        raise BadConfig(f"{where}: {name} must be a positive number of at most {NUMBER_MAX:g}, not {short_repr(value)}")
-    if isinstance(default, int) and isinstance(value, float) and not name.endswith(FRACTIONS):
-        raise BadConfig(f"{where}: {name} must be a whole number, not {short_repr(value)}")
-    return str(value) if isinstance(value, str) else value
-
-
-def _show(value: object) -> str:
-    """A value for a message: shortened, and never the value of an environment variable."""
-    if isinstance(value, dict | list):
-        return "a mapping" if isinstance(value, dict) else "a list"
-    return short_repr(value.written if isinstance(value, _Expanded) else value)
-
-
-def _check(settings: JsonObject) -> None:
+def _check(settings: KnownJson) -> None:
     """Check settings whose type is right but whose value may not be."""
     server = settings["server"]
     if not 1 <= server["port"] <= 65535:
         raise BadConfig(f"server.port must be between 1 and 65535, not {server['port']}")
     for item in (*server["hosts"], *settings["egress"]["allow"]):
         if not isinstance(item, str):
-            raise BadConfig(f"server.hosts and egress.allow must be lists of texts, not {_show(item)}")
+            raise BadConfig(f"server.hosts and egress.allow must be lists of texts, not {show_value(item)}")
     if settings["sessions"]["transcripts"] not in TRANSCRIPTS:
-        value = _show(settings["sessions"]["transcripts"])
+        value = show_value(settings["sessions"]["transcripts"])
         raise BadConfig(f"sessions.transcripts must be one of {', '.join(TRANSCRIPTS)}, not {value}")
+    if settings["sessions"]["adopt"] not in ADOPT:
+        value = show_value(settings["sessions"]["adopt"])
+        raise BadConfig(f"sessions.adopt must be one of {', '.join(ADOPT)}, not {value}")
     disk = settings["disk"]
     if disk["low_water_bytes"] * 2 < disk["ballast_bytes"] * 3:
         raise BadConfig(
             f"disk.low_water_bytes ({disk['low_water_bytes']:,}) must be at least one and a half times "
             f"disk.ballast_bytes ({disk['ballast_bytes']:,}); or set both to 0 to disable the check"
         )
+    for name, most in (("batch", 10_000), ("concurrency", 1_000)):
+        if settings["streams"][name] > most:
+            raise BadConfig(
+                f"streams.{name} must be a whole number from 1 to {most:,}, not {settings['streams'][name]}"
+            )
+    for item in settings["sessions"]["transcriber"]:
+        if not isinstance(item, str) or not item:
+            raise BadConfig(f"sessions.transcriber must be a list of words, not {show_value(item)}")
     for item in settings["sessions"]["events"]:
         if item not in EVENT_TYPES:
-            raise BadConfig(f"sessions.events has an unknown type {_show(item)}; known are {', '.join(EVENT_TYPES)}")
+            raise BadConfig(
+                f"sessions.events has an unknown type {show_value(item)}; known are {', '.join(EVENT_TYPES)}"
+            )
 
 
-def _build(settings: JsonObject) -> Config:
+def build_config(settings: KnownJson) -> Config:
+    """The settings with their values checked and read."""
     _check(settings)
     server, daemon, disk = settings["server"], settings["daemon"], settings["disk"]
     policies = {**POLICIES, **{name: _policy(name, value) for name, value in settings["policies"].items()}}
@@ -249,6 +130,7 @@ def _build(settings: JsonObject) -> Config:
         port=int(server["port"]),
         hosts=tuple(server["hosts"]),
         body_max_bytes=int(server["body_max_bytes"]),
+        open_metrics=server["open_metrics"],
         egress_allow=tuple(settings["egress"]["allow"]),
         grace_s=float(daemon["grace_seconds"]),
         capacity=int(daemon["capacity"]),
@@ -265,10 +147,30 @@ def _build(settings: JsonObject) -> Config:
         ballast_bytes=disk["ballast_bytes"],
         session_events=tuple(settings["sessions"]["events"]),
         transcripts=settings["sessions"]["transcripts"],
+        deliver_sessions=settings["sessions"]["deliver"],
+        adopt_sessions=settings["sessions"]["adopt"],
+        transcriber=tuple(settings["sessions"]["transcriber"]),
+        sinks=parse_sinks(settings["streams"]["sinks"]),
+        fleet=parse_fleet(settings["fleet"]),
+        archive_folder=_archive_folder(settings["retention"]["archive_folder"]),
+        sign_every=int(settings["receipts"]["sign_every"]),
+        sign_every_s=float(settings["receipts"]["sign_every_minutes"]) * 60,
+        promote_at=PromoteAt(**{name: int(value) for name, value in settings["queue"]["promote_at"].items()}),
+        sink_batch=int(settings["streams"]["batch"]),
+        sink_streams=int(settings["streams"]["concurrency"]),
+        sink_poll_s=float(settings["streams"]["poll_seconds"]),
+        settings=settings,
     )
 
 
-def _retention(days: Mapping[str, float]) -> Retention:
+def _archive_folder(value: str) -> Path | None:
+    if value and not Path(value).is_absolute():
+        raise BadConfig("retention.archive_folder must be an absolute path, such as /var/lib/holdfast/archive")
+    return Path(value) if value else None
+
+
+def _retention(settings: Mapping[str, float | str]) -> Retention:
+    days = {name: float(value) for name, value in settings.items() if name.endswith("_days")}
     return Retention(
         delivered_ms=round(days["delivered_days"] * _DAY_MS),
         inbound_ms=round(days["inbound_days"] * _DAY_MS),
@@ -276,6 +178,8 @@ def _retention(days: Mapping[str, float]) -> Retention:
         dedup_ms=round(days["dedup_days"] * _DAY_MS),
         sessions_ms=round(days["sessions_days"] * _DAY_MS),
         streams_ms=round(days["streams_days"] * _DAY_MS),
+        cursors_ms=round(days["cursors_days"] * _DAY_MS),
+        archive=bool(settings["archive_folder"]),
     )
 
 
@@ -296,7 +200,7 @@ def _policy(name: object, value: object) -> Policy:
     if not isinstance(name, str) or not 0 < len(name) <= 64 or not name.isprintable():
         raise BadConfig(f"policies: {short_repr(name)} is not a valid name; use 1 to 64 printable characters")
     if not isinstance(value, dict):
-        raise BadConfig(f"policies.{name} must be a mapping with schedule, attempts and lease, not {_show(value)}")
+        raise BadConfig(f"policies.{name} must be a mapping with schedule, attempts and lease, not {show_value(value)}")
     unknown = sorted(set(value) - {"schedule", "attempts", "lease", "jitter"}, key=str)
     if unknown:
         raise BadConfig(

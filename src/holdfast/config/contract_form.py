@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from holdfast.domain.address import KINDS, one_of
 from holdfast.domain.contract import (
     FORMATS,
     TEMPLATE_MAX,
@@ -13,6 +12,7 @@ from holdfast.domain.contract import (
     Criterion,
     check_contract_id,
     check_headers,
+    for_session,
     parse_criteria,
     parse_criterion,
     parse_rate,
@@ -21,6 +21,7 @@ from holdfast.domain.contract import (
 from holdfast.domain.errors import BadInput
 from holdfast.domain.event import parse_time
 from holdfast.domain.retry import Policy
+from holdfast.domain.senders import parse_senders
 from holdfast.domain.signature import check_signing
 from holdfast.domain.text import short_repr
 from holdfast.egress.webhook.formats import telegram_chat
@@ -29,7 +30,7 @@ from holdfast.store.roles.contracts import ContractInput
 
 OPTIONS = (
     "ttl_seconds", "expires_at", "policy", "attempts", "ordered", "timeout", "concurrency", "rate", "headers",
-    "format", "template", "retry_on", "active",
+    "format", "template", "retry_on", "active", "senders",
 )  # fmt: skip
 FIELDS = ("id", "target", "source_criterion", "type_criterion", "properties", *OPTIONS)
 SUBSCRIPTION = ("id", "contract", "target", *OPTIONS)
@@ -50,9 +51,6 @@ def read_contract(body: object, policies: Mapping[str, Policy], now_ms: int, sou
         if body.get(name) is None:
             raise BadInput(f"the contract has no {name}")
     address, secret = parse_target(body["target"])
-    if KINDS[address.kind].deliverer is None:
-        served = one_of(kind.key for kind in KINDS.values() if kind.deliverer is not None)
-        raise BadInput(f"targets of kind {address.kind} are not delivered by this version; use {served}")
     if secret is not None:
         check_signing(secret)
     headers = None if body.get("headers") is None else check_headers(body["headers"])
@@ -72,6 +70,10 @@ def read_contract(body: object, policies: Mapping[str, Policy], now_ms: int, sou
         concurrency=_whole(body, "concurrency", most=1000),
         headers=tuple(headers or ()),
     )
+    if address.kind == "session":
+        return ContractInput(_for_session(contract, body), secret, headers)
+    if body.get("senders") is not None:
+        raise BadInput(f"senders is for targets of kind session: this contract delivers to {address.text}")
     return ContractInput(_with_request_options(contract, body), secret, headers)
 
 
@@ -123,6 +125,26 @@ def is_near(name: str, word: str) -> bool:
     return max(len(name), len(word)) <= 1 or (len(name) == 2 and name == word[::-1])
 
 
+def _for_session(contract: Contract, body: Mapping[str, object]) -> Contract:
+    """A contract whose events become messages for a session. Its senders have to be listed."""
+    given = [name for name in ("headers", "format", "retry_on") if body.get(name) is not None]
+    if given:
+        raise BadInput(f"{given[0]} is for targets of kind url: this contract delivers to {contract.address.text}")
+    if body.get("senders") is None:
+        raise BadInput(
+            "a contract for a session needs senders: who may write to it, as ids per source, such as "
+            '{"telegram": ["4711"]}; everyone else is refused'
+        )
+    senders = parse_senders(body["senders"], may_be_all=contract.source == "config")
+    return for_session(contract, senders, _template(body.get("template")), _rate(body.get("rate")))
+
+
+def _template(value: object) -> str | None:
+    if value is not None and (not isinstance(value, str) or not 0 < len(value) <= TEMPLATE_MAX):
+        raise BadInput(f"template must be text of 1 to {TEMPLATE_MAX} characters")
+    return value
+
+
 def _with_request_options(contract: Contract, body: Mapping[str, object]) -> Contract:
     """Add the options about requests, which only URL targets have."""
     format, template, retry_on = (body.get(name) for name in ("format", "template", "retry_on"))
@@ -138,9 +160,7 @@ def _with_request_options(contract: Contract, body: Mapping[str, object]) -> Con
         raise BadInput(
             "format telegram needs the chat in the URL: https://api.telegram.org/bot<token>/sendMessage?chat_id=<chat>"
         )
-    if template is not None and (not isinstance(template, str) or not 0 < len(template) <= TEMPLATE_MAX):
-        raise BadInput(f"template must be text of 1 to {TEMPLATE_MAX} characters")
-    return replace(contract, rate=rate, format=format, template=template, retry_on=_statuses(retry_on))
+    return replace(contract, rate=rate, format=format, template=_template(template), retry_on=_statuses(retry_on))
 
 
 def _rate(value: object) -> str | None:

@@ -11,6 +11,7 @@ from holdfast.domain.errors import BadConfig, BadInput
 from holdfast.domain.retry import Policy
 from holdfast.net.guard import Guard
 from holdfast.store.roles.contracts import ContractInput, Contracts
+from holdfast.store.roles.owners import Actor
 
 
 def read_subscriptions(
@@ -37,11 +38,16 @@ def read_subscriptions(
 
 
 async def adopt(
-    contracts: Contracts, values: Sequence[object], policies: Mapping[str, Policy], now_ms: int
+    contracts: Contracts,
+    values: Sequence[object],
+    policies: Mapping[str, Policy],
+    now_ms: int,
+    *,
+    by: Actor | None = None,
 ) -> str | None:
     """Replace the contracts of source `config` by these. Returns their digest, or None if there never were any."""
     if not values and await contracts.digest() is None:
         return None
     digest = hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()
-    await contracts.adopt(digest, read_subscriptions(values, policies, now_ms))
+    await contracts.adopt(digest, read_subscriptions(values, policies, now_ms), by=by)
     return digest
