@@ -1,4 +1,4 @@
-"""A contract as people write it: what is read, and what each mistake is told."""
+"""Contracts in written form: how they are read, and the message for each mistake."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_an_end_may_be_a_moment() -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "message"),
     [
         ({"target": {}}, "Exactly one of"),
         ({"target": {"url": URL, "handler": "h"}}, "Exactly one of"),
@@ -77,8 +77,8 @@ def test_an_end_may_be_a_moment() -> None:
         ({"tyep": "x"}, "unknown key 'tyep'"),
     ],
 )
-def test_a_mistake_is_named(more: dict[str, Any], told: str) -> None:
-    with pytest.raises(BadInput, match=told):
+def test_a_mistake_is_named(more: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
         read(**more)
 
 
@@ -120,7 +120,7 @@ def test_a_property_with_a_name_like_a_criterion_is_written_among_the_properties
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "message"),
     [
         ("text", "is a mapping with id"),
         ({"id": "x", "target": {"handler": "h"}, "contract": "everything"}, "must be a mapping of source"),
@@ -129,6 +129,6 @@ def test_a_property_with_a_name_like_a_criterion_is_written_among_the_properties
         ({"target": {"handler": "h"}}, "no id"),
     ],
 )
-def test_a_wrong_subscription_is_named(value: Any, told: str) -> None:
-    with pytest.raises(BadInput, match=told):
+def test_a_wrong_subscription_is_named(value: Any, message: str) -> None:
+    with pytest.raises(BadInput, match=message):
         read_subscription(value, POLICIES, NOW_MS)

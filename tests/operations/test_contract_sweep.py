@@ -1,4 +1,4 @@
-"""Contracts whose time is over, and a configuration that another daemon replaced."""
+"""Expired contracts, and a configuration that another daemon replaced."""
 
 from __future__ import annotations
 

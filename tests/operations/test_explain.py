@@ -1,4 +1,4 @@
-"""Explain: where an event went and why, and what every contract that missed it wanted instead."""
+"""Explain: the deliveries of an event, and why each other contract did not match."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def publish(harness: EngineHarness, event: NewEvent) -> str:
     return appended[0].id
 
 
-async def test_who_would_want_it_but_for_being_disabled_comes_first(harness: EngineHarness, ops: Operations) -> None:
+async def test_a_disabled_contract_that_would_match_is_listed_first(harness: EngineHarness, ops: Operations) -> None:
     for number in range(5):
         await want(harness, f"a{number}", type=Criterion("other"))
     await want(harness, "off", type=Criterion("order.placed"), active=False)
@@ -61,7 +61,7 @@ async def test_who_would_want_it_but_for_being_disabled_comes_first(harness: Eng
     assert nearest == {"contract_id": "off", "failed": 1, "why": ["the contract is disabled"]}
 
 
-async def test_every_miss_says_the_value_and_what_was_wanted_the_nearest_first(
+async def test_every_miss_names_the_value_and_the_criterion_nearest_first(
     harness: EngineHarness, ops: Operations
 ) -> None:
     await want(harness, "far", source=Criterion("github"), type=Criterion("push"), branch=Criterion(("main", "next")))
@@ -70,11 +70,11 @@ async def test_every_miss_says_the_value_and_what_was_wanted_the_nearest_first(
     await want(harness, "shape", country=Criterion(pattern="A?"), total=Criterion(), labels=Criterion("vip"))
     await want(harness, "yes", type=Criterion("order.placed"))
     id = await publish(harness, new_event("order.placed", properties={"country": "FR", "labels": ["a", "b"]}))
-    told = encode(await ops.events.explain(id))
-    assert told["event"]["id"] == id
-    assert told["verdict"] == "it has 1 delivery"
-    assert [row["contract_id"] for row in told["deliveries"]] == told["wanted_now"] == ["yes"]
-    assert told["missed"] == [
+    answer = encode(await ops.events.explain(id))
+    assert answer["event"]["id"] == id
+    assert answer["verdict"] == "it has 1 delivery"
+    assert [row["contract_id"] for row in answer["deliveries"]] == answer["wanted_now"] == ["yes"]
+    assert answer["missed"] == [
         {"contract_id": "off", "failed": 1, "why": ["the contract is disabled"]},
         {"contract_id": "near", "failed": 1, "why": ["property 'country' is 'FR', not 'NZ'"]},
         {
@@ -98,17 +98,15 @@ async def test_every_miss_says_the_value_and_what_was_wanted_the_nearest_first(
     ]
 
 
-async def test_a_near_miss_comes_before_contracts_that_want_something_else(
-    harness: EngineHarness, ops: Operations
-) -> None:
+async def test_a_near_miss_is_listed_before_unrelated_contracts(harness: EngineHarness, ops: Operations) -> None:
     for number in range(21):
         await want(harness, f"a{number:02}", type=Criterion(f"other.{number}"))
     await want(harness, "b-country", country=Criterion("AU"))
     await want(harness, "z-near", source=Criterion("app"), type=Criterion("order.placed"), country=Criterion("NZ"))
     id = await publish(harness, new_event("order.placed", properties={"country": "FR"}))
-    told = encode(await ops.events.explain(id, limit=5))
-    assert told["missed"][0]["contract_id"] == "z-near"
-    assert told["missed_left_off"] == 18
+    answer = encode(await ops.events.explain(id, limit=5))
+    assert answer["missed"][0]["contract_id"] == "z-near"
+    assert answer["missed_left_off"] == 18
 
 
 async def test_the_type_weighs_more_than_a_property(harness: EngineHarness, ops: Operations) -> None:
@@ -127,7 +125,7 @@ async def test_among_wrong_types_the_most_alike_comes_first(harness: EngineHarne
     assert [one["contract_id"] for one in encode(await ops.events.explain(event))["missed"]] == ["c", "b", "a"]
 
 
-async def test_a_contract_that_only_forgot_to_name_its_source_is_near(harness: EngineHarness, ops: Operations) -> None:
+async def test_a_contract_that_only_lacks_the_source_is_a_near_miss(harness: EngineHarness, ops: Operations) -> None:
     await want(harness, "a-all")
     await want(harness, "b-type", type=Criterion("hook.agent_stop"))
     await want(harness, "c-off", source=Criterion("hook"), type=Criterion("hook.agent_stop"), active=False)
@@ -136,7 +134,7 @@ async def test_a_contract_that_only_forgot_to_name_its_source_is_near(harness: E
     assert missed == ["c-off", "b-type", "a-all"]
 
 
-async def test_the_attempts_of_every_delivery_are_told(harness: EngineHarness, ops: Operations) -> None:
+async def test_the_attempts_of_every_delivery_are_listed(harness: EngineHarness, ops: Operations) -> None:
     await want(harness, "yes", type=Criterion("t"))
     harness.script.answer = lambda claim: Retry("the receiver is away")
     id = await publish(harness, new_event("t"))
@@ -145,26 +143,24 @@ async def test_the_attempts_of_every_delivery_are_told(harness: EngineHarness, o
     assert [each["error"] for each in row["history"]] == ["the receiver is away"]
 
 
-async def test_an_event_nobody_wants_says_so(harness: EngineHarness, ops: Operations) -> None:
+async def test_an_event_that_no_contract_matches_is_explained(harness: EngineHarness, ops: Operations) -> None:
     id = await publish(harness, new_event("lonely"))
     assert encode(await ops.events.explain(id))["verdict"] == "no contract matches it: there are no contracts"
     await want(harness, "no", type=Criterion("crowded"))
-    told = encode(await ops.events.explain(id))
-    assert told["verdict"] == "no contract matches it: 1 contract checked"
-    assert told["missed"][0]["why"] == ["type is 'lonely', not 'crowded'"]
+    answer = encode(await ops.events.explain(id))
+    assert answer["verdict"] == "no contract matches it: 1 contract checked"
+    assert answer["missed"][0]["why"] == ["type is 'lonely', not 'crowded'"]
 
 
 async def test_a_contract_that_came_too_late_is_named(harness: EngineHarness, ops: Operations) -> None:
     id = await publish(harness, new_event("early"))
     await want(harness, "late", type=Criterion("early"))
-    told = encode(await ops.events.explain(id))
-    assert told["wanted_now"] == ["late"]
-    assert told["verdict"].startswith("it has no delivery; 1 contract would match it now but got no delivery")
+    answer = encode(await ops.events.explain(id))
+    assert answer["wanted_now"] == ["late"]
+    assert answer["verdict"].startswith("it has no delivery; 1 contract would match it now but got no delivery")
 
 
-async def test_a_direct_address_that_is_not_routed_yet_is_told_apart_from_nobody(
-    harness: EngineHarness, ops: Operations
-) -> None:
+async def test_an_unrouted_direct_address_is_not_reported_as_no_match(harness: EngineHarness, ops: Operations) -> None:
     (appended,) = await harness.store.events.append([new_event("hello", to="handler:h")])
     assert "waits for the router" in encode(await ops.events.explain(appended.id))["verdict"]
     await harness.route()
@@ -183,10 +179,10 @@ async def test_every_list_is_bounded_and_says_what_was_left_off(harness: EngineH
         await want(harness, f"yes{i}", type=Criterion("t"))
         await want(harness, f"no{i}", **{f"p{n}": Criterion("x") for n in range(WHY_MAX + 3)})
     id = await publish(harness, new_event("t"))
-    told = encode(await ops.events.explain(id, limit=3))
+    answer = encode(await ops.events.explain(id, limit=3))
     for name in ("deliveries", "wanted_now", "missed"):
-        assert (len(told[name]), told[f"{name}_left_off"]) == (3, 1)
-    assert (told["missed"][0]["failed"], len(told["missed"][0]["why"])) == (WHY_MAX + 3, WHY_MAX)
+        assert (len(answer[name]), answer[f"{name}_left_off"]) == (3, 1)
+    assert (answer["missed"][0]["failed"], len(answer["missed"][0]["why"])) == (WHY_MAX + 3, WHY_MAX)
 
 
 async def test_the_nearest_are_found_among_many(harness: EngineHarness, ops: Operations) -> None:
@@ -202,9 +198,9 @@ async def test_the_nearest_are_found_among_many(harness: EngineHarness, ops: Ope
 
     id = await publish(harness, new_event("t"))
     ops.events._store = _With(harness.store, contracts=Crowd())  # type: ignore[assignment]
-    told = encode(await ops.events.explain(id, limit=2))
-    assert [missed["contract_id"] for missed in told["missed"]] == ["near", "a0000"]
-    assert told["missed_left_off"] == 1199
+    answer = encode(await ops.events.explain(id, limit=2))
+    assert [missed["contract_id"] for missed in answer["missed"]] == ["near", "a0000"]
+    assert answer["missed_left_off"] == 1199
 
 
 class _With:
@@ -224,12 +220,12 @@ async def test_a_limit_out_of_range_is_refused(limit: int, ops: Operations) -> N
         await ops.events.explain("evt", limit)
 
 
-async def test_an_event_that_is_not_there_is_not_explained(ops: Operations) -> None:
+async def test_a_missing_event_is_not_found(ops: Operations) -> None:
     with pytest.raises(NotFound, match="there is no event 'evt_none'"):
         await ops.events.explain("evt_none")
 
 
-async def test_trying_a_contract_groups_why_it_misses(harness: EngineHarness, ops: Operations) -> None:
+async def test_a_tried_contract_groups_the_reasons_of_its_misses(harness: EngineHarness, ops: Operations) -> None:
     for country in ("NZ", "FR", "FR", "DE"):
         await publish(harness, new_event("order.placed", properties={"country": country}))
     id = await publish(harness, new_event("other", properties={"country": "FR"}))
@@ -271,16 +267,16 @@ async def test_every_delivery_shows_its_receipts_or_that_there_are_none_yet(
     first, second = encode(await ops.events.explain(id))["deliveries"]
     assert [receipt["state"] for receipt in first["receipts"]] == ["delivered"]
     assert [receipt["state"] for receipt in second["receipts"]] == ["pending", "delivered"]
-    book = {(link.chain, link.seq): link.hash.hex() async for page in harness.store.receipts.every() for link in page}
-    told = [*first["receipts"], *second["receipts"]]
-    assert {book[receipt["chain"], receipt["seq"]] for receipt in told} == {receipt["h_self"] for receipt in told}
+    hashes = {(link.chain, link.seq): link.hash.hex() async for page in harness.store.receipts.every() for link in page}
+    receipts = [*first["receipts"], *second["receipts"]]
+    assert {hashes[receipt["chain"], receipt["seq"]] for receipt in receipts} == {
+        receipt["h_self"] for receipt in receipts
+    }
     assert second["receipts"][-1]["at"] == second["settled_at"]
     assert encode(await ops.events.explain(id, limit=1))["deliveries"][0]["receipts"] == first["receipts"]
 
 
-async def test_a_dead_delivery_that_was_tried_again_shows_every_end_it_had(
-    harness: EngineHarness, ops: Operations
-) -> None:
+async def test_a_requeued_delivery_shows_every_end_it_had(harness: EngineHarness, ops: Operations) -> None:
     await want(harness, "a")
     id = await publish(harness, new_event("order.placed"))
     harness.script.answer = lambda claim: Dead(Reason.REJECTED, "no")
@@ -290,9 +286,9 @@ async def test_a_dead_delivery_that_was_tried_again_shows_every_end_it_had(
     harness.clock.advance(1)
     harness.script.answer = lambda claim: Delivered()
     await harness.drain()
-    (told,) = encode(await ops.events.explain(id))["deliveries"]
+    (delivery,) = encode(await ops.events.explain(id))["deliveries"]
     first = row.generation
-    assert [(receipt["generation"], receipt["state"], receipt["actor"]) for receipt in told["receipts"]] == [
+    assert [(receipt["generation"], receipt["state"], receipt["actor"]) for receipt in delivery["receipts"]] == [
         (first, "dead", "engine"),
         (first + 1, "pending", "ann"),
         (first + 1, "delivered", "engine"),

@@ -1,4 +1,4 @@
-"""Verbs on contracts: add, list, show, enable, rotate, remove, and test one on past events."""
+"""Verbs on contracts: add, list, show, enable, rotate, remove, ping, and test one on past events."""
 
 from __future__ import annotations
 
@@ -13,21 +13,27 @@ from holdfast.domain.misconfiguration import misconfiguration
 from holdfast.domain.signature import check_signing, public_keys
 from holdfast.domain.text import short_repr
 from holdfast.ingress.accept import reject_unknown_keys
+from holdfast.operations.answers.contract_statistics import ContractStatistics
 from holdfast.operations.answers.contracts import (
     ContractAnswer,
     ContractList,
     ContractTrial,
     MatchedEvent,
     PropertyValues,
+    RebuiltContract,
     RemovedContract,
     contract_answer,
 )
 from holdfast.operations.answers.encode import encoded_bytes
 from holdfast.operations.answers.fields import time_or_none
 from holdfast.operations.answers.page import check_limit, fit_page
-from holdfast.operations.context import OperationsContext
+from holdfast.operations.answers.ping import PingedContract
+from holdfast.operations.context import LOCAL, OperationsContext
 from holdfast.operations.contract_health import find_unserved, unserved_text
+from holdfast.operations.contract_rebuild import EVENTS_MAX, rebuild_deliveries
+from holdfast.operations.contract_statistics import statistics_of
 from holdfast.operations.explain import WHY_MAX, group_misses, why_not
+from holdfast.operations.ping import WAIT_MAX_S, WAIT_S, ping_contract
 from holdfast.store.roles.contracts import ContractInput
 from holdfast.store.roles.events import EventFilter
 from holdfast.store.roles.page import PAGE_BYTES_MAX, PAGE_MAX
@@ -38,15 +44,16 @@ OVERLAP_MAX_S = 30 * 24 * 3600
 
 class ContractVerbs:
     def __init__(self, context: OperationsContext) -> None:
+        self._context = context
         self._store, self._guard, self.policies = context.store, context.guard, context.policies
-        self._clock, self._served = context.clock, context.served
+        self._clock, self._served, self._owner = context.clock, context.served, context.owner
 
-    async def add(self, body: object) -> ContractAnswer:
+    async def add(self, body: object, *, actor: str = LOCAL) -> ContractAnswer:
         """Create a contract, or replace the one with that id. Its pending deliveries follow it to its new target."""
         contract, secret, headers = self.parse(body)
         await self._refuse_configured(contract.id)
         await self._check_address(contract)
-        await self._store.contracts.put(contract, secret, headers=headers)
+        await self._store.contracts.put(contract, secret, headers=headers, by=self._owner.acting(actor))
         return await self.show(contract.id)
 
     async def show(self, id: str) -> ContractAnswer:
@@ -90,16 +97,25 @@ class ContractVerbs:
         items = fit_page(await self._answers(contracts[:limit]))
         return ContractList(items, items[-1].id if len(items) < len(contracts) else None)
 
-    async def enable(self, id: str, active: bool) -> ContractAnswer:
+    async def statistics(self, id: str) -> ContractStatistics:
+        """What waits for a contract now, and what became of its deliveries in the last day and in all."""
+        (answer,) = await statistics_of(self._context, [(await self._get(id)).id])
+        return answer
+
+    async def statistics_of(self, ids: Sequence[str]) -> list[ContractStatistics]:
+        """The statistics of several contracts, for lists."""
+        return await statistics_of(self._context, ids) if ids else []
+
+    async def enable(self, id: str, active: bool, *, actor: str = LOCAL) -> ContractAnswer:
         """Enable a contract, or disable it: then its pending deliveries are parked until it is enabled or removed."""
         contract = await self._get(id)
         if active and contract.is_over(self._clock.now_ms()):
             expired_at = time_or_none(contract.expires_at_ms)
             raise Conflict(f"contract {short_repr(id)} expired at {expired_at}: replace it with a longer one")
-        await self._store.contracts.set_active(id, active)
+        await self._store.contracts.set_active(id, active, by=self._owner.acting(actor))
         return await self.show(id)
 
-    async def rotate(self, id: str, body: object) -> ContractAnswer:
+    async def rotate(self, id: str, body: object, *, actor: str = LOCAL) -> ContractAnswer:
         """Give a contract a new signing secret; requests are signed with the old one too for the time of overlap."""
         if not isinstance(body, Mapping):
             raise BadInput(f"a rotation is a JSON object with a secret, not {short_repr(body)}")
@@ -111,14 +127,15 @@ class ContractVerbs:
         if isinstance(overlap, bool) or not isinstance(overlap, int | float) or not 0 <= overlap <= OVERLAP_MAX_S:
             raise BadInput(f"overlap_seconds must be a number from 0 to {OVERLAP_MAX_S}, not {short_repr(overlap)}")
         await self._refuse_configured(id)
-        if not await self._store.contracts.rotate(id, secret, round(overlap * 1000)):
+        by = self._owner.acting(actor)
+        if not await self._store.contracts.rotate(id, secret, round(overlap * 1000), by=by):
             raise NotFound(f"there is no contract {short_repr(id)}")
         return await self.show(id)
 
-    async def remove(self, id: str) -> RemovedContract:
+    async def remove(self, id: str, *, actor: str = LOCAL) -> RemovedContract:
         """Remove a contract. Its pending deliveries are dropped(contract_removed)."""
         await self._refuse_configured(id)
-        if not await self._store.contracts.remove(id):
+        if not await self._store.contracts.remove(id, by=self._owner.acting(actor)):
             raise NotFound("Contract not found")
         return RemovedContract(id)
 
@@ -161,6 +178,34 @@ class ContractVerbs:
             misses=misses[:WHY_MAX],
             misses_left_off=len(misses[WHY_MAX:]),
         )
+
+    async def ping(self, id: str, wait_seconds: float = WAIT_S, *, actor: str = LOCAL) -> PingedContract:
+        """Send a sample event through this contract alone, whatever its criteria, and say what came of it.
+
+        It is attempted once and waited for; a failure is not retried and leaves no dead letter.
+        """
+        if not 0 < wait_seconds <= WAIT_MAX_S:
+            raise BadInput(f"wait_seconds must be above 0 and at most {WAIT_MAX_S:g}, not {wait_seconds:g}")
+        contract = await self._get(id)
+        (state,) = await self._answers([contract])
+        if not state.active:
+            why = "has expired: replace it" if contract.active else f"is disabled: holdfast contracts enable {id}"
+            raise Conflict(f"contract {short_repr(id)} {why}")
+        if state.misconfigured is not None:
+            raise Conflict(f"contract {short_repr(id)} is misconfigured: {state.misconfigured}")
+        return await ping_contract(self._context, contract, wait_seconds, actor)
+
+    async def rebuild(
+        self,
+        id: str,
+        *,
+        after: str | None = None,
+        limit: int = EVENTS_MAX,
+        dry_run: bool = False,
+        actor: str = LOCAL,
+    ) -> RebuiltContract:
+        """Create deliveries of stored events that this contract should have and does not have, page by page."""
+        return await rebuild_deliveries(self._context, await self._get(id), after, limit, dry_run, actor)
 
     async def _newest(self, count: int) -> list[Event]:
         """The newest events without their payloads, which criteria do not look at and which may be large."""

@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 from holdfast.domain.address import without_tokens
 from holdfast.domain.errors import BadInput
-from holdfast.domain.states import State
+from holdfast.domain.states import Reason, State
 from holdfast.operations.answers.dead_letters import (
     DeadLetter,
     DeadLetterCount,
+    DeadLetterGroup,
     DiscardedDeadLetters,
     ReprocessedDeadLetters,
 )
@@ -22,8 +23,13 @@ from holdfast.operations.answers.fields import extend
 from holdfast.operations.answers.page import LIMIT_DEFAULT, Page, check_cursor, check_limit
 from holdfast.operations.context import OperationsContext
 from holdfast.operations.deliveries import make_filter
+from holdfast.operations.redaction import excerpt
 from holdfast.store.roles.operator import DeliveryFilter, DeliveryRow
 from holdfast.store.roles.page import PAGE_BYTES_MAX, PAGE_MAX
+
+PAYLOAD_CHARS = 16_000
+GROUPS_MAX = 100
+"""Of a longer payload only the beginning is shown; the event holds all of it."""
 
 
 class Chosen(NamedTuple):
@@ -35,16 +41,20 @@ class Chosen(NamedTuple):
 
 class DeadLetterVerbs:
     def __init__(self, context: OperationsContext) -> None:
-        self._store, self._owner = context.store, context.owner
+        self._store, self._owner, self._counts = context.store, context.owner, context.counts
 
     async def count(self, **filters: str | None) -> DeadLetterCount:
         """How many dead letters there are, in all and by queue."""
         by_queue: Counter[str] = Counter()
-        for queue, count in (await self._store.operator.count_dead(_dead(filters))).items():
-            by_queue[without_tokens(queue)] += count
+        groups: Counter[tuple[str | None, str, str]] = Counter()
+        for group in await self._store.operator.dead_groups(_dead(filters)):
+            by_queue[without_tokens(group.queue)] += group.letters
+            groups[group.contract, without_tokens(group.address), group.reason] += group.letters
         largest = dict(sorted(by_queue.items(), key=lambda item: (-item[1], item[0]))[:PAGE_MAX])
         left_off = len(by_queue) - len(largest)
-        return DeadLetterCount(sum(by_queue.values()), largest, left_off or None)
+        shown = sorted(groups.items(), key=lambda item: (-item[1], str(item[0])))[:GROUPS_MAX]
+        listed = [DeadLetterGroup(*group, letters) for group, letters in shown]
+        return DeadLetterCount(sum(by_queue.values()), largest, listed, left_off or None)
 
     async def inspect(
         self, *, after: str | None = None, limit: int = LIMIT_DEFAULT, **filters: str | None
@@ -94,6 +104,7 @@ class DeadLetterVerbs:
         discarded = chosen.ids
         if not dry_run:
             discarded = await self._store.operator.discard(self._owner, discarded, actor)
+            self._counts.ended(State.DROPPED, Reason.DISCARDED, len(discarded))
         return DiscardedDeadLetters(len(discarded), discarded, chosen.remaining, dry_run or None)
 
     async def _choose(self, ids: Sequence[int] | None, filter: Mapping[str, object] | None, all: bool) -> Chosen:
@@ -117,8 +128,8 @@ class DeadLetterVerbs:
     async def _letter(self, row: DeliveryRow) -> DeadLetter:
         event = await self._store.events.get(row.event_id)
         attempts = (await self._store.operator.attempts(row.id))[-PAGE_MAX:]
-        payload = None if event is None else event_answer(event).payload
-        return extend(DeadLetter, delivery_with_history(row, attempts), payload=payload)
+        payload, cut = excerpt(None if event is None else event_answer(event).payload, PAYLOAD_CHARS)
+        return extend(DeadLetter, delivery_with_history(row, attempts), payload=payload, payload_cut=cut or None)
 
 
 def _dead(filters: Mapping[str, object]) -> DeliveryFilter:

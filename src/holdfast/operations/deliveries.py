@@ -46,7 +46,7 @@ class DeliveryVerbs:
         """Make a pending delivery due now, or requeue a settled one."""
         row = await self._get(id)
         if row.state == State.PENDING:
-            await self._store.operator.make_due([id])
+            await self._store.operator.make_due([id], by=self._owner.acting(actor))
         else:
             await self._store.operator.reprocess(self._owner, [id], _ENDED, actor)
         return await self.show(id)

@@ -22,4 +22,5 @@ def ago(then: str, now_s: float) -> str:
     >>> ago("2026-01-31T12:00:00.000Z", 1769861000.0)
     '3 min ago'
     """
-    return f"{span(now_s - datetime.fromisoformat(then).timestamp())} ago"
+    passed_s = now_s - datetime.fromisoformat(then).timestamp()
+    return f"in {span(-passed_s)}" if passed_s <= -1 else f"{span(passed_s)} ago"

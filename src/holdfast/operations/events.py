@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from holdfast.domain.errors import BadInput, NotFound
+import time
+
+from holdfast.domain.errors import BadInput, Conflict, NotFound
 from holdfast.domain.event import Event, NewEvent
+from holdfast.domain.event_search import search_words
 from holdfast.domain.text import short_repr
 from holdfast.operations.answers.deliveries import delivery_answer, delivery_with_history
 from holdfast.operations.answers.encode import encoded_bytes
@@ -18,21 +21,29 @@ from holdfast.operations.answers.events import (
 from holdfast.operations.answers.explain import EventExplanation, ExplainedDelivery
 from holdfast.operations.answers.fields import extend
 from holdfast.operations.answers.page import LIMIT_DEFAULT, Page, check_cursor, check_limit
-from holdfast.operations.context import OperationsContext
+from holdfast.operations.context import LOCAL, OperationsContext
 from holdfast.operations.explain import NEAREST_DEFAULT, change_times, match_all, receipts_of, verdict
 from holdfast.operations.waiting import find_wait_reasons
 from holdfast.store.roles.events import EventFilter
 from holdfast.store.roles.operator import DeliveryFilter, DeliveryRow
 from holdfast.store.roles.page import PAGE_BYTES_MAX, PAGE_MAX
 
+PREFIX_MIN = 10  # characters of an id that people may type instead of all
+ID_LENGTH = 36
+
 
 class EventVerbs:
     def __init__(self, context: OperationsContext) -> None:
-        self._context, self._store = context, context.store
+        self._context, self._store, self._owner = context, context.store, context.owner
 
-    async def append(self, event: NewEvent) -> AppendedEvent:
-        """Store an event. It is durable when this returns."""
-        return AppendedEvent(*(await self._store.events.append([event]))[0])
+    async def append(self, event: NewEvent, way: str = "api") -> AppendedEvent:
+        """Store an event. It is durable when this returns. `way`: how it came in, for the metrics."""
+        started_ns = time.time_ns()
+        appended = AppendedEvent(*(await self._store.events.append([event]))[0])
+        if not appended.duplicate:
+            self._context.counts.accepted(way, 1)
+            self._context.tracing.accepted(event, appended.id, started_ns)
+        return appended
 
     async def show(self, id: str) -> EventWithDeliveries:
         """One event and its deliveries."""
@@ -74,19 +85,27 @@ class EventVerbs:
         type: str | None = None,
         stream: str | None = None,
         unmatched: bool = False,
+        search: str | None = None,
         after: str | None = None,
         limit: int = LIMIT_DEFAULT,
     ) -> Page[EventAnswer]:
-        """Events, newest first. `unmatched`: only those that matched no contract."""
-        event_filter = EventFilter(source, type, stream, unmatched)
+        """Events, newest first. `unmatched`: only those that matched no contract.
+
+        `search`: words that are all in the id, source, type, stream or properties; `name=value` is a property.
+        """
+        event_filter = EventFilter(source, type, stream, unmatched, search_words(search or ""))
         page = await self._store.events.find(event_filter, check_cursor(after), check_limit(limit))
         return Page([event_answer(event) for event in page.items], page.next)
 
-    async def route(self, ids: list[str]) -> RoutedEvents:
+    async def states(self, ids: list[str]) -> dict[str, dict[str, int]]:
+        """How many deliveries of each event are in each state, for lists."""
+        return await self._store.operator.states_of(ids[:PAGE_MAX])
+
+    async def route(self, ids: list[str], *, actor: str = LOCAL) -> RoutedEvents:
         """Route events that matched no contract again, with the contracts there are now."""
         if not 1 <= len(ids) <= PAGE_MAX:
             raise BadInput(f"name 1 to {PAGE_MAX} events to route again, not {len(ids)}")
-        return RoutedEvents(await self._store.events.reroute(ids))
+        return RoutedEvents(await self._store.events.reroute(ids, by=self._owner.acting(actor)))
 
     async def _explain_deliveries(self, rows: list[DeliveryRow], limit: int) -> list[ExplainedDelivery]:
         deliveries, size, times_ms = [], 0, set[int]()
@@ -105,7 +124,13 @@ class EventVerbs:
         ]
 
     async def _get(self, id: str) -> Event:
+        """The event with this id, or the only one whose id begins so."""
         event = await self._store.events.get(id)
+        if event is None and PREFIX_MIN <= len(id) < ID_LENGTH and id.startswith("evt_"):
+            ids = await self._store.events.with_prefix(id)
+            if len(ids) > 1:
+                raise Conflict(f"several events begin with {id}: give more of the id")
+            event = await self._store.events.get(ids[0]) if ids else None
         if event is None:
             raise NotFound(f"there is no event {short_repr(id)}; it may have been pruned")
         return event

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from holdfast.domain.address import KINDS, queue_address
 from holdfast.domain.delivery import Claim, Outcome, crash_loop, settlement_of
 from holdfast.domain.errors import Conflict, KeeperHeld, NotFound
-from holdfast.domain.event import iso_time
+from holdfast.domain.event import Event, iso_time
 from holdfast.domain.json_value import JsonObject
 from holdfast.domain.retry import POLICIES
 from holdfast.domain.text import short_repr
@@ -27,6 +27,12 @@ POLICY = POLICIES["receipt"]
 SERVE_EVERY_MS = 60_000
 
 
+def max_attempts_of(event: Event) -> int | None:
+    """The limit that `enqueue` stored with a message; the policy's own if an event without one was sent there."""
+    given = event.properties.get("max_attempts")
+    return given if isinstance(given, int) and not isinstance(given, bool) and given > 0 else POLICY.attempts
+
+
 class _Held(NamedTuple):
     claim: Claim
     started_at_ms: int
@@ -42,7 +48,7 @@ class MessageQueue:
     def __init__(self, url: str, store: Store, owner: Owner, lease_ms: int) -> None:
         self._url, self._store, self._owner, self._lease_ms = url, store, owner, lease_ms
         self._clock, self._chance = SystemClock(), SystemChance()
-        self._router = Router(store.routing, Registry(store.contracts, POLICIES))
+        self._router = Router(store.routing, Registry(store.contracts, POLICIES, readers=store.readers))
         self._held: dict[str, _Held] = {}
         self._served_ms: dict[str, int] = {}
 
@@ -71,7 +77,7 @@ class MessageQueue:
         held = self._held.pop(id, None)
         if held is None:
             raise NotFound(f"message {short_repr(id)} is not claimed by this outbox; claim it first")
-        policy = replace(POLICY, attempts=held.claim.event.properties.get("max_attempts", POLICY.attempts))
+        policy = replace(POLICY, attempts=max_attempts_of(held.claim.event))
         settlement = settlement_of(
             held.claim, outcome, policy, self._clock.now_ms(), self._chance.fraction(), held.started_at_ms
         )

@@ -11,12 +11,13 @@ from pathlib import Path
 
 from holdfast.domain.errors import NotFound, StoreError, StoreFailed
 from holdfast.ingress.spool import sync_folder
+from holdfast.progress import QUIET, Progress, file_growth
 from holdfast.store.open import keep_closed, migrate_store, open_store, sqlite_path
 
 LOGS = ("-wal", "-shm")
 
 
-def restore_file(url: str, copy: Path) -> Path | None:
+def restore_file(url: str, copy: Path, progress: Progress = QUIET) -> Path | None:
     """Replace the file. Returns the path of the kept old file, or None if there was none."""
     if not copy.is_file():
         raise NotFound(f"there is no backup at {copy}")
@@ -28,7 +29,9 @@ def restore_file(url: str, copy: Path) -> Path | None:
     with keep_closed(url, "holdfast db restore"):
         fresh = database.with_name(f".{database.name}.restore-{os.getpid()}")
         try:
+            progress.measure = file_growth(fresh, copy)
             _copy(copy, fresh)
+            progress.what, progress.measure = "checking the backup", None
             _check(fresh, copy)
             kept = _set_aside(database)
             os.replace(fresh, database)

@@ -32,7 +32,7 @@ class ContractAnswer:
 
     `unserved`: no process serves its handler. `retired`: the code that registered it no longer does.
     `misconfigured`: why its deliveries wait, null if they do not. `public_keys` is there only for a contract that
-    signs with a private key.
+    signs with a private key. `senders`: whose events become messages for its session.
     """
 
     id: str
@@ -54,6 +54,7 @@ class ContractAnswer:
     format: str | None
     template: str | None
     retry_on: list[int]
+    senders: object
     unserved: bool
     retired: bool
     misconfigured: str | None
@@ -80,6 +81,21 @@ class PropertyValues:
     WIRE_FIELD: ClassVar[str] = "values"
 
     values: dict[str, list[str]]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RebuiltContract:
+    """Some events, and what a contract has of them: how many it matches, and how many deliveries were missing.
+
+    The missing ones were created, or with `dry_run` only counted. `next`: where to continue; null at the end.
+    """
+
+    id: str
+    events: int
+    matched: int
+    missing: int
+    dry_run: bool
     next: str | None
 
 
@@ -114,7 +130,7 @@ class ContractTrial:
 def contract_answer(
     contract: Contract, *, has_secret: bool, active: bool, unserved: bool, fault: str | None
 ) -> ContractAnswer:
-    address = contract.address
+    address = contract.target
     return ContractAnswer(
         id=contract.id,
         target=_target(address, has_secret),
@@ -135,6 +151,7 @@ def contract_answer(
         format=contract.format or ("raw" if address.kind == "https" else None),
         template=contract.template,
         retry_on=list(contract.retry_on),
+        senders=None if contract.senders is None else contract.senders.as_json(),
         unserved=unserved,
         retired=contract.retired,
         misconfigured=fault,

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from holdfast.domain.address import without_tokens
 from holdfast.domain.event import Event
 from holdfast.operations.answers.deliveries import DeliveryAnswer
+from holdfast.operations.answers.encode import encode
 from holdfast.operations.answers.fields import OMITTED_IF_NONE, Time, extend
+
+_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,11 @@ class RoutedEvents:
 
 def event_answer(event: Event) -> EventAnswer:
     return EventAnswer(**event.as_dict(), to=None if event.to is None else without_tokens(event.to))
+
+
+def event_json(event: Event) -> bytes:
+    """The JSON text of an event on one line, for live views."""
+    return _encode(encode(event_answer(event))).encode("utf-8", "replace")
 
 
 def event_with_deliveries(event: Event, deliveries: Iterable[DeliveryAnswer]) -> EventWithDeliveries:

@@ -32,3 +32,4 @@ class PrunedCounts:
     lanes: int
     sessions: int
     streams: int
+    blobs: int

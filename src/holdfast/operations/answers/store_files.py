@@ -1,4 +1,4 @@
-"""Answers of the verbs on the store as a whole: migrate, back up, restore."""
+"""Answers of the verbs on the store as a whole: migrate, back up, restore, copy, move its queue."""
 
 from __future__ import annotations
 
@@ -29,3 +29,23 @@ class RestoredStore:
     store: str
     restored: str
     kept: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedStore:
+    """`rows`: how many rows each table has. `resumed`: an interrupted copy was continued."""
+
+    source: str
+    target: str
+    resumed: bool
+    rows: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class PromotedQueue:
+    """Where the queue was before, where it is now, and how many deliveries were in it. Equal: nothing was done."""
+
+    store: str
+    before: str
+    after: str
+    rows: int

@@ -11,7 +11,7 @@ from holdfast.store.roles.tokens import TokenRow
 
 @dataclass(frozen=True, slots=True)
 class TokenAnswer:
-    """One token, without its text."""
+    """One token, without its text. `scope`: its scopes, separated by commas."""
 
     id: str
     name: str

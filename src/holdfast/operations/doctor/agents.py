@@ -46,7 +46,9 @@ def check_agents(
     with ThreadPoolExecutor(AT_ONCE) as threads:
         versions = list(threads.map(lambda agent: find_version(environment, agent), here))
     found = zip(here, versions, strict=True)
-    return [_judge(states[agent.name], version, last_events, now_s) for agent, version in found]
+    judged = [(agent, version, _judge(states[agent.name], version, last_events, now_s)) for agent, version in found]
+    terminals = (_judge_terminal(agent, version) for agent, version, _ in judged)
+    return [finding for _, _, finding in judged] + [finding for finding in terminals if finding is not None]
 
 
 def find_version(environment: Environment, agent: AgentCli) -> str:
@@ -86,6 +88,20 @@ def ask_version(program: str, env: Mapping[str, str]) -> str | None:
 def _version_in(text: object) -> str | None:
     match = _VERSION.search(text) if isinstance(text, str) else None
     return match[0][:40] if match else None
+
+
+def _judge_terminal(agent: AgentCli, version: str) -> Finding | None:
+    """Whether messages can be typed into this version as into those that were tried."""
+    terminal = agent.terminal
+    if terminal is None or version in terminal.versions or not _VERSION.fullmatch(version):
+        return None
+    tried = ", ".join(terminal.versions)
+    return ok(
+        f"agent.{agent.name}.terminal",
+        f"messages to {agent.name} were tried with {tried}, and this is {version}: they are submitted only while its "
+        "input box is recognized",
+        "to try it, run: holdfast send SESSION TEXT --wait",
+    )
 
 
 def _judge(agent: AgentStatus, version: str, last_events: Mapping[str, str] | None, now_s: float) -> Finding:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.agents.install.environment import Environment
+from holdfast.config.promote_at import PromoteAt
 from holdfast.domain.errors import HoldfastError
 from holdfast.domain.json_value import Json
 from holdfast.domain.retry import Policy
 from holdfast.home import Home
 from holdfast.operations.doctor.agents import check_agents
+from holdfast.operations.doctor.daemon import judge_daemon
 from holdfast.operations.doctor.finding import Diagnosis, Finding, fail, ok, warn
 from holdfast.operations.doctor.home import check_disk, check_filesystem, check_permissions
+from holdfast.operations.doctor.machine import check_service, check_tmux
+from holdfast.operations.doctor.sinks import check_sinks
 from holdfast.operations.doctor.spool import check_receiver, check_spool, check_troubles
-from holdfast.operations.doctor.store import check_library, check_store, judge_contracts
+from holdfast.operations.doctor.store import check_library, check_store
+from holdfast.streams.sinks.sink import SinkConfig
 from holdfast.version import __version__
 
 
@@ -24,7 +29,8 @@ class Case:
 
     `url` and the disk limits come from the configuration; `config_fault` is set if it cannot be read. `status` is the
     answer of a running daemon; `daemon_fault` is set if one runs but does not answer. `last_events` is the time of each
-    agent's last event. `unreachable` is the masked URL of a store whose password only the daemon knows.
+    agent's last event. `unreachable` is the masked URL of a store whose password only the daemon knows. `owns_store`:
+    the daemon works on this store, so it reports the contracts itself.
     """
 
     home: Home
@@ -39,6 +45,10 @@ class Case:
     last_events: Mapping[str, str] | None = None
     unreachable: str | None = None
     policies: Mapping[str, Policy] = field(default_factory=dict)
+    sinks: Sequence[SinkConfig] = ()
+    promote_at: PromoteAt | None = None
+    owns_store: bool = False
+    driver: str = "apsw"
 
 
 async def examine(case: Case) -> Diagnosis:
@@ -52,6 +62,8 @@ async def examine(case: Case) -> Diagnosis:
         *_run("home.filesystem", lambda: check_filesystem(home, url)),
         *_run("home.disk", lambda: check_disk(home, url, *limits, alive)),
         *_run("daemon", lambda: _judge_daemon(case)),
+        *_run("service", lambda: check_service(case.environment, home, alive)),
+        *_run("machine.tmux", lambda: check_tmux(case.environment)),
         *_run("spool.waiting", lambda: check_spool(home, alive, now_s)),
         *_run("receiver.trouble", lambda: check_troubles(home, case.now_ms)),
         *_run("receiver", check_receiver),
@@ -59,12 +71,14 @@ async def examine(case: Case) -> Diagnosis:
     if url is not None:
         found += _run("store.library", lambda: check_library(url))
         try:
-            found += await check_store(url, case.now_ms, None if alive else case.policies)
+            policies = None if case.owns_store else case.policies
+            found += await check_store(url, case.now_ms, policies, case.driver, case.promote_at)
         except (HoldfastError, OSError, ValueError) as error:
             found.append(fail("store.reached", _sentence(error)))
     if case.unreachable is not None:
         text = f"not checked: the daemon uses {case.unreachable}, whose password is unknown here"
         found.append(ok("store.reached", text, "to check it too, set HOLDFAST_STORE to its full URL"))
+    found += await check_sinks(case.sinks)
     found += _run("agents", lambda: check_agents(case.environment, home, case.last_events, now_s))
     healthy = not any(finding.level == "fail" for finding in found)
     return Diagnosis(healthy, __version__, [finding.shortened() for finding in found])
@@ -82,21 +96,7 @@ def _judge_daemon(case: Case) -> list[Finding]:
             return [fail("daemon", case.daemon_fault, "check its log and restart it: holdfast up")]
         text = f"no daemon runs in {case.home.root}: events are stored but not delivered"
         return [warn("daemon", text, "run: holdfast up, or as a service: holdfast service install")]
-    version = case.status.get("version")
-    if version != __version__:
-        text = f"the daemon runs version {version}, this command is {__version__}"
-        return [warn("daemon", text, "restart the daemon")]
-    failing = [name for name, state in (case.status.get("duties") or {}).items() if state != "ok"]
-    if failing:
-        text = f"the daemon runs, but these duties fail: {', '.join(failing)}"
-        return [fail("daemon", text, "check its log, and run: holdfast status")]
-    return [ok("daemon", f"the daemon (version {version}) runs and is healthy"), *_judge_contracts(case.status)]
-
-
-def _judge_contracts(status: Mapping[str, Json]) -> list[Finding]:
-    """Misconfigured contracts, as the daemon reports them."""
-    faults = {str(one["contract_id"]): str(one["why"]) for one in status.get("misconfigured") or ()}
-    return judge_contracts(faults)
+    return judge_daemon(case.status)
 
 
 def _run(id: str, check: Callable[[], list[Finding]]) -> list[Finding]:

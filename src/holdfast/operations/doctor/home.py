@@ -9,9 +9,10 @@ import sys
 from pathlib import Path
 
 from holdfast.domain.errors import BadConfig
+from holdfast.domain.store_url import is_postgres
 from holdfast.home import Home
 from holdfast.operations.doctor.finding import Finding, fail, mib, ok, warn
-from holdfast.store.open import is_postgres, sqlite_path
+from holdfast.store.open import sqlite_path
 
 MOUNTS = Path("/proc/self/mountinfo")
 MOUNTS_BYTES_MAX = 4 * 1024 * 1024

@@ -14,8 +14,11 @@ from holdfast.store.roles.maintenance import Maintenance
 
 CHECKS_S = (0.0003, 0.0007, 0.001, 0.002, 0.004, 0.008, 0.034)
 """Seconds between checks after a notification."""
-BUSY_S = 0.02
-"""Seconds between checks while this process itself commits, which causes notifications all the time."""
+BUSY_S, BUSY_MAX_S = 0.001, 0.02
+"""Seconds between checks while this process itself commits, which causes notifications too. They double while it keeps
+committing, so that a busy process checks rarely and a process with little to do checks soon."""
+AFTER_BUSY = 3
+"""Where in `CHECKS_S` the checks go on after that: a commit of another process may have been noticed together."""
 BACKSTOP_S = 2.0
 POLL_S = 0.05
 """Seconds between checks where the system has no notifications."""
@@ -31,6 +34,7 @@ class ChangeWatch:
         self._noticed = self._busy = False
         self._step = len(CHECKS_S)
         self._commits = -1
+        self._busy_s = BUSY_S
         self._idle_s = POLL_S
         self.wake: Callable[[], None] = lambda: None
 
@@ -48,9 +52,11 @@ class ChangeWatch:
         if noticed:
             before, self._commits = self._commits, self._maintenance.commits()
             if before != self._commits:  # most likely our own commit was noticed
-                self._busy, self._step = True, len(CHECKS_S) - 1
-                return BUSY_S
+                self._busy, self._step = True, AFTER_BUSY
+                pause_s, self._busy_s = self._busy_s, min(2 * self._busy_s, BUSY_MAX_S)
+                return pause_s
             self._step = 0
+        self._busy_s = BUSY_S
         if self._step < len(CHECKS_S):
             self._step += 1
             return CHECKS_S[self._step - 1]

@@ -9,6 +9,7 @@ from holdfast.domain.contract import Contract
 from holdfast.operations.registration import register
 from holdfast.ports import Clock
 from holdfast.store.roles.contracts import Contracts
+from holdfast.store.roles.owners import Actor
 from holdfast.store.roles.routing import Routing
 
 POLL_S = 60.0
@@ -34,9 +35,11 @@ class ContractSweep:
         forget: Callable[[], None] = lambda: None,
         modules: Callable[[], frozenset[str]] = frozenset,
         registered: Sequence[Contract] = (),
+        by: Actor | None = None,
     ) -> None:
+        self._by = by
         self._modules, self._registered = modules, registered
-        self._contracts, self._routing, self._clock, self._digest = contracts, routing, clock, digest
+        self._contracts, self._routing, self._clock, self.digest = contracts, routing, clock, digest
         self._forget = forget
         self._expired_ms = clock.boot_ms()
         self.warning: str | None = None
@@ -55,7 +58,7 @@ class ContractSweep:
         modules, ours = self._modules(), {one.id for one in self._registered}
         known = await self._contracts.all(inactive=True)
         if any(one.registered_by in modules and not one.retired and one.id not in ours for one in known):
-            await register(self._contracts, modules, self._registered)
+            await register(self._contracts, modules, self._registered, by=self._by)
 
     async def _retire(self) -> bool:
         """Retire expired contracts, unless events wait to be routed: one accepted in time still matches."""
@@ -64,14 +67,14 @@ class ContractSweep:
         now_ms = self._clock.now_ms()
         for contract in await self._contracts.all():
             if contract.expires_at_ms is not None and contract.expires_at_ms + EXPIRE_EVERY_MS <= now_ms:
-                await self._contracts.retire(contract.id)
+                await self._contracts.retire(contract.id, by=self._by)
                 log.info("contract %s has expired", contract.id)
         return True
 
     async def _look_at_digest(self) -> None:
-        if self._digest is None:
+        if self.digest is None:
             return
-        foreign = await self._contracts.digest() != self._digest
+        foreign = await self._contracts.digest() != self.digest
         if foreign and self.warning is None:
             self.warning = (
                 "a daemon that started later has another configuration file: its subscriptions are in force, not ours"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from holdfast.ports import Clock
+from holdfast.domain.states import Reason, State
+from holdfast.ports import NO_COUNTERS, Clock, Counters
 from holdfast.store.roles.deliveries import Deliveries
 from holdfast.store.roles.owners import Owner
 
@@ -25,9 +26,10 @@ class Sweeper:
         served: Callable[[], frozenset[str]],
         clock: Clock,
         holding: Callable[[], Sequence[int]] = tuple,
+        counters: Counters = NO_COUNTERS,
     ) -> None:
         self._deliveries, self._owner, self._served, self._clock = deliveries, owner, served, clock
-        self._holding = holding
+        self._holding, self._counters = holding, counters
         self._since_ms = clock.now_ms()
         self._offset_ms = clock.now_ms() - clock.boot_ms()
         self._served_ms = -SERVE_EVERY_MS
@@ -35,16 +37,18 @@ class Sweeper:
 
     async def tick(self) -> float | None:
         """Each step works on the rows there are now, so an interrupted sweep can start over."""
-        self.reclaimed += await self._deliveries.reclaim(self._holding())
+        if reclaimed := await self._deliveries.reclaim(self._holding()):
+            self.reclaimed += reclaimed
+            self._counters.leases(reclaimed=reclaimed)
         await self._deliveries.resume_handed()
-        while await self._deliveries.drop_removed(self._owner):
-            pass
+        while dropped := await self._deliveries.drop_removed(self._owner):
+            self._counters.ended(State.DROPPED, Reason.CONTRACT_REMOVED, dropped)
         self._check_clock()
         now_ms = self._clock.boot_ms()
         if now_ms - self._served_ms >= SERVE_EVERY_MS:
             await self._deliveries.record_served(sorted(self._served()))
-            while await self._deliveries.dead_letter_unserved(self._owner, GRACE_MS, self._since_ms):
-                pass
+            while dead := await self._deliveries.dead_letter_unserved(self._owner, GRACE_MS, self._since_ms):
+                self._counters.ended(State.DEAD, Reason.NO_HANDLER, dead)
             self._served_ms = now_ms
         return POLL_S if await self._deliveries.others_hold_leases(self._owner) else ALONE_POLL_S
 
