@@ -1,0 +1,1 @@
+"""The MCP server: operator verbs as tools for agents."""
