@@ -1,0 +1,1 @@
+"""The web page: rendered on the server from the typed answers, with a little JavaScript for live updates."""
