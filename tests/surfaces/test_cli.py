@@ -15,8 +15,9 @@ import pytest
 from daemon import clean_env, run_cli
 from holdfast import __version__
 from holdfast.__main__ import COMMANDS, holdfast
+from holdfast.domain.errors import HoldfastError
 from holdfast.surfaces.cli.options import Command
-from holdfast.surfaces.cli.output import cell, visible
+from holdfast.surfaces.cli.output import cell, show, visible
 
 HEAVY = ("fastapi", "starlette", "uvicorn", "aiohttp", "apsw", "yaml", "asyncio", "sqlite3")
 
@@ -181,6 +182,13 @@ def test_an_argument_that_is_not_text_is_wrong_use(tmp_path: Path) -> None:
 def test_control_characters_are_shown_as_escapes() -> None:
     assert visible("a\x1b]0;t\x07\r\n\x9b\u202e b") == "a\\x1b]0;t\\x07\\r\\n\\x9b\\u202e b"
     assert cell({"k": "\x1b[2J", "back": "\\u001b"}) == '{"k": "\\x1b[2J", "back": "\\\\u001b"}'
+
+
+def test_an_answer_of_another_version_is_named_and_no_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(HoldfastError, match="the answer has no 'receipts'; the daemon is of another version"):
+        show({}, False, lambda answer: answer["receipts"])
+    show({}, True, lambda answer: answer["receipts"])
+    assert capsys.readouterr().out == "{}\n"
 
 
 def test_a_reader_that_goes_away_is_no_traceback(tmp_path: Path) -> None:

@@ -4,28 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
-from pathlib import Path
 
 import click
 import pytest
 
+from cli_reference import PAGE, leaves, page
 from holdfast.__main__ import UNREACHABLE, holdfast
 
-TEXT = (Path(__file__).parents[2] / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
-
-
-def leaves(group: click.Group, prefix: str = "") -> Iterator[tuple[str, click.Command]]:
-    context = click.Context(group)
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        assert command is not None
-        if isinstance(command, click.Group):
-            yield from leaves(command, f"{prefix}{name} ")
-        else:
-            yield f"{prefix}{name}", command
-
-
+TEXT = PAGE.read_text(encoding="utf-8")
 COMMANDS = dict(leaves(holdfast))
 EXAMPLES = re.findall(r"^\$ holdfast (.*)$", TEXT, re.MULTILINE)
 
@@ -34,6 +20,10 @@ def section(path: str) -> str:
     found = re.search(rf"^### holdfast {re.escape(path)}\n(.*?)(?=^##|\Z)", TEXT, re.MULTILINE | re.DOTALL)
     assert found is not None, f"docs/reference/cli.md has no heading '### holdfast {path}'"
     return found[1]
+
+
+def test_the_page_shows_the_commands_as_they_are() -> None:
+    assert page(TEXT) == TEXT, "run: python tests/support/cli_reference.py"
 
 
 def test_no_heading_is_left_over() -> None:

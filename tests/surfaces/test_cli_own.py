@@ -40,7 +40,7 @@ def test_up_stops_in_order_and_leaves_no_address(tmp_path: Path) -> None:
         assert (tmp_path / "home" / "token").read_text().strip() not in daemon.log
 
 
-def test_a_second_daemon_is_told_who_keeps_the_home(daemon: Daemon) -> None:
+def test_a_second_daemon_gets_an_error_that_names_the_keeper(daemon: Daemon) -> None:
     said = run_cli(daemon.home, "up", "--port", "0")
     assert said.code == 1
     assert f"process {daemon.pid}" in said.err

@@ -195,11 +195,11 @@ def test_an_event_is_explained(daemon: Daemon) -> None:
     ok(daemon.cli("contracts", "add", "--id", "abroad", *wish, "--json"))
     id = emit(daemon, "order.placed", properties={"country": "NZ\x1b[2J"})
     delivered_as(daemon, id, "delivered")
-    told = ok(daemon.cli("explain", id, "--limit", "2", "--json"))
-    assert told == daemon.request("GET", f"/api/events/{id}/explain?limit=2")[1]
-    assert [row["contract_id"] for row in told["deliveries"]] == ["ship"]
+    answer = ok(daemon.cli("explain", id, "--limit", "2", "--json"))
+    assert answer == daemon.request("GET", f"/api/events/{id}/explain?limit=2")[1]
+    assert [row["contract_id"] for row in answer["deliveries"]] == ["ship"]
     people = daemon.cli("explain", id).out
-    (receipt,) = told["deliveries"][0]["receipts"]
+    (receipt,) = answer["deliveries"][0]["receipts"]
     assert receipt["state"] == "delivered"
     assert receipt["h_self"] in people
     assert people.splitlines()[1] == "it has 1 delivery"

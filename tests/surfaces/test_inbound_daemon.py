@@ -40,7 +40,7 @@ def patient(payload, headers):
 PUSH = {"ref": "refs/heads/main", "repository": {"full_name": "octo/hello"}, "sender": {"login": "mona"}}
 
 
-def house(folder: Path) -> Daemon:
+def daemon_in(folder: Path) -> Daemon:
     (folder / "my_hooks.py").write_text(MY_HOOKS, encoding="utf-8")
     environment = {"PYTHONPATH": str(SRC), "GITHUB_WEBHOOK_SECRET": SECRET}
     return Daemon(folder / "home", config=CONFIG, cwd=folder, env=environment)
@@ -65,7 +65,7 @@ def subscribe(daemon: Daemon, type: str, url: str) -> None:
 
 async def test_a_signed_push_reaches_the_receiver_of_a_contract(tmp_path: Path) -> None:
     async with Sink() as sink:
-        with house(tmp_path) as daemon:
+        with daemon_in(tmp_path) as daemon:
             await asyncio.to_thread(subscribe, daemon, "github.push", sink.url)
             for _ in range(2):  # GitHub's "Redeliver" sends the same id again
                 assert await asyncio.to_thread(push, daemon, "d-1") == (200, {"status": "accepted"})
@@ -75,7 +75,7 @@ async def test_a_signed_push_reaches_the_receiver_of_a_contract(tmp_path: Path) 
             assert event["payload"] == PUSH
             assert event["properties"] == {
                 "event": "push", "repo": "octo/hello", "sender": "mona", "ref": "refs/heads/main", "branch": "main",
-                "delivery": "d-1",
+                "delivery": "d-1", "actor_login": "mona", "actor_name": "mona", "channel_id": "octo/hello",
             }  # fmt: skip
             assert await asyncio.to_thread(daemon.stop) == 0
             assert len(sink.received) == 1
@@ -89,7 +89,7 @@ async def test_a_signed_push_reaches_the_receiver_of_a_contract(tmp_path: Path) 
 @pytest.mark.slow
 async def test_a_daemon_killed_between_accepting_and_normalizing_loses_nothing(tmp_path: Path) -> None:
     async with Sink() as sink:
-        with house(tmp_path) as daemon:
+        with daemon_in(tmp_path) as daemon:
             await asyncio.to_thread(subscribe, daemon, "slow.made", sink.url)
             (daemon.home / "wait").touch()
             sent = [{"number": number} for number in range(3)]
@@ -112,7 +112,7 @@ async def test_a_daemon_killed_between_accepting_and_normalizing_loses_nothing(t
 
 
 def test_a_normalizer_that_does_not_exist_stops_the_start(tmp_path: Path) -> None:
-    daemon = house(tmp_path)
+    daemon = daemon_in(tmp_path)
     (tmp_path / "my_hooks.py").unlink()
     with pytest.raises(AssertionError, match="cannot be imported: ModuleNotFoundError"):
         daemon.start()

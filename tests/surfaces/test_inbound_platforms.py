@@ -25,7 +25,7 @@ from holdfast.daemon.serve import Server, bind
 from holdfast.operations.answers.encode import encode
 from holdfast.store.open import open_store
 from holdfast.surfaces.rest.app import build_app
-from holdfast.surfaces.rest.gate import Tokens
+from holdfast.surfaces.rest.request_filter import BearerTokens
 
 PAGE = (Path(__file__).parents[2] / "docs" / "webhooks" / "inbound.md").read_text(encoding="utf-8")
 HOST = "https://hooks.example.com"
@@ -250,7 +250,7 @@ async def serve(folder: Path, recipe: str) -> AsyncIterator[Place]:
     runtime = Runtime(open_store(f"sqlite:///{folder}/inbound.db", keep=True), config, None)
     await runtime.start()
     listener = bind("127.0.0.1", 0)
-    tokens = Tokens("admin-token", runtime.operations.tokens.scope_of)
+    tokens = BearerTokens("admin-token", runtime.operations.tokens.scope_of)
     server = Server(build_app(runtime.operations, tokens, {"127.0.0.1"}, 100_000, config.inbound), listener)
     await server.start()
     async with aiohttp.ClientSession() as session:
@@ -290,7 +290,7 @@ async def test_what_the_sender_signs_becomes_its_event(place: Place, name: str) 
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("name", SENDERS)
-async def test_what_somebody_else_changes_is_refused(place: Place, name: str) -> None:
+async def test_a_changed_request_is_refused(place: Place, name: str) -> None:
     good, other = SENDERS[name][0](""), SENDERS[name][0]("!")
     forged = {key: value[:-4] + "0000" if len(value) > 20 else value for key, value in good.headers.items()}
     refused = [Sent(good.path, forged, good.body), Sent(good.path, {}, good.body)]

@@ -15,8 +15,8 @@ from holdfast.daemon.runtime import Runtime
 from holdfast.daemon.serve import Server, bind
 from holdfast.store.open import open_store
 from holdfast.surfaces.rest.app import build_app
-from holdfast.surfaces.rest.gate import Tokens
 from holdfast.surfaces.rest.joined_writes import JoinedWrites
+from holdfast.surfaces.rest.request_filter import BearerTokens
 from rawhttp import head
 
 WAIT_S = 60.0
@@ -27,7 +27,7 @@ async def listener(tmp_path: Path) -> AsyncIterator[socket.socket]:
     runtime = Runtime(open_store(f"sqlite:///{tmp_path}/h.db", keep=True), load_config(None), None)
     await runtime.start()
     listener = bind("127.0.0.1", 0)
-    tokens = Tokens("t", runtime.operations.tokens.scope_of)
+    tokens = BearerTokens("t", runtime.operations.tokens.scope_of)
     server = Server(build_app(runtime.operations, tokens, {"127.0.0.1"}, 10_000), listener)
     await server.start()
     yield listener

@@ -12,11 +12,13 @@ from holdfast.config.contract_form import read_contract
 from holdfast.domain.address import parse_address
 from holdfast.domain.errors import BadInput, TargetRefused
 from holdfast.domain.retry import POLICIES
+from holdfast.domain.substrate_receipt import parse_receipt
 from holdfast.domain.text import short_repr
 from holdfast.ingress.accept import parse_event
 from holdfast.net.guard import read_target
 from holdfast.operations.answers.encode import encode
 from holdfast.operations.answers.schema import Schemas
+from holdfast.streams.live import View
 from holdfast.surfaces.rest import value_schemas
 from holdfast.surfaces.rest.openapi import describe, error_statuses
 from holdfast.surfaces.rest.request_bodies import (
@@ -24,6 +26,7 @@ from holdfast.surfaces.rest.request_bodies import (
     EVENT,
     EVENT_IDS,
     PAUSE,
+    RECEIPT,
     SELECTION,
     read_event_ids,
     read_pause,
@@ -55,11 +58,12 @@ def accepts(read: Any, body: object) -> bool:
 def test_an_operation_declares_exactly_the_arguments_of_its_verb(operation: Operation) -> None:
     if operation.id == "events_append":
         return  # the body is the event
-    declared = {parameter.name for parameter in operation.parameters} | set(operation.fixed)
+    declared = {parameter.argument for parameter in operation.parameters} | set(operation.fixed)
     if operation.body is not None:
         declared |= BODY_ARGUMENTS[operation.id]
     if takes_actor(operation):
         declared.add("actor")
+    declared |= {operation.raw} - {""}
     taken = inspect.signature(operation.verb).parameters.values()
     names = {parameter.name for parameter in taken if parameter.kind is not parameter.VAR_KEYWORD} - {"self"}
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken):
@@ -69,24 +73,69 @@ def test_an_operation_declares_exactly_the_arguments_of_its_verb(operation: Oper
 
 
 BODY_ARGUMENTS = {
+    "replays_run": {"first", "last", "sink", "contract", "limit"},
+    "messages_send": {"body"},
+    "sessions_rebuild": {"ids", "all", "after", "limit"},
+    "contracts_rebuild": {"after", "limit", "dry_run"},
+    "sessions_name": {"name"},
+    "sessions_bind": {"origin", "channel", "bound"},
+    "sessions_attach": {"pane", "tmux"},
+    "archives_replay": {"first", "last", "sink", "limit"},
     "events_route": {"ids"},
     "dead_letters_reprocess": {"ids", "filter", "all", "dry_run"},
     "dead_letters_discard": {"ids", "filter", "all", "dry_run"},
     "contracts_add": {"body"},
     "contracts_test": {"body"},
     "contracts_rotate": {"body"},
+    "receipts_append": {"body"},
     "maintenance_pause": {"scope", "name"},
     "maintenance_resume": {"scope", "name"},
 }
+
+
+_SOURCE = {"source_system": "s", "source_table": "t", "source_id": "1", "action_type": "a"}
+
+
+@pytest.mark.parametrize(
+    ("more", "valid"),
+    [
+        ({}, True),
+        ({"source_id": 7, "source_version": 3, "actor_kind": "agent", "actor_id": "me", "tenant_id": "x"}, True),
+        ({"input": None, "output": {"a": [1]}}, True),
+        ({"input_hash": "0" * 64, "output_hash": None, "output": 1}, True),
+        ({"references": {"task": "1", "n": 2, "many": ["a", 1, None]}, "tenant_id": None}, True),
+        ({"source_system": ""}, False),
+        ({"source_table": None}, False),
+        ({"source_id": 1.5}, False),
+        ({"source_id": True}, False),
+        ({"action_type": " a"}, False),
+        ({"actor_kind": "god"}, False),
+        ({"input": 1, "input_hash": "0" * 64}, False),
+        ({"output_hash": "0" * 63}, False),
+        ({"output_hash": "A" * 64}, False),
+        ({"references": []}, False),
+        ({"references": {"a": {}}}, False),
+        ({"references": {"a": [[]]}}, False),
+        ({"references": {"": 1}}, False),
+        ({"h_self": "0" * 64}, False),
+    ],
+)
+def test_the_schema_of_a_receipt_accepts_what_the_code_accepts(more: dict[str, object], valid: bool) -> None:
+    body = {**_SOURCE, **more}
+    accepted = accepts(lambda given: parse_receipt(given, "me"), body)
+    assert (validator(RECEIPT).is_valid(body), accepted) == (valid, valid)
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)
 def test_an_operation_is_described_whole(operation: Operation) -> None:
     described = DOCUMENT["paths"][operation.path.replace(":path}", "}")][operation.method.lower()]
     assert set(described["responses"]) >= {str(status) for status in (400, 401, 403, 503, *error_statuses(operation))}
-    assert ("requestBody" in described) == (operation.body is not None)
-    success = [response for status, response in described["responses"].items() if status in ("200", "201")]
+    assert ("requestBody" in described) == (operation.body is not None or bool(operation.raw))
+    success = [response for status, response in described["responses"].items() if status in ("200", "201", "202")]
     assert success
+    if get_type_hints(operation.verb)["return"] is View:
+        assert [list(response["content"]) for response in success] == [["text/event-stream"]]
+        return
     expected = Schemas().of(get_type_hints(operation.verb, include_extras=True)["return"])
     assert all(response["content"]["application/json"]["schema"] == expected for response in success)
 
@@ -263,4 +312,4 @@ def test_an_optional_key_is_left_out_and_not_null() -> None:
     schema = schemas.by_name[str(reference["$ref"]).rpartition("/")[2]]
     assert "by_queue_left_off" not in schema["required"]  # type: ignore[operator]
     assert schema["properties"]["by_queue_left_off"] == {"type": "integer"}  # type: ignore[index]
-    assert encode(DeadLetterCount(0, {})) == {"count": 0, "by_queue": {}}
+    assert encode(DeadLetterCount(0, {}, [])) == {"count": 0, "by_queue": {}, "groups": []}

@@ -29,7 +29,7 @@ from schemathesis.specs.openapi.checks import (
 from daemon import Daemon, shop
 from holdfast.config.config import load_config
 from holdfast.surfaces.rest.app import build_app
-from holdfast.surfaces.rest.gate import Tokens
+from holdfast.surfaces.rest.request_filter import BearerTokens
 
 pytestmark = pytest.mark.slow
 
@@ -57,7 +57,7 @@ def described(folder: Path) -> dict[str, Any]:
         return None
 
     inbound = load_config(folder / "holdfast.yml").inbound
-    return dict(build_app(None, Tokens(None, nobody), [], 1_000_000, inbound).openapi())  # type: ignore[arg-type]
+    return dict(build_app(None, BearerTokens(None, nobody), [], 1_000_000, inbound).openapi())  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +116,7 @@ REFUSING = [one for one in OPERATIONS if not one.path.endswith("z") and one.defi
         pytest.param(one, mode, id=f"{one.method.upper()} {one.path} {mode.value}")
         for mode, found in ((FITTING, OPERATIONS), (MISFIT, REFUSING))
         for one in found
+        if one.definition.raw.get("tags") != ["live"]  # such an answer has no end
     ],
 )
 def test_no_answer_is_a_server_error_or_undocumented(

@@ -5,11 +5,22 @@ from __future__ import annotations
 import http.client
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
-from holdfast.domain.errors import BadConfig, BadInput, Conflict, Denied, HoldfastError, NotFound, TargetRefused
-from holdfast.domain.json_value import Json
+from holdfast.domain.errors import (
+    BadConfig,
+    BadInput,
+    Conflict,
+    Denied,
+    HoldfastError,
+    NotFound,
+    PositionPruned,
+    TargetRefused,
+    TooMany,
+)
+from holdfast.domain.json_value import KnownJson
 from holdfast.home import DEFAULT_HOST, DEFAULT_PORT, Home, find_home, read_address
 
 CONNECT_S = 5.0
@@ -23,8 +34,10 @@ _ERRORS: dict[int, type[HoldfastError]] = {
     403: Denied,
     404: NotFound,
     409: Conflict,
+    410: PositionPruned,
     413: BadInput,
     422: BadInput,
+    429: TooMany,
 }
 
 
@@ -47,29 +60,54 @@ class Client:
             usable = False
         if not usable:
             raise BadConfig("the daemon URL must look like http://127.0.0.1:4653; check HOLDFAST_URL")
-        self.url, self._token, self._answer_s = url, token, answer_s
+        self.url, self._token, self.answer_s = url, token, answer_s
         self._parts, self._base = parts, parts.path.rstrip("/")
         self.next: str | None = None  # the cursor of the next page, from the last answer's Link header
 
-    def get(self, path: str, query: Mapping[str, Json] | None = None) -> Json:
+    def renew(self) -> Client:
+        """The client to go on with after a lost connection: a daemon that was restarted may have another address."""
+        return find_client(self.answer_s)
+
+    def get(self, path: str, query: Mapping[str, KnownJson] | None = None) -> KnownJson:
         """Query parameters that are None or False are left out."""
         given = {name: value for name, value in (query or {}).items() if value not in (None, False)}
-        return self._call("GET", path + _query(given), None)
+        return self._call("GET", path + query_text(given), None)
 
-    def post(self, path: str, body: Json = None) -> Json:
-        try:
-            raw = json.dumps({} if body is None else body, ensure_ascii=False).encode()
-        except UnicodeEncodeError:
-            raise BadInput("the value of an option is not valid UTF-8") from None
-        return self._call("POST", path, raw)
+    def post(self, path: str, body: KnownJson = None) -> KnownJson:
+        return self._call("POST", path, encode_body(body))
 
-    def delete(self, path: str) -> Json:
+    def put(self, path: str, data: bytes) -> KnownJson:
+        """Send the bytes of a file."""
+        return self._call("PUT", path, data, "application/octet-stream")
+
+    def delete(self, path: str) -> KnownJson:
         return self._call("DELETE", path, None)
 
-    def _call(self, method: str, path: str, body: bytes | None) -> Json:
+    @contextmanager
+    def follow(
+        self, path: str, query: Mapping[str, object], last_event_id: str | None = None
+    ) -> Iterator[Iterator[str]]:
+        """The lines of a response without an end. Raises Unreachable if the connection fails or falls silent."""
+        given = {name: value for name, value in query.items() if value is not None}
+        headers = {"Accept": "text/event-stream", **({} if last_event_id is None else {"Last-Event-ID": last_event_id})}
+        if self._token is not None:
+            headers["Authorization"] = f"Bearer {self._token}"
+        connection = self._connect()
+        try:
+            connection.request("GET", self._base + path + query_text(given), headers=headers)
+            response = connection.getresponse()
+            if response.status != 200:
+                self._read(response.status, response.read(ANSWER_MAX))
+            yield (raw.decode("utf-8", "replace").rstrip("\r\n") for raw in response)
+        except (OSError, http.client.HTTPException) as error:
+            raise Unreachable(f"the connection to {self.url} was lost ({str(error) or type(error).__name__})") from None
+        finally:
+            connection.close()
+
+    def _call(self, method: str, path: str, body: bytes | None, kind: str = "application/json") -> KnownJson:
         headers = {"Accept": "application/json", "Connection": "close"}
         if body is not None:
-            headers["Content-Type"] = "application/json"
+            headers["Content-Type"] = kind
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token}"
         connection = self._connect()
@@ -77,7 +115,7 @@ class Client:
             connection.request(method, self._base + path, body, headers)
             response = connection.getresponse()
             raw = response.read(ANSWER_MAX + 1)
-            self.next = _next(response.getheader("Link", ""))
+            self.next = next_cursor(response.getheader("Link", ""))
         except (OSError, http.client.HTTPException) as error:
             raise Unreachable(
                 f"{self.url} accepted the request but did not answer ({str(error) or type(error).__name__}); "
@@ -100,10 +138,10 @@ class Client:
             raise Unreachable(
                 f"no daemon answers at {self.url} ({error.strerror or error}); start one with: holdfast up"
             ) from None
-        connection.sock.settimeout(self._answer_s)
+        connection.sock.settimeout(self.answer_s)
         return connection
 
-    def _read(self, status: int, raw: bytes) -> Json:
+    def _read(self, status: int, raw: bytes) -> KnownJson:
         try:
             answer = json.loads(raw)
         except (ValueError, RecursionError):
@@ -136,7 +174,29 @@ def find_client(answer_s: float = ANSWER_S) -> Client:
     token, address = find_token(home), find_address(home)
     if address is not None:
         return Client(address, token, answer_s)
-    return _NoDaemon(f"no daemon runs in {home.root}; start one with: holdfast up, or set HOLDFAST_URL")
+    return _NoDaemon(
+        f"no daemon runs in {home.root}; start one with: holdfast up, or set HOLDFAST_URL. Without a daemon, name the "
+        f"store: --store URL, or --app MODULE:NAME for an application that delivers itself"
+    )
+
+
+def find_client_of(store: str | None, app: str | None, answer_s: float = ANSWER_S) -> Client:
+    """The client of a store or of an application's store if one is named, else of the daemon."""
+    if store is None and app is None:
+        return find_client(answer_s)
+    if store is not None and app is not None:
+        raise BadInput("--store and --app cannot be combined")
+    from holdfast.surfaces.cli.local_client import open_client
+
+    return open_client(store, app)
+
+
+def encode_body(body: KnownJson) -> bytes:
+    """The bytes of a request, or a usage error."""
+    try:
+        return json.dumps({} if body is None else body, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise BadInput("the value of an option is not valid UTF-8") from None
 
 
 def find_address(home: Home) -> str | None:
@@ -163,10 +223,10 @@ def part(value: object) -> str:
         raise BadInput("an id is not valid UTF-8") from None
 
 
-def _next(link: str) -> str | None:
+def next_cursor(link: str) -> str | None:
     """Read the cursor of the next page from a Link header.
 
-    >>> _next('</hooks/contracts?limit=2&after=a%20b>; rel="next"')
+    >>> next_cursor('</hooks/contracts?limit=2&after=a%20b>; rel="next"')
     'a b'
     """
     url, _, more = link.partition(">")
@@ -174,7 +234,7 @@ def _next(link: str) -> str | None:
     return after[0] if after else None
 
 
-def _query(given: Mapping[str, object]) -> str:
+def query_text(given: Mapping[str, object]) -> str:
     values = {name: "true" if value is True else str(value) for name, value in given.items()}
     try:
         return f"?{urlencode(values)}" if values else ""

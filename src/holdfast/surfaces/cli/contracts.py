@@ -12,10 +12,14 @@ from typing import TypeVar
 import click
 
 from holdfast.domain.contract import FORMATS
-from holdfast.domain.json_value import Json, JsonObject
-from holdfast.surfaces.cli.client import Client, find_client, part
+from holdfast.domain.errors import NotFound
+from holdfast.domain.json_value import KnownJson
+from holdfast.surfaces.cli import contract_view
+from holdfast.surfaces.cli.client import Client, encode_body, part
+from holdfast.surfaces.cli.client_options import with_client
 from holdfast.surfaces.cli.options import Group, criterion, json_option, long_page_options, split_pairs
-from holdfast.surfaces.cli.output import echo, plural, show, show_fields, show_table, visible, warn
+from holdfast.surfaces.cli.output import echo, plural, show, visible, warn
+from holdfast.surfaces.cli.table import show_table
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -41,6 +45,11 @@ def contract_options(command: F) -> F:
         click.option("--attempts", type=int, help="Dead-letter a delivery after this many failed attempts."),
         click.option("--policy", help="Retry policy, such as webhook or patient."),
         click.option("--ordered/--unordered", default=None, help="Deliver each stream in order, or independently."),
+        click.option(
+            "--sender", "senders", metavar="SOURCE=ID", multiple=True,
+            help="Accept messages of this sender, such as github=583231; needs --session. Repeatable.",
+        ),
+        click.option("--session", metavar="NAME", help="Deliver as messages to this agent session."),
         click.option("--handler", metavar="NAME", help="Deliver to this handler of the application."),
         click.option("--url", help="Deliver to this URL."),
         click.option(
@@ -66,25 +75,22 @@ def contract_options(command: F) -> F:
 @click.option("--source", help="Only contracts of this origin: config, api or programmatic.")
 @click.option("--inactive", is_flag=True, help="Also list disabled and expired contracts.")
 @long_page_options
+@with_client
 @json_option
-def list_contracts(as_json: bool, inactive: bool, **query: object) -> None:
+def list_contracts(client: Client, as_json: bool, inactive: bool, **query: object) -> None:
     """List active contracts, ordered by id."""
-    columns = ("id", "matches", "address", "policy", "ordered", "state")
-    client = find_client()
-    show(
-        client.get("/hooks/contracts", {**query, "inactive": "true" if inactive else None}),
-        as_json,
-        lambda contracts: show_table([_row(contract) for contract in contracts], columns),
-    )
+    answer = client.get("/hooks/contracts", {**query, "inactive": "true" if inactive else None})
+    show(answer, as_json, contract_view.show_contracts)
     _mention_next_page(client)
 
 
 @contracts.command("show")
 @click.argument("id")
+@with_client
 @json_option
-def show_contract(id: str, as_json: bool) -> None:
+def show_contract(client: Client, id: str, as_json: bool) -> None:
     """Show one contract."""
-    show(find_client().get(f"/hooks/contracts/{part(id)}"), as_json, show_fields)
+    show(client.get(f"/hooks/contracts/{part(id)}"), as_json, contract_view.show_contract)
 
 
 @contracts.command("add")
@@ -98,9 +104,15 @@ def show_contract(id: str, as_json: bool) -> None:
     help="Send this header with the value of an environment variable. Repeatable.",
 )
 @contract_options
+@with_client
 @json_option
 def add_contract(
-    id: str | None, secret_env: str | None, headers: tuple[str, ...], as_json: bool, **options: Json
+    client: Client,
+    id: str | None,
+    secret_env: str | None,
+    headers: tuple[str, ...],
+    as_json: bool,
+    **options: KnownJson,
 ) -> None:
     """Create a contract, or replace the one with the same id."""
     body = _body(id or "", options)
@@ -110,24 +122,31 @@ def add_contract(
     if headers:
         pairs = split_pairs(headers, "--header-env")
         body["headers"] = {name: _secret("--header-env", variable) for name, variable in pairs}
-    show(find_client().post("/hooks/contracts", body), as_json, show_fields)
+    encode_body(body)  # a usage error comes before any request
+    existed = _exists(client, body["id"])
+    answer = client.post("/hooks/contracts", body)
+    show(answer, as_json, lambda _: echo(f"Contract {visible(answer['id'])} {'replaced' if existed else 'created'}."))
+    if answer["misconfigured"] and not as_json:
+        warn(f"its deliveries wait: {answer['misconfigured']}")
 
 
 @contracts.command("enable")
 @click.argument("id")
+@with_client
 @json_option
-def enable_contract(id: str, as_json: bool) -> None:
+def enable_contract(client: Client, id: str, as_json: bool) -> None:
     """Enable a contract. Its parked deliveries resume."""
-    answer = find_client().post(f"/hooks/contracts/{part(id)}/enable", {})
+    answer = client.post(f"/hooks/contracts/{part(id)}/enable", {})
     show(answer, as_json, lambda _: echo(f"Contract {visible(id)} enabled."))
 
 
 @contracts.command("disable")
 @click.argument("id")
+@with_client
 @json_option
-def disable_contract(id: str, as_json: bool) -> None:
+def disable_contract(client: Client, id: str, as_json: bool) -> None:
     """Disable a contract. Its pending deliveries are parked until it is enabled or removed."""
-    answer = find_client().post(f"/hooks/contracts/{part(id)}/disable", {})
+    answer = client.post(f"/hooks/contracts/{part(id)}/disable", {})
     show(answer, as_json, lambda _: echo(f"Contract {visible(id)} disabled."))
 
 
@@ -139,23 +158,86 @@ def disable_contract(id: str, as_json: bool) -> None:
 @click.option(
     "--overlap", metavar="SECONDS", type=float, help="Also sign with the old secret for this time. Default: one day."
 )
+@with_client
 @json_option
-def rotate_secret(id: str, secret_env: str, overlap: float | None, as_json: bool) -> None:
+def rotate_secret(client: Client, id: str, secret_env: str, overlap: float | None, as_json: bool) -> None:
     """Replace a contract's signing secret. Requests are signed with both secrets for a while."""
-    body: JsonObject = {"secret": _secret("--secret-env", secret_env)}
+    body: KnownJson = {"secret": _secret("--secret-env", secret_env)}
     if overlap is not None:
         body["overlap_seconds"] = overlap
-    answer = find_client().post(f"/hooks/contracts/{part(id)}/rotate", body)
+    answer = client.post(f"/hooks/contracts/{part(id)}/rotate", body)
     show(answer, as_json, lambda _: echo(f"Contract {visible(id)} now signs with the new secret."))
 
 
 @contracts.command("remove")
 @click.argument("id")
+@with_client
 @json_option
-def remove_contract(id: str, as_json: bool) -> None:
+def remove_contract(client: Client, id: str, as_json: bool) -> None:
     """Remove a contract. Its pending deliveries are dropped."""
-    answer = find_client().delete(f"/hooks/contracts/{part(id)}")
+    answer = client.delete(f"/hooks/contracts/{part(id)}")
     show(answer, as_json, lambda _: echo(f"Contract {visible(id)} removed."))
+
+
+@contracts.command("ping")
+@click.argument("id")
+@click.option(
+    "--wait", metavar="SECONDS", type=click.IntRange(1, 25), default=10, show_default=True,
+    help="How long to wait for the attempt.",
+)  # fmt: skip
+@with_client
+@json_option
+def ping_contract(client: Client, id: str, wait: int, as_json: bool) -> int:
+    """Send a sample event through one contract, whatever its criteria, and show what came of it.
+
+    No other contract gets the event. It is attempted once. Exits with 1 if it was not delivered.
+    """
+    answer = client.post(f"/hooks/contracts/{part(id)}/ping?wait_seconds={wait}", {})
+    show(answer, as_json, contract_view.show_ping)
+    return 0 if answer["delivered"] else 1
+
+
+@contracts.command("statistics")
+@click.argument("id")
+@with_client
+@json_option
+def contract_statistics(client: Client, id: str, as_json: bool) -> None:
+    """Show what waits for a contract, and what became of its deliveries."""
+    show(client.get(f"/hooks/contracts/{part(id)}/statistics"), as_json, contract_view.show_statistics)
+
+
+@contracts.command("rebuild")
+@click.argument("id")
+@click.option("--after", metavar="NUMBER", help="Continue an interrupted rebuild here.")
+@click.option("--dry-run", is_flag=True, help="Count the missing deliveries, and create none.")
+@with_client
+@json_option
+def rebuild_contract(client: Client, id: str, after: str | None, dry_run: bool, as_json: bool) -> None:
+    """Create the deliveries that a contract should have, by the stored events, and does not have.
+
+    Deliveries that exist are left alone. Events are left out if they are older than the contract, or so old that their
+    deliveries may have been pruned. If the command is interrupted, it prints how to continue.
+    """
+    answer = {"id": id, "events": 0, "matched": 0, "missing": 0, "dry_run": dry_run}
+    try:
+        while True:
+            page = client.post(f"/hooks/contracts/{part(id)}/rebuild", {"after": after, "dry_run": dry_run})
+            for name in ("events", "matched", "missing"):
+                answer[name] += page[name]
+            if page["next"] is None:
+                break
+            after = page["next"]
+    except BaseException:
+        if after is not None:
+            warn(f"{answer['missing']:,} missing deliveries found; continue with --after {after}")
+        raise
+    show(answer, as_json, _print_rebuilt)
+
+
+def _print_rebuilt(answer: KnownJson) -> None:
+    happened = "found" if answer["dry_run"] else "created"
+    read = f"{plural(answer['events'], 'event')} read, {answer['matched']:,} matched"
+    echo(f"{read}; {answer['missing']:,} missing deliveries {happened}.")
 
 
 @contracts.command("test")
@@ -164,21 +246,22 @@ def remove_contract(id: str, as_json: bool) -> None:
     "--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="Number of latest events to test."
 )
 @contract_options
+@with_client
 @json_option
-def try_contract(id: str, limit: int, as_json: bool, **options: Json) -> None:
+def try_contract(client: Client, id: str, limit: int, as_json: bool, **options: KnownJson) -> None:
     """Show which past events a contract would have matched. Nothing is created."""
     if not any(options[kind] for kind in ("url", "handler")):
         options["handler"] = "test"  # the target has no influence on which events match
-    answer = find_client().post(f"/hooks/contracts/test?limit={limit}", _body(id, options))
-    show(answer, as_json, _print_test)
+    answer = client.post(f"/hooks/contracts/test?limit={limit}", _body(id, options))
+    show(answer, as_json, contract_view.show_trial)
 
 
 @contracts.command("properties")
 @long_page_options
+@with_client
 @json_option
-def contract_properties(as_json: bool, **query: object) -> None:
+def contract_properties(client: Client, as_json: bool, **query: object) -> None:
     """List the properties and values that active contracts match on."""
-    client = find_client()
     show(
         client.get("/hooks/properties", query),
         as_json,
@@ -190,17 +273,27 @@ def contract_properties(as_json: bool, **query: object) -> None:
     _mention_next_page(client)
 
 
+def _exists(client: Client, id: str) -> bool:
+    try:
+        return bool(client.get(f"/hooks/contracts/{part(id)}"))
+    except NotFound:
+        return False
+
+
 def _mention_next_page(client: Client) -> None:
     """The answer is a plain list without a cursor, so the cursor is printed on stderr."""
     if client.next is not None:
         warn(f"there are more; continue with: --after {visible(client.next)}")
 
 
-def _body(id: str, options: JsonObject) -> JsonObject:
+def _body(id: str, options: KnownJson) -> KnownJson:
     """The contract as the REST API takes it."""
-    target = {kind: options[kind] for kind in ("url", "handler") if options[kind] is not None}
+    target = {kind: options[kind] for kind in ("url", "handler", "session") if options[kind] is not None}
     if len(target) != 1:
-        raise click.UsageError("give exactly one target: --url or --handler")
+        raise click.UsageError("give exactly one target: --url, --handler or --session")
+    senders: dict[str, list[str]] = {}
+    for source, id_ in split_pairs(options["senders"], "--sender"):
+        senders.setdefault(source, []).append(id_)
     values: dict[str, list[str]] = {}
     for name, value in split_pairs(options["properties"], "--property"):
         values.setdefault(name, []).append(value)
@@ -212,8 +305,9 @@ def _body(id: str, options: JsonObject) -> JsonObject:
         **{name: options[name] for name in ("policy", "attempts", "ordered", "timeout", "concurrency")},
         **{name: options[name] for name in ("rate", "format", "template")},
         "retry_on": list(options["retry_on"]) or None,
+        "senders": senders or None,
     }
-    if body["template"] is not None and body["format"] is None:
+    if body["template"] is not None and body["format"] is None and "session" not in target:
         body["format"] = "template"
     for name in ("type", "source"):
         if options[name]:
@@ -221,7 +315,7 @@ def _body(id: str, options: JsonObject) -> JsonObject:
     return body
 
 
-def _generate_id(body: JsonObject) -> str:
+def _generate_id(body: KnownJson) -> str:
     """Generate an id. The same options give the same id."""
     type = body.get("type_criterion") or {}
     match = type.get("match")
@@ -236,37 +330,3 @@ def _secret(option: str, name: str) -> str:
     if not secret:
         raise click.UsageError(f"{option} {name}: the environment variable {name} is not set")
     return secret
-
-
-def _row(contract: JsonObject) -> JsonObject:
-    target = contract["target"]
-    criteria = {
-        "type": contract["type_criterion"],
-        "source": contract["source_criterion"],
-        **contract["properties"],
-    }
-    words = [f"{name}={_criterion_text(value)}" for name, value in criteria.items() if value is not None]
-    address = target["url"] or f"handler:{target['handler']}"
-    state = "active" if contract["active"] else "retired" if contract["retired"] else "inactive"
-    if contract["active"] and contract["misconfigured"]:
-        state = f"misconfigured: {contract['misconfigured']}"
-    return {**contract, "matches": " ".join(words) or "everything", "address": address, "state": state}
-
-
-def _criterion_text(value: JsonObject) -> str:
-    match = value.get("match")
-    texts = [match] if isinstance(match, str) else list(match or ())
-    return "|".join(texts) or value.get("pattern") or "(any)"
-
-
-def _print_test(answer: JsonObject) -> None:
-    echo(f"Would have matched {answer['matched']} of the last {answer['tested']} events.")
-    if answer["items"]:
-        echo()
-        show_table(answer["items"], ("id", "type", "source", "stream"))
-    if answer["misses"]:
-        echo("\nNot matched:")
-        for group in answer["misses"]:
-            echo(f"  {plural(group['events'], 'event')}, such as {visible(group['example'])}: {visible(group['why'])}")
-        if answer["misses_left_off"]:
-            echo(f"  ({plural(answer['misses_left_off'], 'reason')} more)")

@@ -14,9 +14,8 @@ from holdfast.domain.canonical import BYTES_MAX, parse_json
 from holdfast.domain.errors import BadConfig, HoldfastError
 from holdfast.domain.event import SOURCE_DEFAULT, NewEvent, new_event
 from holdfast.domain.ids import ENTROPY_BYTES, make_id
-from holdfast.domain.json_value import Json, JsonObject
+from holdfast.domain.json_value import KnownJson
 from holdfast.home import Home, find_home
-from holdfast.ingress.accept import check_direct_address
 from holdfast.surfaces.cli.client import Client, Unreachable, find_address, find_token
 from holdfast.surfaces.cli.options import Command, json_option, split_pairs
 from holdfast.surfaces.cli.output import echo, echo_json, visible, warn
@@ -37,7 +36,7 @@ _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 )  # fmt: skip
 @click.option("--payload", metavar="JSON|-", help="Payload as JSON; - reads it from standard input.")
 @click.option("--dedup", metavar="KEY", help="Deduplication key: an earlier event with this key is returned instead.")
-@click.option("--to", metavar="ADDRESS", help="Also deliver to this address: https://… or handler:…")
+@click.option("--to", metavar="ADDRESS", help="Also deliver to this address: https://…, handler:… or session:…")
 @click.option("--timestamp", metavar="TIME", help="Time of the event, such as 2026-01-31T12:00:00Z. Default: now.")
 @json_option
 def emit(
@@ -50,7 +49,7 @@ def emit(
     one starts.
     """
     id = make_id("evt", time.time_ns() // 1_000_000, os.urandom(ENTROPY_BYTES))
-    body: JsonObject = {
+    body: KnownJson = {
         "type": type,
         "source": source,
         "stream": stream,
@@ -61,7 +60,6 @@ def emit(
         "dedup_key": id if dedup is None else dedup,
         "to": to,
     }
-    check_direct_address(to)
     event = new_event(**body, id=id)
     answer = _append(body, event, id)
     if as_json:
@@ -70,7 +68,7 @@ def emit(
         echo(visible(_describe(answer)))
 
 
-def _append(body: JsonObject, event: NewEvent, id: str) -> JsonObject:
+def _append(body: KnownJson, event: NewEvent, id: str) -> KnownJson:
     """Append through the daemon or the spool. The warning is printed only after the event is stored."""
     home = find_home()
     address = find_address(home)
@@ -78,17 +76,17 @@ def _append(body: JsonObject, event: NewEvent, id: str) -> JsonObject:
         why = f"no daemon runs in {home.root}"
     else:
         try:
-            answer: JsonObject = Client(address, find_token(home), ANSWER_S).post("/api/events", body)
+            answer: KnownJson = Client(address, find_token(home), ANSWER_S).post("/api/events", body)
         except Unreachable as error:
             why = error.message
         else:
             return answer
-    _spool(home, event, id, why)
+    spool_event(home, event, id, why)
     warn(f"{why}. The event is stored in {home.spool} until a daemon starts: holdfast up")
     return {"id": id, "spooled": True}
 
 
-def _describe(answer: JsonObject) -> str:
+def _describe(answer: KnownJson) -> str:
     """The success line.
 
     >>> _describe({"id": "evt_1", "stream": "order:42", "seq": 3, "duplicate": False})
@@ -101,13 +99,13 @@ def _describe(answer: JsonObject) -> str:
     return text if own else f"{text} as number {answer['seq']} of {answer['stream']}"
 
 
-def typed_properties(pairs: tuple[str, ...]) -> JsonObject:
+def typed_properties(pairs: tuple[str, ...]) -> KnownJson:
     """Convert values that are JSON numbers or booleans.
 
     >>> typed_properties(("n=5", "ok=true", "zip=00501", 'text="5"'))
     {'n': 5, 'ok': True, 'zip': '00501', 'text': '5'}
     """
-    typed: JsonObject = {}
+    typed: KnownJson = {}
     for name, value in split_pairs(pairs, "--property"):
         if name in typed:
             raise click.UsageError(f"--property {name} can be given only once")
@@ -115,7 +113,7 @@ def typed_properties(pairs: tuple[str, ...]) -> JsonObject:
     return typed
 
 
-def _typed(text: str) -> Json:
+def _typed(text: str) -> KnownJson:
     if text in ("true", "false"):
         return text == "true"
     if len(text) >= 2 and text[0] == text[-1] == '"':
@@ -126,21 +124,22 @@ def _typed(text: str) -> Json:
     return number if math.isfinite(number) and abs(number) <= INTEGER_MAX else text
 
 
-def _read_payload(text: str) -> Json:
+def _read_payload(text: str) -> KnownJson:
     raw = sys.stdin.buffer.read(BYTES_MAX + 1) if text == "-" else os.fsencode(text)
     return parse_json(raw, "--payload")
 
 
-def _spool(home: Home, event: NewEvent, id: str, why: str) -> None:
+def spool_event(home: Home, event: NewEvent, id: str, why: str, what: str = "event") -> None:
+    """Store an event in the spool, because of `why` no daemon took it."""
     from holdfast.ingress.spool import notify_daemon, write_event
 
     try:
         home.make()
         write_event(home.spool, event, id)
     except BadConfig as error:
-        raise BadConfig(f"the event was not accepted: {why}, and the spool cannot be used: {error.message}") from None
+        raise BadConfig(f"the {what} was not accepted: {why}, and the spool cannot be used: {error.message}") from None
     except OSError as error:
         raise HoldfastError(
-            f"the event was not accepted: {why}, and {home.spool} is not writable ({error.strerror})"
+            f"the {what} was not accepted: {why}, and {home.spool} is not writable ({error.strerror})"
         ) from None
     notify_daemon(home.socket)

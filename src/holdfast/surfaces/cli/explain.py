@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import click
 
-from holdfast.domain.json_value import JsonObject
-from holdfast.surfaces.cli.client import find_client, part
+from holdfast.domain.json_value import KnownJson
+from holdfast.surfaces.cli import terminal
+from holdfast.surfaces.cli.client import Client, part
+from holdfast.surfaces.cli.client_options import with_client
 from holdfast.surfaces.cli.options import Command, json_option
-from holdfast.surfaces.cli.output import echo, show, show_table, visible
+from holdfast.surfaces.cli.output import echo, echo_wrapped, show, visible
+from holdfast.surfaces.cli.table import show_table
 
 DELIVERIES = ("id", "contract_id", "address", "state", "reason", "attempts", "last_error")
 ATTEMPTS = ("delivery", "generation", "attempt", "started_at", "outcome", "error")
@@ -18,53 +21,58 @@ ATTEMPTS = ("delivery", "generation", "attempt", "started_at", "outcome", "error
 @click.option(
     "--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="Maximum number of items of each kind."
 )
+@with_client
 @json_option
-def explain(event: str, limit: int, as_json: bool) -> None:
+def explain(client: Client, event: str, limit: int, as_json: bool) -> None:
     """Explain which contracts matched an event, and why.
 
     Also shows every delivery of the event with its attempts and receipts.
     """
-    show(find_client().get(f"/api/events/{part(event)}/explain", {"limit": limit}), as_json, _print)
+    show(client.get(f"/api/events/{part(event)}/explain", {"limit": limit}), as_json, _print)
 
 
-def _print(answer: JsonObject) -> None:
+def _print(answer: KnownJson) -> None:
     event = answer["event"]
-    echo(visible(f"{event['id']}  {event['type']} from {event['source']}, number {event['seq']} in {event['stream']}"))
-    echo(visible(answer["verdict"]))
+    place = "" if event["stream"] == event["id"] else f", number {event['seq']} in {event['stream']}"
+    echo_wrapped(visible(f"{event['id']}  {event['type']} from {event['source']}{place}"))
+    echo_wrapped(visible(answer["verdict"]))
     if answer["deliveries"]:
         echo("\nDeliveries:")
-        show_table(answer["deliveries"], DELIVERIES)
+        show_table(answer["deliveries"], DELIVERIES, spare=("attempts",))
         _print_left_off(answer["deliveries_left_off"], "deliveries")
     attempts = [{**each, "delivery": row["id"]} for row in answer["deliveries"] for each in row["history"]]
     if attempts:
         echo("\nAttempts:")
-        show_table(attempts, ATTEMPTS)
+        show_table(attempts, ATTEMPTS, spare=("generation",))
     if answer["deliveries"]:
         echo("\nReceipts:")
         for row in answer["deliveries"]:
             _print_receipts(row)
     if answer["wanted_now"]:
-        echo(f"\nMatched by (current contracts): {visible(', '.join(answer['wanted_now']))}")
+        echo()
+        echo_wrapped(visible(", ".join(answer["wanted_now"])), "Matched by (current contracts): ")
         _print_left_off(answer["wanted_now_left_off"], "contracts")
     if answer["missed"]:
         echo("\nNot matched by (closest first):")
         for missed in answer["missed"]:
             echo(f"  {visible(missed['contract_id'])}")
             for why in missed["why"]:
-                echo(f"    {visible(why)}")
+                echo_wrapped(visible(why), "    ")
             if missed["failed"] > len(missed["why"]):
                 echo(f"    (and {missed['failed'] - len(missed['why'])} more)")
         _print_left_off(answer["missed_left_off"], "contracts")
 
 
-def _print_receipts(delivery: JsonObject) -> None:
+def _print_receipts(delivery: KnownJson) -> None:
     """Hashes are printed in full, for comparison with exported receipts."""
     if not delivery["receipts"]:
         echo(f"  delivery {delivery['id']}: no receipt yet")
     for receipt in delivery["receipts"]:
         ended = f"{receipt['state']} ({receipt['reason']})" if receipt["reason"] else receipt["state"]
-        echo(visible(f"  delivery {delivery['id']}: {ended} at {receipt['at']} by {receipt['actor']}"))
-        echo(visible(f"    {receipt['chain']} {receipt['seq']}, {receipt['h_self']}"))
+        at = terminal.for_people("at", receipt["at"])
+        when = f"{ended} {at}" if terminal.is_terminal() else f"{ended} at {at}"
+        echo(visible(f"  delivery {delivery['id']}: {when} by {receipt['actor']}, {receipt['chain']} {receipt['seq']}"))
+        echo(visible(f"    {receipt['h_self']}"))
 
 
 def _print_left_off(left_off: int, noun: str) -> None:

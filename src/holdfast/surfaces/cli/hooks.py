@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.agents.install.answers import AgentStatus, HookChanges, InstalledService
+from holdfast.agents.install.answers import AgentChange, AgentStatus, HookChanges, InstalledService
 from holdfast.agents.registry import agent_names
 from holdfast.domain.errors import HoldfastError
 from holdfast.home import find_home
@@ -16,7 +17,8 @@ from holdfast.operations.answers.fields import extend
 from holdfast.operations.elapsed import ago
 from holdfast.surfaces.cli.client import find_client
 from holdfast.surfaces.cli.options import Group, json_option
-from holdfast.surfaces.cli.output import echo, show, show_table, visible
+from holdfast.surfaces.cli.output import echo, echo_wrapped, plural, show, visible
+from holdfast.surfaces.cli.table import show_table
 
 if TYPE_CHECKING:
     from holdfast.agents.install.installer import Installer
@@ -29,6 +31,7 @@ agent_option = click.option(
     "--agent", "names", type=click.Choice(agent_names()), multiple=True, help="Only this agent CLI. Repeatable."
 )
 project_option = click.option("--project", is_flag=True, help="Use the settings of the project in this folder.")
+diff_option = click.option("--diff", is_flag=True, help="Also show the changes of each file, line by line.")
 dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
 
 
@@ -63,17 +66,19 @@ def hooks() -> None:
 @project_option
 @click.option("--service", is_flag=True, help="Also install the daemon as a service.")
 @dry_run_option
+@diff_option
 @json_option
 def install(
-    names: tuple[str, ...], tools: bool | None, project: bool, service: bool, dry_run: bool, as_json: bool
+    names: tuple[str, ...], tools: bool | None, project: bool, service: bool, dry_run: bool, diff: bool, as_json: bool
 ) -> int:
     """Add hooks to the agent CLIs found on this machine. Other hooks and comments are kept.
 
-    Prints each change. Safe to repeat; repeat it after Holdfast was moved or reinstalled elsewhere.
+    Safe to repeat; repeat it after Holdfast was moved or reinstalled elsewhere.
     """
     changes = _installer(project, choose=True).install(names, tools, dry_run)
     answer = extend(InstallAnswer, changes, service=_install_service() if service and not dry_run else None)
-    show(answer, as_json, _print_installed)
+    events = {one.agent: one.events for one in _installer(project).status(names).agents}
+    show(answer, as_json, lambda answer: _print_installed(answer, events, diff))
     return _code(answer)
 
 
@@ -81,14 +86,15 @@ def install(
 @agent_option
 @project_option
 @dry_run_option
+@diff_option
 @json_option
-def uninstall(names: tuple[str, ...], project: bool, dry_run: bool, as_json: bool) -> int:
+def uninstall(names: tuple[str, ...], project: bool, dry_run: bool, diff: bool, as_json: bool) -> int:
     """Remove the hooks that install added.
 
     A file that was not edited since is restored byte for byte; otherwise only Holdfast's entries are removed.
     """
     answer = _installer(project).uninstall(names, dry_run)
-    show(answer, as_json, _print_uninstalled)
+    show(answer, as_json, lambda answer: _print_uninstalled(answer, diff))
     return _code(answer)
 
 
@@ -139,48 +145,72 @@ def _code(changes: HookChanges) -> int:
     return 1 if any(item.error for item in changes.agents) else 0
 
 
-def _print_installed(answer: InstallAnswer) -> None:
-    items = answer.agents
-    if all(item.result == "not found" for item in items):
-        echo(f"No agent CLI found; looked for {', '.join(item.agent for item in items)}.")
-        example = f"holdfast hooks install --agent {items[0].agent}"
+def _print_installed(answer: InstallAnswer, events: Mapping[str, list[str]], diff: bool) -> None:
+    items = [item for item in answer.agents if item.result != "not found"]
+    if not items:
+        echo(f"No agent CLI found; looked for {', '.join(item.agent for item in answer.agents)}.")
+        example = f"holdfast hooks install --agent {answer.agents[0].agent}"
         echo(f"To install hooks for one that is not here yet, name it: {example}")
         return
-    _print_changes(answer, "installed")
     for item in items:
-        if item.result == "unchanged":
-            echo(f"{item.agent}: already installed")
+        done = {"changed": "would be installed" if answer.dry_run else "installed", "unchanged": "already installed"}
+        names = events.get(item.agent, [])
+        count = f", {plural(len(names), 'event')}" if names and not item.error and not answer.dry_run else ""
+        echo(f"{item.agent}: {done.get(item.result, item.result)}{count}")
+        if count and item.files:
+            echo_wrapped(visible(", ".join(names)), "  events  ")
+        print_files(item, diff)
     if answer.dry_run:
+        echo("Nothing was changed (--dry-run).")
         return
     if answer.service is not None:
         from holdfast.surfaces.cli.service import print_service
 
         print_service(answer.service)
-    else:
-        echo("Next: holdfast service install   (run the daemon now and after a reboot; or run it here: holdfast up)")
-    echo("Then: holdfast hooks status")
+    _print_remaining(answer)
 
 
-def _print_uninstalled(answer: HookChanges) -> None:
-    _print_changes(answer, "removed")
+def _print_remaining(answer: InstallAnswer) -> None:
+    """What the user must still do comes last, where it is seen."""
+    from holdfast.surfaces.cli.service import is_answering
+
+    notes = [f"{item.agent}: {note}" for item in answer.agents for note in item.notes]
+    if answer.service is None and not is_answering():
+        notes.append("start the daemon: holdfast service install (now and after a reboot), or here: holdfast up")
+    if notes:
+        echo("\nStill to do:")
+        for note in notes:
+            echo_wrapped(visible(note), "  - ")
+    echo("Check with: holdfast hooks status")
+
+
+def _print_uninstalled(answer: HookChanges, diff: bool) -> None:
+    print_changes(answer, "removed", diff)
     if all(item.result == "unchanged" for item in answer.agents):
         echo("No hooks of Holdfast were installed.")
 
 
-def _print_changes(answer: HookChanges, done: str) -> None:
+def print_changes(answer: HookChanges, done: str, diff: bool = True) -> None:
     for item in answer.agents:
-        name = item.agent
-        for file in item.files:
-            for line in file.diff.splitlines():
-                echo(visible(line))
-            kept = f" (backup: {file.copy})" if file.copy else ""
-            echo(visible(f"{name}: {'would change' if answer.dry_run else done}: {file.path}{kept}"))
-        if item.error:
-            echo(visible(f"{name}: {item.result}: {item.error}"))
+        if item.files or item.error:
+            echo(f"{item.agent}: {item.result if item.error else 'would change' if answer.dry_run else done}")
+        print_files(item, diff)
         for note in item.notes:
-            echo(visible(f"{name}: {note}"))
+            echo_wrapped(visible(note), f"{item.agent}: ")
     if answer.dry_run:
         echo("Nothing was changed (--dry-run).")
+
+
+def print_files(item: AgentChange, diff: bool) -> None:
+    """The files of one CLI: path, backup, and with `diff` what changes in them."""
+    if item.error:
+        echo_wrapped(visible(item.error), "  error   ")
+    for file in item.files:
+        echo(visible(f"  file    {file.path}"))
+        if file.copy:
+            echo(visible(f"  backup  {file.copy}"))
+        for line in file.diff.splitlines() if diff else ():
+            echo(visible(f"    {line}"))
 
 
 def _print_status(answer: StatusAnswer) -> None:
@@ -193,6 +223,6 @@ def _print_status(answer: StatusAnswer) -> None:
     show_table(rows, COLUMNS)
     for item in answer.agents:
         if item.detail:
-            echo(visible(f"{item.agent}: {item.detail}"))
+            echo_wrapped(visible(item.detail), f"{item.agent}: ")
     if not answer.daemon:
-        echo("No daemon answers, so the time of the last event is unknown; start one with: holdfast up")
+        echo_wrapped("No daemon answers, so the time of the last event is unknown; start one with: holdfast up")

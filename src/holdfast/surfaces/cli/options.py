@@ -8,13 +8,22 @@ from typing import TypeVar
 
 import click
 
-from holdfast.domain.json_value import JsonObject
+from holdfast.domain.json_value import KnownJson
 
 F = TypeVar("F", bound=Callable[..., object])
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON and nothing else.")
 store_option = click.option("--store", metavar="URL", help="Store, such as sqlite:///app.db. Default: as configured.")
 app_option = click.option("--app", metavar="MODULE:NAME", help="The application's outbox, such as shop:outbox.")
+
+direct_store_option = click.option("--store", metavar="URL", help="Work on this store, without a daemon.")
+direct_app_option = click.option("--app", metavar="MODULE:NAME", help="Work on this application's store.")
+
+
+def direct_options(command: F) -> F:
+    """For commands that also work on a store without a daemon; see `find_client_of`."""
+    return direct_store_option(direct_app_option(command))
+
 
 _WILDCARD = re.compile(r"[*?\[]")
 
@@ -109,7 +118,7 @@ def split_pairs(pairs: Iterable[str], option: str) -> list[tuple[str, str]]:
     return result
 
 
-def criterion(values: Sequence[str], option: str) -> JsonObject:
+def criterion(values: Sequence[str], option: str) -> KnownJson:
     """A contract's criterion: a pattern if the one value has wildcards, otherwise one or more exact values."""
     if len(values) == 1:
         return {"pattern" if _WILDCARD.search(values[0]) else "match": values[0]}

@@ -1,4 +1,4 @@
-"""What commands print: aligned plain columns for people, the REST object with `--json`. No colors.
+"""What commands print: aligned columns for people, the REST object with `--json`.
 
 Control characters in data are escaped, so that a payload cannot move the cursor or set the window title.
 """
@@ -9,16 +9,17 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 import click
 
-from holdfast.domain.json_value import Json
+from holdfast.domain.errors import HoldfastError
+from holdfast.domain.json_value import KnownJson
+from holdfast.surfaces.cli import terminal
+from holdfast.surfaces.cli.text_width import text_width, wrap
 
 T = TypeVar("T")
-
-CELL_MAX = 60
 
 _CONTROL = re.compile(r"(?<!\\)((?:\\\\)*)\\u00([01][0-9a-f])")
 
@@ -27,11 +28,14 @@ def show(answer: T, as_json: bool, render: Callable[[T], None]) -> None:
     """Print the answer as JSON, or call `render` to print it for people."""
     if as_json:
         echo_json(_encode(answer))
-    else:
+        return
+    try:
         render(answer)
+    except KeyError as error:  # such as after an upgrade, while the daemon still runs the old version
+        raise HoldfastError(f"the answer has no {error}; the daemon is of another version: restart it") from error
 
 
-def _encode(answer: object) -> Json:
+def _encode(answer: object) -> KnownJson:
     if isinstance(answer, dict | list):  # an answer of the REST API is JSON already
         return answer
     from holdfast.operations.answers.encode import encode
@@ -41,6 +45,21 @@ def _encode(answer: object) -> Json:
 
 def echo(text: str = "") -> None:
     _echo(text, err=False)
+
+
+def show_lines(lines: Iterable[str]) -> None:
+    for line in lines:
+        echo(line)
+
+
+def echo_wrapped(text: str, prefix: str = "") -> None:
+    """Print a paragraph after a prefix. In a terminal it is divided between words and aligned behind the prefix."""
+    if not terminal.is_terminal():
+        echo(prefix + text)
+        return
+    indent = text_width(prefix)
+    for number, line in enumerate(wrap(text, max(20, terminal.width() - indent))):
+        echo((" " * indent if number else prefix) + line)
 
 
 def warn(text: str) -> None:
@@ -64,9 +83,14 @@ def silence(descriptor: int) -> None:
 
 
 def echo_json(answer: object) -> None:
+    echo(encode_json(answer, indent=2))
+
+
+def encode_json(answer: object, indent: int | None = None) -> str:
+    """JSON that is safe in a terminal, on one line unless it is indented."""
     text_is_safe = (sys.stdout.encoding or "").lower().startswith("utf")
-    text = json.dumps(answer, indent=2, ensure_ascii=not text_is_safe)
-    echo("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text))
+    text = json.dumps(answer, indent=indent, ensure_ascii=not text_is_safe)
+    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
 
 
 def visible(text: str) -> str:
@@ -75,6 +99,8 @@ def visible(text: str) -> str:
     >>> visible("red \x1b[31m alert\n")
     'red \\x1b[31m alert\\n'
     """
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
@@ -93,34 +119,14 @@ def cell(value: object) -> str:
     return visible(str(value))
 
 
-def show_table(items: Sequence[Mapping[str, Json]], columns: Sequence[str], empty: str = "none") -> None:
-    """One line per item under the column names, or the text `empty`."""
-    if not items:
-        echo(empty)
-        return
-    rows = [[name.replace("_", " ").upper() for name in columns]]
-    rows += [[_short(cell(item.get(name))) for name in columns] for item in items]
-    widths = [max(len(row[at]) for row in rows) for at in range(len(columns))]
-    for row in rows:
-        echo("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
-
-
-def show_page(page: Mapping[str, Json], columns: Sequence[str]) -> None:
-    show_table(page["items"], columns)
-    if page["next"] is not None:
-        echo(f"(more: --after {visible(str(page['next']))})")
-
-
-def show_fields(answer: Mapping[str, Json], columns: Sequence[str] | None = None) -> None:
-    """One line per field. Lists of objects follow as tables with `columns`, by default every column with a value."""
-    tables = {name: value for name, value in answer.items() if _is_rows(value)}
-    fields = {name: value for name, value in answer.items() if name not in tables}
-    width = max((len(name) for name in fields), default=0)
-    for name, value in fields.items():
-        echo(f"{name.replace('_', ' ').ljust(width)}  {cell(value)}".rstrip())
-    for name, rows in tables.items():
-        echo(f"\n{name.replace('_', ' ')}:")
-        show_table(rows, columns or [key for key in rows[0] if any(row.get(key) is not None for row in rows)])
+def colored(text: str, column: str | None, word: str) -> str:
+    """The text in the color of a word, if the column has colors and the terminal shows them. None: a heading."""
+    if not terminal.has_color():
+        return text
+    if column is None:
+        return click.style(text, bold=True)
+    color = terminal.COLORS.get(word) if column in terminal.COLORED else None
+    return text if color is None else click.style(text, fg=color)
 
 
 def plural(count: int, noun: str) -> str:
@@ -129,11 +135,3 @@ def plural(count: int, noun: str) -> str:
     ('1 event', '2,000 events')
     """
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
-def _is_rows(value: object) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= CELL_MAX else text[: CELL_MAX - 1] + "…"

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from holdfast.agents.install.service import Service
 
 ANSWER_S = 5.0
+FAILED = 1
 
 
 @click.group(cls=Group)
@@ -31,16 +35,20 @@ def service() -> None:
 
 @service.command()
 @json_option
-def install(as_json: bool) -> None:
+def install(as_json: bool) -> int:
     """Install the service, enable it and start it now. Safe to repeat."""
-    show(install_service(), as_json, print_service)
+    answer = install_service(ask=not as_json and sys.stdin.isatty())
+    show(answer, as_json, print_service)
+    return FAILED if answer.failed else 0
 
 
 @service.command()
 @json_option
-def uninstall(as_json: bool) -> None:
-    """Stop the service and remove its file."""
-    show(make_service().uninstall(), as_json, _print_removed)
+def uninstall(as_json: bool) -> int:
+    """Stop the service and remove its files."""
+    answer = make_service().uninstall()
+    show(answer, as_json, _print_removed)
+    return FAILED if answer.failed else 0
 
 
 @service.command()
@@ -57,17 +65,45 @@ def make_service() -> Service:
     return Service(this_environment(), find_home())
 
 
-def install_service() -> InstalledService:
+def install_service(ask: bool = False) -> InstalledService:
+    """Install the service with the variables that the configuration names: from here, or as they were stored."""
+    from holdfast.config.variables import variables_named
+
     service = make_service()
-    by_hand = service.status().running is not True and _is_answering()
-    answer = service.install()
+    by_hand = service.status().running is not True and is_answering()
+    named = variables_named(find_home().config)
+    values = _values(named, service.variables.read(), ask)
+    answer = service.install(values)
+    unset = sorted(set(named) - set(values))
+    answer = replace(answer, unset=unset, notes=[*answer.notes, *_notes(named, unset, service.variables.path)])
     if by_hand:
         note = "a daemon that was started by hand uses this home; stop it so that the service can run"
         return replace(answer, notes=[*answer.notes, note])
     return answer
 
 
-def _is_answering() -> bool:
+def _values(named: Mapping[str, bool], stored: Mapping[str, str], ask: bool) -> dict[str, str]:
+    """The values of the variables: of this environment, of the last installation, or typed in."""
+    values = {name: found for name in named if (found := os.environ.get(name) or stored.get(name))}
+    for name in named if ask else ():
+        if name not in values:
+            given = click.prompt(f"{name} (empty: leave it unset)", default="", show_default=False, hide_input=True)
+            values.update({name: given} if given else {})
+    return values
+
+
+def _notes(named: Mapping[str, bool], unset: list[str], path: Path) -> list[str]:
+    notes = []
+    if stored := sorted(set(named) - set(unset)):
+        notes.append(f"variables stored in {path}: {', '.join(stored)}")
+    for name in unset:
+        effect = "the daemon does not start without it" if named[name] else "its default is used"
+        notes.append(f"{name} is not set ({effect}); set it and run again: holdfast service install")
+    return notes
+
+
+def is_answering() -> bool:
+    """Whether a daemon of this home answers."""
     try:
         return find_home().address_file.exists() and bool(find_client(ANSWER_S).get("/api/status"))
     except (HoldfastError, OSError):

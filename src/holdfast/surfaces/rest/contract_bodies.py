@@ -15,14 +15,15 @@ from holdfast.domain.contract import (
     VALUE_MAX,
     VALUES_MAX,
 )
-from holdfast.domain.event import PROPERTIES_MAX
+from holdfast.domain.event import NAME_MAX, PROPERTIES_MAX
+from holdfast.domain.senders import IDS_MAX, KEYS, ORIGINS_MAX
 from holdfast.operations.answers.schema import JsonSchema
 from holdfast.surfaces.rest.value_schemas import (
-    DELIVERED,
     FLAG_OR_NULL,
     HANDLER,
     NAME,
     NO_NUL,
+    SESSION,
     TEXT,
     TIME,
     URL,
@@ -97,9 +98,33 @@ _STATUSES: JsonSchema = {
         {"type": "integer", "minimum": 411, "maximum": 499},
     ]
 }
+_IDS: JsonSchema = {
+    "type": "array",
+    "minItems": 1,
+    "maxItems": IDS_MAX,
+    "items": {"anyOf": [{"type": "integer"}, {"type": "string", "minLength": 1, "maxLength": NAME_MAX}]},
+}
+_SENDERS: JsonSchema = {
+    "type": "object",
+    "description": "Who may write to the session: for each source ids of actors, or actors, associations and channels.",
+    "minProperties": 1,
+    "maxProperties": ORIGINS_MAX,
+    "propertyNames": NAME,
+    "additionalProperties": {
+        "anyOf": [
+            _IDS,
+            {
+                "type": "object",
+                "additionalProperties": False,
+                "minProperties": 1,
+                "properties": dict.fromkeys(KEYS, _IDS),
+            },
+        ]
+    },
+}
 _PROPERTIES: dict[str, object] = {
     "id": {"type": "string", "pattern": f"^{ID_PATTERN}$", "examples": ["notify-on-error"]},
-    "target": {"type": "object", "description": "Exactly one of url and handler, and perhaps a secret."},
+    "target": {"type": "object", "description": "Exactly one of url, handler and session, and perhaps a secret."},
     "source_criterion": or_null(_CRITERION),
     "type_criterion": or_null(_CRITERION),
     "properties": {
@@ -121,6 +146,7 @@ _PROPERTIES: dict[str, object] = {
     "format": {"enum": [None, *FORMATS]},
     "template": {"type": ["string", "null"], "minLength": 1, "maxLength": TEMPLATE_MAX, "pattern": NO_NUL},
     "retry_on": {"type": ["array", "null"], "items": _STATUSES, "maxItems": RETRY_ON_MAX},
+    "senders": or_null(_SENDERS),
 }
 
 
@@ -135,12 +161,16 @@ def _target(**properties: JsonSchema) -> JsonSchema:
 
 
 def _to_url(url: JsonSchema, format: JsonSchema, template: JsonSchema) -> JsonSchema:
-    properties = {"target": _target(url=url), "format": format, "template": template}
+    properties = {"target": _target(url=url), "format": format, "template": template, "senders": _NONE}
     return {"required": ["target"], "properties": properties}
 
 
 _NAMES = {"handler": HANDLER}
-_OTHER_TARGETS = [_target(**{KINDS[kind].key: _NAMES.get(kind, TEXT)}) for kind in DELIVERED if kind != "https"]
+_OTHER_TARGETS = [
+    _target(**{kind.key: _NAMES.get(kind.name, TEXT)})
+    for kind in KINDS.values()
+    if kind.name not in ("https", "session")
+]
 _PLAIN: JsonSchema = {"enum": [None, *(word for word in FORMATS if word not in ("telegram", "template"))]}
 _RULES: list[JsonSchema] = [
     {
@@ -148,13 +178,21 @@ _RULES: list[JsonSchema] = [
         "anyOf": [{"properties": {"ttl_seconds": _NONE}}, {"properties": {"expires_at": _NONE}}],
     },
     {
-        "description": "Options of requests need a url. The format template needs a template, telegram a chat_id.",
+        "description": "Options of requests need a url, a session needs senders, telegram needs a chat_id.",
         "anyOf": [
             {
                 "properties": {
                     "target": {"anyOf": _OTHER_TARGETS},
-                    **dict.fromkeys(("rate", "headers", "format", "template", "retry_on"), _NONE),
+                    **dict.fromkeys(("rate", "headers", "format", "template", "retry_on", "senders"), _NONE),
                 }
+            },
+            {
+                "required": ["target", "senders"],
+                "properties": {
+                    "target": _target(session=SESSION),
+                    "senders": _SENDERS,
+                    **dict.fromkeys(("headers", "format", "retry_on"), _NONE),
+                },
             },
             _to_url(URL, _PLAIN, _NONE),
             _to_url(URL_WITH_CHAT, {"const": "telegram"}, _NONE),

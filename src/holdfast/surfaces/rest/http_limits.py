@@ -16,8 +16,11 @@ from http import HTTPStatus
 from typing import Any
 
 from starlette.types import Receive, Scope, Send
+from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
 
+from holdfast.surfaces.rest.event_stream import ABORT
 from holdfast.surfaces.rest.joined_writes import JoinedWrites
 from holdfast.surfaces.rest.problem import problem
 
@@ -25,6 +28,7 @@ HEAD_BYTES_MAX = 64 * 1024
 HEAD_S = 15.0
 BODY_S = 30.0
 LINGER_S = 1.0
+ABORT_S = 10.0
 
 
 _TOO_LARGE = (
@@ -102,6 +106,7 @@ class LimitedConnection(HttpToolsProtocol):
             super().on_headers_complete()
         finally:
             self.app = app
+        self.scope[ABORT] = self._abort  # type: ignore[literal-required]
 
     def _apply_absolute_form(self) -> None:
         """In `GET http://host/path` the host of the request line replaces the Host header (RFC 9112, 3.2.2)."""
@@ -125,6 +130,18 @@ class LimitedConnection(HttpToolsProtocol):
         if self.cycle.more_body and not self.pipeline and self._lingering is None:
             self._stop_timer()
             self._lingering = self.loop.call_later(LINGER_S, self.transport.close)
+
+    def handle_websocket_upgrade(self) -> None:
+        """From now on this is a connection of another kind, with limits of its own."""
+        self._stop_timers()
+        self._in_body = False
+        super().handle_websocket_upgrade()
+
+    def _abort(self, last: bytes) -> None:
+        """Close a connection whose client reads nothing. It gets the last chunk if it reads again soon."""
+        self._writes.write(b"%x\r\n%b\r\n0\r\n\r\n" % (len(last), last))
+        self._writes.close()
+        self.loop.call_later(ABORT_S, self._writes.abort)
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(400, "Not HTTP", "the request cannot be parsed; see RFC 9112")
@@ -162,6 +179,13 @@ class LimitedConnection(HttpToolsProtocol):
         if self._lingering is not None:
             self._lingering.cancel()
             self._lingering = None
+
+
+def open_socket(config: Config, server_state: ServerState, app_state: dict[str, object]) -> asyncio.Protocol:
+    """A WebSocket connection. Its library is imported when the first client connects."""
+    from holdfast.surfaces.rest.socket_connection import SocketConnection
+
+    return SocketConnection(config, server_state, app_state)
 
 
 def connection_class(connections_max: int) -> type[Any]:

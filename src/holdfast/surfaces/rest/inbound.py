@@ -115,11 +115,11 @@ async def _store(source: InboundSource, event: NewEvent, request: Request) -> bo
     append = request.app.state.operations.events.append
     try:
         try:
-            await append(event)
+            await append(event, "inbound")
         except DedupConflict:
             log.warning("%s sent the id %s again with another body; see the events of type inbound.%s.conflict",
                         source.path, event.dedup_key, source.name)  # fmt: skip
-            await append(conflict_event(source, event))
+            await append(conflict_event(source, event), "inbound")
     except Exception:
         log.exception("a request to %s could not be stored", source.path)
         return False

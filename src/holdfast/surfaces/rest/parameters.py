@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from holdfast.domain.errors import BadInput
+from holdfast.domain.event import check_name
 from holdfast.domain.text import short_repr
 from holdfast.operations.answers.schema import JsonSchema
 from holdfast.surfaces.rest.value_schemas import NO_NUL
@@ -28,6 +29,13 @@ class Parameter:
     where: str = "query"
     needs: str | None = None
     """Another parameter without which this one is refused."""
+
+    @property
+    def argument(self) -> str:
+        """The name of the verb's argument, such as last_event_id for the header Last-Event-ID."""
+        if self.where != "header":
+            return self.name
+        return self.name.lower().removeprefix("x-substrate-").replace("-", "_")
 
     def describe(self) -> dict[str, object]:
         return {"name": self.name, "in": self.where, "required": self.where == "path", "schema": self.schema}
@@ -104,11 +112,18 @@ TEXT_ID = text("id", where="path")
 NUMBER_ID = whole("id", 0, ID_MAX, where="path")
 
 
-def read_all(parameters: Iterable[Parameter], path: Mapping[str, str], query: Mapping[str, str]) -> dict[str, object]:
-    """The values of all parameters that were given."""
+def principal(value: str) -> str:
+    return check_name(value, "the header X-Substrate-Principal")
+
+
+def read_all(
+    parameters: Iterable[Parameter], path: Mapping[str, str], query: Mapping[str, str], headers: Mapping[str, str]
+) -> dict[str, object]:
+    """The values of all parameters that were given, by argument."""
+    places = {"path": path, "query": query, "header": headers}
     values = {}
     for parameter in parameters:
-        given = (path if parameter.where == "path" else query).get(parameter.name)
+        given = places[parameter.where].get(parameter.name)
         if given is not None:
-            values[parameter.name] = parameter.read(given)
+            values[parameter.argument] = parameter.read(given)
     return values

@@ -10,19 +10,24 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from holdfast.domain.errors import (
+    Ambiguous,
     BadInput,
     BadJson,
+    ChainContention,
     Conflict,
     Denied,
     HoldfastError,
     NotFound,
+    PositionPruned,
     StoreError,
     TooLarge,
+    TooMany,
     Unverified,
 )
 
 CONNECTION_STATUSES = (400, 408, 431, 503)
 """Errors that any request can get, before a route is reached."""
+RETRY_AFTER_S = {429: "60", 503: "1"}
 PROBLEM: dict[str, object] = {
     "type": "object",
     "required": ["type", "title", "status", "detail"],
@@ -32,6 +37,9 @@ PROBLEM: dict[str, object] = {
         "status": {"type": "integer"},
         "detail": {"type": "string"},
         "error": {"type": "string", "description": "The name of the error in Python."},
+        "first_seq": {"type": "integer", "description": "The first stored event of the stream."},
+        "archived": {"type": "boolean", "description": "Whether an archive holds the events before it."},
+        "candidates": {"type": "array", "items": {"type": "string"}, "description": "The ids that fit a name."},
     },
 }
 
@@ -42,8 +50,12 @@ STATUS: tuple[tuple[type[HoldfastError], int, str], ...] = (
     (BadJson, 400, "Bad JSON"),
     (TooLarge, 413, "Too large"),
     (BadInput, 422, "Not acceptable input"),
+    (ChainContention, 409, "chain_contention"),
     (Conflict, 409, "Conflict"),
+    (TooMany, 429, "Too many"),
     (NotFound, 404, "Not found"),
+    (PositionPruned, 410, "position_pruned"),
+    (TooMany, 429, "Too many"),
     (Unverified, 401, "Not verified"),
     (Denied, 403, "Not allowed"),
     (StoreError, 503, "Store unavailable"),
@@ -51,7 +63,9 @@ STATUS: tuple[tuple[type[HoldfastError], int, str], ...] = (
 )
 
 
-def problem(status: int, title: str, detail: str, headers: dict[str, str] | None = None, **more: str) -> JSONResponse:
+def problem(
+    status: int, title: str, detail: str, headers: dict[str, str] | None = None, **more: object
+) -> JSONResponse:
     body = {"type": "about:blank", "title": title, "status": status, "detail": detail, **more}
     return JSONResponse(body, status, headers=headers, media_type="application/problem+json")
 
@@ -59,9 +73,16 @@ def problem(status: int, title: str, detail: str, headers: dict[str, str] | None
 def error_problem(error: HoldfastError) -> JSONResponse:
     for kind, status, title in STATUS:
         if isinstance(error, kind):
-            headers = {"Retry-After": "1"} if status == 503 else None
-            return problem(status, title, error.message, headers, error=type(error).__name__)
+            headers = {"Retry-After": RETRY_AFTER_S[status]} if status in RETRY_AFTER_S else None
+            return problem(status, title, error.message, headers, error=type(error).__name__, **_more(error))
     raise error
+
+
+def _more(error: HoldfastError) -> dict[str, object]:
+    """Members that only errors of some kinds have."""
+    if isinstance(error, Ambiguous):
+        return {"candidates": list(error.candidates)}
+    return {"first_seq": error.first_seq, "archived": error.archived} if isinstance(error, PositionPruned) else {}
 
 
 def problem_responses(statuses: Iterable[int]) -> dict[str, object]:

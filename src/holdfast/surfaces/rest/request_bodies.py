@@ -7,12 +7,16 @@ from dataclasses import dataclass
 
 from holdfast.domain.errors import BadInput
 from holdfast.domain.event import NAME_MAX, PROPERTIES_MAX
+from holdfast.domain.message import MESSAGE_TYPES, TEXT_FIELDS, URL_MAX
 from holdfast.domain.states import Reason, State
+from holdfast.domain.substrate_receipt import ACTOR_KINDS, REFERENCES_MAX
 from holdfast.domain.text import short_repr
 from holdfast.ingress.accept import reject_unknown_keys
 from holdfast.operations.answers.maintenance import PAUSE_SCOPES
 from holdfast.operations.answers.schema import JsonSchema
+from holdfast.operations.contract_rebuild import EVENTS_MAX
 from holdfast.operations.contracts import OVERLAP_MAX_S
+from holdfast.operations.sessions import REBUILD_MAX
 from holdfast.surfaces.rest.contract_bodies import CONTRACT, SECRET, TRIAL
 from holdfast.surfaces.rest.parameters import PAGE_MAX
 from holdfast.surfaces.rest.value_schemas import (
@@ -25,6 +29,8 @@ from holdfast.surfaces.rest.value_schemas import (
     or_null,
 )
 
+REPLAY_MAX = 500
+SEQ_MAX = 2**62 - 1
 DELIVERY_ID_MAX = 2**62 - 1
 SELECTION_KEYS = ("ids", "filter", "all", "dry_run")
 
@@ -64,6 +70,68 @@ def read_selection(value: object) -> dict[str, object]:
 def read_pause(value: object) -> dict[str, object]:
     given = _object(value, ("scope", "name"))
     return {"scope": given.get("scope"), "name": given.get("name")}
+
+
+def read_binding(value: object) -> dict[str, object]:
+    given = _object(value, ("origin", "channel", "bound"))
+    bound = given.get("bound")
+    if bound is not None and not isinstance(bound, bool):
+        raise BadInput(f"bound must be true or false, not {short_repr(bound)}")
+    return {"origin": given.get("origin"), "channel": given.get("channel"), "bound": bound is not False}
+
+
+def read_session_ids(value: object) -> dict[str, object]:
+    """The sessions to rebuild. Null means the same as a key that is left out."""
+    given = _object(value, ("ids", "all", "after", "limit"))
+    ids, after = given.get("ids"), given.get("after")
+    if ids is not None and not (isinstance(ids, list) and all(isinstance(id, str) for id in ids)):
+        raise BadInput(f"ids must be a list of session ids, not {short_repr(ids)}")
+    if after is not None and not isinstance(after, str):
+        raise BadInput(f"after must be the next of the page before, not {short_repr(after)}")
+    every = _flag(given, "all")
+    return {"ids": ids, "all": every, "after": after, "limit": _whole(given, "limit", REBUILD_MAX)}
+
+
+def read_contract_page(value: object) -> dict[str, object]:
+    given = _object(value, ("after", "limit", "dry_run"))
+    after = given.get("after")
+    if after is not None and not isinstance(after, str):
+        raise BadInput(f"after must be the next of the page before, not {short_repr(after)}")
+    return {"after": after, "limit": _whole(given, "limit", EVENTS_MAX), "dry_run": _flag(given, "dry_run")}
+
+
+def _whole(given: Mapping[str, object], name: str, usual: int) -> int:
+    """A number from 1 to `usual`, which is also what null means."""
+    value = given.get(name)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # 5.0 is an integer in JSON
+    if value is None:
+        return usual
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= usual:
+        raise BadInput(f"{name} must be a whole number from 1 to {usual}, not {short_repr(value)}")
+    return value
+
+
+def read_replay(value: object) -> dict[str, object]:
+    given = _object(value, ("from", "to", "sink", "contract", "limit"))
+    targets = {name: given.get(name) for name in ("sink", "contract")}
+    for name, target in targets.items():
+        if target is not None and not isinstance(target, str):
+            raise BadInput(f"{name} must be a name, not {short_repr(target)}")
+    numbers = {"first": given.get("from", 1), "last": given.get("to"), "limit": given.get("limit", REPLAY_MAX)}
+    for name, number in numbers.items():
+        if isinstance(number, float) and number.is_integer():
+            numbers[name] = number = int(number)  # 5.0 is an integer in JSON
+        if isinstance(number, bool) or not isinstance(number, int | None) or not 1 <= (number or 1) <= SEQ_MAX:
+            raise BadInput("from, to and limit must be whole numbers from 1")
+        if number is None and name != "last":
+            raise BadInput("from and limit must be whole numbers from 1, or left out")
+    return {**targets, **numbers}
+
+
+def _all_of(value: object, names: tuple[str, ...]) -> dict[str, object]:
+    given = _object(value, names)
+    return {name: given.get(name) for name in names}
 
 
 def _object(value: object, known: tuple[str, ...]) -> Mapping[str, object]:
@@ -128,6 +196,24 @@ EVENT = _closed(
     },
     "type",
 )
+_NAME_OR_NULL = or_null(NAME)
+MESSAGE = _closed(
+    {
+        "session": {**NAME, "description": "Its id, its name, a bound chat (origin:channel), a repository, or auto."},
+        "content": {
+            "type": "string",
+            "description": "At most 64 KiB. Text that an agent CLI reads as a command needs command: true.",
+        },
+        "message_type": {"enum": [None, *MESSAGE_TYPES]},
+        "origin": _NAME_OR_NULL,
+        **dict.fromkeys(TEXT_FIELDS, _NAME_OR_NULL),
+        "actor_avatar_url": {"type": ["string", "null"], "maxLength": URL_MAX},
+        "payload": JSON,
+        "command": FLAG_OR_NULL,
+    },
+    "session",
+    "content",
+)
 ROTATION = _closed(
     {"secret": SECRET, "overlap_seconds": {"type": "number", "minimum": 0, "maximum": OVERLAP_MAX_S}}, "secret"
 )
@@ -178,6 +264,77 @@ SELECTION: JsonSchema = {
     ],
 }
 
+SESSION_NAME = _closed(
+    {"name": {"type": "string", "pattern": "^(?:(?!auto$)[A-Za-z0-9][A-Za-z0-9_.-]{0,63})?$"}}, "name"
+)
+BINDING = _closed({"origin": NAME, "channel": NAME, "bound": FLAG_OR_NULL}, "origin", "channel")
+PANE = _closed({"pane": {"type": "string", "pattern": "^%[0-9]{1,9}$"}, "tmux": NAME}, "pane", "tmux")
+
+_SEQ: JsonSchema = {"type": "integer", "minimum": 1, "maximum": SEQ_MAX}
+_PART = {"from": _SEQ, "to": or_null(_SEQ), "limit": {"type": "integer", "minimum": 1, "maximum": REPLAY_MAX}}
+REPLAY: JsonSchema = {
+    "description": "Exactly one of sink and contract gets the events again.",
+    "oneOf": [
+        _closed({**_PART, "sink": NAME, "contract": _NONE}, "sink"),
+        _closed({**_PART, "sink": _NONE, "contract": NAME}, "contract"),
+    ],
+}
+REPLAY_BODY = Body(REPLAY, read_replay)
+_SESSIONS: JsonSchema = {"type": "array", "minItems": 1, "maxItems": REBUILD_MAX, "items": NAME}
+_SESSION_PAGE = {"after": or_null(TEXT), "limit": or_null({"type": "integer", "minimum": 1, "maximum": REBUILD_MAX})}
+SESSION_IDS: JsonSchema = {
+    "description": "Exactly one of ids and all: true. Call it with after: next until that is null.",
+    "oneOf": [
+        _closed({**_SESSION_PAGE, "ids": _SESSIONS, "all": _NOT}, "ids"),
+        _closed({**_SESSION_PAGE, "ids": _NONE, "all": {"const": True}}, "all"),
+    ],
+}
+SESSION_IDS_BODY = Body(SESSION_IDS, read_session_ids)
+CONTRACT_PAGE = _closed(
+    {
+        "after": or_null({"type": "string", "pattern": "^[0-9]{1,18}$"}),
+        "limit": or_null({"type": "integer", "minimum": 1, "maximum": EVENTS_MAX}),
+        "dry_run": FLAG_OR_NULL,
+    }
+)
+CONTRACT_PAGE_BODY = Body(CONTRACT_PAGE, read_contract_page)
+
+SESSION_NAME_BODY = Body(SESSION_NAME, lambda value: _all_of(value, ("name",)))
+BINDING_BODY = Body(BINDING, read_binding)
+PANE_BODY = Body(PANE, lambda value: _all_of(value, ("pane", "tmux")))
+MESSAGE_BODY = Body(MESSAGE, read_whole)
+_ID: JsonSchema = {"anyOf": [NAME, {"type": "integer", "minimum": 1 - 2**63, "maximum": 2**63 - 1}]}
+_DIGEST: JsonSchema = {"type": ["string", "null"], "pattern": "^[0-9a-f]{64}$"}
+_REFERENCE: JsonSchema = {"anyOf": [{"type": ["null", "boolean", "number"]}, TEXT]}
+RECEIPT = _closed(
+    {
+        "tenant_id": or_null(NAME),
+        "source_system": NAME,
+        "source_table": NAME,
+        "source_id": _ID,
+        "source_version": or_null(_ID),
+        "action_type": NAME,
+        "actor_id": or_null(NAME),
+        "actor_kind": {"enum": [*ACTOR_KINDS, None]},
+        "input": JSON,
+        "input_hash": _DIGEST,
+        "output": JSON,
+        "output_hash": _DIGEST,
+        "references": {
+            "type": ["object", "null"],
+            "description": "At most 16 KiB as JSON.",
+            "maxProperties": REFERENCES_MAX,
+            "propertyNames": NAME,
+            "additionalProperties": {"anyOf": [_REFERENCE, {"type": "array", "items": _REFERENCE}]},
+        },
+    },
+    "source_system", "source_table", "source_id", "action_type",
+    allOf=[
+        {"not": {"required": [name, f"{name}_hash"], "properties": {f"{name}_hash": {"type": "string"}}}}
+        for name in ("input", "output")
+    ],
+)  # fmt: skip
+RECEIPT_BODY = Body(RECEIPT, read_whole)
 EVENT_BODY = Body(EVENT, read_whole)
 CONTRACT_BODY = Body(CONTRACT, read_whole)
 TRIAL_BODY = Body(TRIAL, read_whole)

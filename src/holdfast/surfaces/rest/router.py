@@ -10,17 +10,18 @@ from starlette.requests import Request
 from starlette.routing import compile_path
 from starlette.types import ASGIApp
 
+from holdfast.agents.messages.message_files import BLOB_MAX
 from holdfast.domain.errors import HoldfastError
 from holdfast.operations.answers.encode import encode, wire_field
 from holdfast.operations.verbs import Operations
+from holdfast.streams.live import View
 from holdfast.surfaces.rest.answers import JsonAnswer
-from holdfast.surfaces.rest.body import read_json
-from holdfast.surfaces.rest.gate import require
+from holdfast.surfaces.rest.body import read_body, read_json
+from holdfast.surfaces.rest.event_stream import EventStream
 from holdfast.surfaces.rest.parameters import read_all
 from holdfast.surfaces.rest.problem import error_problem, problem
+from holdfast.surfaces.rest.request_filter import require
 from holdfast.surfaces.rest.routes import Operation
-
-CREATED = 201
 
 
 class Router:
@@ -62,17 +63,27 @@ class Router:
     ) -> ASGIApp:
         try:
             actor = require(operation.needs)(request)
-            arguments = {**operation.fixed, **read_all(operation.parameters, path, request.query_params)}
+            arguments = {
+                **operation.fixed,
+                **read_all(operation.parameters, path, request.query_params, request.headers),
+            }
             if operation.body is not None:
                 arguments |= operation.body.read(await read_json(request))
+            if operation.raw:
+                arguments[operation.raw] = await read_body(request, BLOB_MAX)
             if takes_actor(operation):
                 arguments["actor"] = actor
             verb = getattr(getattr(operations, operation.group), operation.verb.__name__)
             answer = await verb(**arguments)
         except HoldfastError as error:
             return error_problem(error)
-        status = CREATED if CREATED in operation.statuses else 200
-        return JsonAnswer(encode(answer), status, _link(request, answer))
+        if isinstance(answer, View):
+            return EventStream(answer)
+        return JsonAnswer(encode(answer), success_status(operation), _link(request, answer))
+
+
+def success_status(operation: Operation) -> int:
+    return next((status for status in operation.statuses if status < 300), 200)
 
 
 def takes_actor(operation: Operation) -> bool:

@@ -33,9 +33,8 @@ _GUARDED_HOST = (
 )
 _GUARDED_SITE = f"https?://{_GUARDED_HOST}{_PORT}"
 
-_FORMS = {"https": _URL, "handler": f"handler:{_HANDLER}"}
-DELIVERED = tuple(kind.name for kind in KINDS.values() if kind.deliverer is not None)
-"""The address kinds that can be delivered to."""
+_SESSION = r"[A-Za-z0-9][A-Za-z0-9_.:@/+-]{0,199}"
+_FORMS = {"https": _URL, "handler": f"handler:{_HANDLER}", "session": f"session:{_SESSION}"}
 
 TEXT: JsonSchema = {"type": "string", "pattern": NO_NUL}
 TEXT_OR_NULL: JsonSchema = {"type": ["string", "null"], "pattern": NO_NUL}
@@ -54,11 +53,12 @@ URL_WITH_CHAT: JsonSchema = {
     "pattern": rf"^{_GUARDED_SITE}(?:/[!-\"$->@-\[\]-~]*)?\?(?:{_QUERY}*&)?chat_id=[!-\"$%'-\[\]-~]+(?:&{_QUERY}*)?#?$",
 }
 HANDLER: JsonSchema = {"type": "string", "pattern": f"^{_HANDLER}$"}
+SESSION: JsonSchema = {"type": "string", "pattern": f"^{_SESSION}$"}
 ADDRESS: JsonSchema = {
     "type": "string",
     "maxLength": ADDRESS_MAX,
-    "pattern": f"^(?:{'|'.join(_FORMS.get(kind, f'{kind}:[^{NUL}]+') for kind in DELIVERED)})$",
-    "description": one_of(KINDS[kind].example for kind in DELIVERED),
+    "pattern": f"^(?:{'|'.join(_FORMS.get(kind, f'{kind}:[^{NUL}]+') for kind in KINDS)})$",
+    "description": one_of(kind.example for kind in KINDS.values()),
     "examples": ["handler:ship"],
 }
 TIME: JsonSchema = {
