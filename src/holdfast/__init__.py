@@ -8,6 +8,7 @@ from holdfast.version import __version__
 
 __all__ = [
     "BadInput",
+    "Conflict",
     "Contract",
     "Criterion",
     "DedupConflict",
@@ -19,7 +20,10 @@ __all__ = [
     "Outbox",
     "OutboxBackend",
     "OutboxRow",
+    "PgmqOutbox",
+    "PositionPruned",
     "Published",
+    "ReceiptClient",
     "Reject",
     "RetryAfter",
     "StoreBusy",
@@ -32,14 +36,16 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from holdfast.backend import NativeSqlOutbox, OutboxBackend, OutboxRow
+    from holdfast.backend import NativeSqlOutbox, OutboxBackend, OutboxRow, PgmqOutbox
     from holdfast.domain.address import parse_address
     from holdfast.domain.contract import Contract, Criterion
     from holdfast.domain.delivery import Delivery
     from holdfast.domain.errors import (
         BadInput,
+        Conflict,
         DedupConflict,
         HoldfastError,
+        PositionPruned,
         Reject,
         RetryAfter,
         StoreBusy,
@@ -51,10 +57,12 @@ if TYPE_CHECKING:
     from holdfast.domain.event import Event
     from holdfast.domain.inbound_event import HookEvent
     from holdfast.ingress.publish import Published
+    from holdfast.ledger.receipt_client import ReceiptClient
     from holdfast.outbox import Outbox
 
 _HOMES = {
     "BadInput": "holdfast.domain.errors",
+    "Conflict": "holdfast.domain.errors",
     "Contract": "holdfast.domain.contract",
     "Criterion": "holdfast.domain.contract",
     "DedupConflict": "holdfast.domain.errors",
@@ -66,7 +74,10 @@ _HOMES = {
     "Outbox": "holdfast.outbox",
     "OutboxBackend": "holdfast.backend",
     "OutboxRow": "holdfast.backend",
+    "PgmqOutbox": "holdfast.backend",
+    "PositionPruned": "holdfast.domain.errors",
     "Published": "holdfast.ingress.publish",
+    "ReceiptClient": "holdfast.ledger.receipt_client",
     "Reject": "holdfast.domain.errors",
     "RetryAfter": "holdfast.domain.errors",
     "StoreBusy": "holdfast.domain.errors",

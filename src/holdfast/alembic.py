@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, cast
 
-from holdfast.store.door import PUBLISH, run_on, schema_of
+from holdfast.store.door import PUBLISH, Tables, run_on, schema_of
 from holdfast.store.drivers import dialect_named
 from holdfast.store.schema import downgrade_texts, upgrade_texts, version_found
 from holdfast.store.table import OURS
@@ -42,7 +42,7 @@ def upgrade(op: Operations, *, url: str = "", since: int = 0) -> None:
     read the database: the schema version that the script starts from.
     """
     context, schema = op.get_context(), schema_of(url)
-    found = since if context.as_sql else run_on(op.get_bind(), schema, PUBLISH, version_found)
+    found = since if context.as_sql else run_on(op.get_bind(), Tables(schema), PUBLISH, version_found)
     for text in upgrade_texts(dialect_named(context.dialect.name), schema, found):
         op.execute(_text(text))
 

@@ -1,7 +1,7 @@
 """The outbox as a bare queue: enqueue in your transaction, claim one message, confirm or release it.
 
 For components with a worker loop of their own. `OutboxBackend` is the interface; `NativeSqlOutbox` implements it with
-Holdfast's deliveries.
+Holdfast's deliveries, and `PgmqOutbox` the same with the queue in pgmq.
 
     queue = NativeSqlOutbox("sqlite:///app.db")
     with connection:
@@ -12,18 +12,20 @@ Holdfast's deliveries.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, TypeVar
 
 from holdfast.domain.address import queue_address
 from holdfast.domain.delivery import Dead, Delivered, Retry
-from holdfast.domain.errors import BadInput
+from holdfast.domain.errors import BadConfig, BadInput
 from holdfast.domain.json_value import Json, JsonObject
 from holdfast.domain.states import Reason
+from holdfast.domain.store_url import PGMQ_PREFIX, is_postgres
 from holdfast.domain.text import short_repr
+from holdfast.home import shown_url
+from holdfast.ingress.fork_lock import ForkLock
 from holdfast.ingress.loop_thread import LoopThread
-from holdfast.ingress.publish import event_from_mapping, publish, schema_of
+from holdfast.ingress.publish import event_from_mapping, publish, tables_of
 
 if TYPE_CHECKING:
     from holdfast.operations.message_queue import MessageQueue
@@ -77,14 +79,15 @@ class NativeSqlOutbox:
 
     A queue is the direct address `handler:queue.NAME`. Each message is one delivery, with attempts, receipts and dead
     letters like any other. A claim has a lease; ending a message after its lease expired raises `Conflict`.
-    A forked child opens a connection of its own; messages that its parent claimed stay with the parent.
+    A forked child opens a connection of its own; messages that its parent claimed stay with the parent. On SQLite that
+    is refused if the parent's connection was open at the fork.
     """
 
     is_durable = True
 
     def __init__(self, url: str, *, lease_seconds: float = 300.0) -> None:
         self.url, self._lease_s = url, lease_seconds
-        self._opening = threading.Lock()
+        self._opening = ForkLock()
         self._connection: _Connection | None = None
         # Connections of the parent process: closing one in a forked child could damage the parent's.
         self._inherited: list[_Connection] = []
@@ -100,15 +103,19 @@ class NativeSqlOutbox:
             "to": queue_address(queue),
             "properties": {"queue": queue, "max_attempts": max_attempts},
         }
-        return publish(connection, event_from_mapping(fields), schema_of(self.url)).id
+        return publish(connection, event_from_mapping(fields), tables_of(self.url)).id
 
     def claim(self, queue: str = QUEUE) -> OutboxRow | None:
         """Claim the next message that is due, for the length of the lease. None if there is none."""
+        from holdfast.operations.message_queue import max_attempts_of
+
         claim = self._run(lambda messages: messages.claim(queue))
         if claim is None:
             return None
         event = claim.event
-        return OutboxRow(event.id, queue, event.payload, claim.delivery.attempts + 1, event.properties["max_attempts"])
+        return OutboxRow(
+            event.id, queue, event.payload, claim.delivery.attempts + 1, max_attempts_of(event) or ATTEMPTS
+        )
 
     def confirm(self, id: str) -> None:
         """The message was processed."""
@@ -179,3 +186,17 @@ class NativeSqlOutbox:
                     raise
                 connection = self._connection = _Connection(thread, queue)
             return connection
+
+
+class PgmqOutbox(NativeSqlOutbox):
+    """`OutboxBackend` on a PostgreSQL store whose queue is in pgmq. A new store is created so.
+
+    A store whose queue is not in pgmq is refused: `holdfast db promote --to pgmq` moves it.
+    """
+
+    def __init__(self, url: str, *, lease_seconds: float = 300.0) -> None:
+        if not is_postgres(url):
+            raise BadConfig(
+                f"pgmq is part of PostgreSQL: use pgmq+postgresql://USER@HOST/DATABASE, not {shown_url(url)!r}"
+            )
+        super().__init__(PGMQ_PREFIX + url.removeprefix(PGMQ_PREFIX), lease_seconds=lease_seconds)

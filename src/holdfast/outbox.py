@@ -19,16 +19,28 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from types import FunctionType
 from typing import TYPE_CHECKING, TypedDict, TypeVar, Unpack
 
 from holdfast.domain.address import parse_address
-from holdfast.domain.contract import Contract, Criterion, check_contract_id, parse_criteria, parse_criterion
+from holdfast.domain.contract import (
+    Contract,
+    Criterion,
+    check_contract_id,
+    parse_criteria,
+    parse_criterion,
+)
 from holdfast.domain.errors import BadInput
 from holdfast.domain.event import check_name
 from holdfast.domain.json_value import Json
+from holdfast.domain.registered_contracts import RegisteredContracts
+from holdfast.domain.store_url import check_store_url
+from holdfast.domain.text import short_repr
+from holdfast.home import shown_url
+from holdfast.operations.outbox_calls import OutboxCalls
+from holdfast.streams.reading import Reading
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -37,10 +49,14 @@ if TYPE_CHECKING:
 
     from sqlalchemy import MetaData, Table
 
+    from holdfast.agents.messages.outgoing import MessageFields
     from holdfast.domain.inbound_event import HookEvent
     from holdfast.ingress.bus import EventBus
     from holdfast.ingress.inbox import Once
     from holdfast.ingress.publish import Published
+    from holdfast.ingress.stream_log import StreamLog
+    from holdfast.store.door import Tables
+    from holdfast.surfaces.mounted import Auth, MountedApp
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -61,22 +77,7 @@ class EventFields(TypedDict, total=False):
     at: datetime | None
 
 
-class RegisteredContracts:
-    """The contracts that an application registers in code. They are stored when its workers or the daemon start."""
-
-    def __init__(self, registered_by: str) -> None:
-        self._registered_by = registered_by
-        self._contracts: dict[str, Contract] = {}
-
-    def register(self, contract: Contract) -> None:
-        registered_by = contract.registered_by or self._registered_by
-        self._contracts[contract.id] = replace(contract, source="programmatic", registered_by=registered_by)
-
-    def all(self) -> list[Contract]:
-        return list(self._contracts.values())
-
-
-class Outbox:
+class Outbox(Reading, OutboxCalls):
     """An outbox in your database. Creating one opens no connection.
 
     A contract stores the module that registered it. It is retired when a process starts that has loaded the module but
@@ -85,11 +86,12 @@ class Outbox:
     """
 
     def __init__(self, url: str, *, application: str | None = None) -> None:
-        self.url = url
+        self.url = check_store_url(url)
         self._prefix = "" if application is None else f"{check_contract_id(application)}/"
         self.handlers: dict[str, Callable[..., object]] = {}
         self.normalizers: dict[str, Callable[..., HookEvent | Sequence[HookEvent]]] = {}
-        self.contracts = RegisteredContracts(self._prefix + _calling_module())
+        self._module = _calling_module()
+        self.contracts = RegisteredContracts(self._prefix + self._module)
 
     def modules(self) -> frozenset[str]:
         """The modules that this process has loaded, as contracts name them in `registered_by`."""
@@ -106,7 +108,7 @@ class Outbox:
         """
         from holdfast.ingress.publish import event_from_call, publish
 
-        return publish(connection, event_from_call(type, payload, fields), self._schema)
+        return publish(connection, event_from_call(type, payload, fields), self._tables)
 
     async def publish_async(
         self, connection: object, type: str, payload: object = None, **fields: Unpack[EventFields]
@@ -114,7 +116,7 @@ class Outbox:
         """The same on a connection that is awaited."""
         from holdfast.ingress.publish import event_from_call, publish_async
 
-        return await publish_async(connection, event_from_call(type, payload, fields), self._schema)
+        return await publish_async(connection, event_from_call(type, payload, fields), self._tables)
 
     def publish_many(self, connection: object, events: Sequence[Mapping[str, Json]]) -> list[Published]:
         """Append several events, each a mapping with the names that `publish` takes.
@@ -125,13 +127,31 @@ class Outbox:
         """
         from holdfast.ingress.publish import event_from_mapping, publish_many
 
-        return publish_many(connection, [event_from_mapping(fields) for fields in events], self._schema)
+        return publish_many(connection, [event_from_mapping(fields) for fields in events], self._tables)
 
     async def publish_many_async(self, connection: object, events: Sequence[Mapping[str, Json]]) -> list[Published]:
         """The same on a connection that is awaited."""
         from holdfast.ingress.publish import event_from_mapping, publish_many_async
 
-        return await publish_many_async(connection, [event_from_mapping(fields) for fields in events], self._schema)
+        return await publish_many_async(connection, [event_from_mapping(fields) for fields in events], self._tables)
+
+    def stream(self, name: str) -> StreamLog:
+        """A stream as an ordered log: append with an expected `seq`, and close it.
+
+            outbox.stream("run:1").append(connection, "step.done", {"step": 3})
+
+        `docs/applications/streams.md` shows how to append, read and publish streams.
+        """
+        from holdfast.ingress.stream_log import StreamLog
+
+        return StreamLog(name, self._tables)
+
+    def send(self, connection: object, session: str, text: str, **fields: Unpack[MessageFields]) -> Published:
+        """Send a message to an agent session in the caller's transaction: `outbox.send(conn, "backend", "hi")`."""
+        from holdfast.agents.messages.outgoing import queued_message
+        from holdfast.ingress.publish import publish
+
+        return publish(connection, queued_message(session, text, fields), self._tables)
 
     def once(self, connection: object, event_id: str, *, consumer: str) -> Once:
         """Handle an event once, although it may arrive again. Use `with`, or `async with` on an awaited connection.
@@ -141,7 +161,7 @@ class Outbox:
         """
         from holdfast.ingress.inbox import Once
 
-        return Once(connection, event_id, consumer, self._schema)
+        return Once(connection, event_id, consumer, self._tables)
 
     def on(
         self,
@@ -161,6 +181,7 @@ class Outbox:
         @outbox.on("order.*")
         async def ship(order: Order): ...       # a pydantic model, or Event; raise Reject("why") or RetryAfter(30)
         """
+        _check_pattern(pattern)
         if policy is not None:
             check_name(policy, "policy")  # whether it exists depends on the configuration where the application runs
 
@@ -204,6 +225,16 @@ class Outbox:
         """
         return self._lifespan()
 
+    def asgi(self, auth: Auth | None = None) -> MountedApp:
+        """REST and the web page, for your own application: `app.mount("/holdfast", outbox.asgi(auth=may))`.
+
+        `auth` gets the request and returns the scopes of the visitor, such as `{"read", "operate"}`, or None. Without
+        it, the tokens of the store apply: `holdfast token create`.
+        """
+        from holdfast.surfaces.mounted import MountedApp
+
+        return MountedApp(self.url, auth)
+
     @asynccontextmanager
     async def _lifespan(self) -> AsyncIterator[None]:
         from holdfast.daemon.lifespan import working
@@ -242,13 +273,26 @@ class Outbox:
         """
         from holdfast.store.table import events_table
 
-        return events_table(metadata, self.url, self._schema)
+        return events_table(metadata, self.url, self._tables.schema)
 
     @cached_property
-    def _schema(self) -> str:
-        from holdfast.ingress.publish import schema_of
+    def _tables(self) -> Tables:
+        from holdfast.ingress.publish import tables_of
 
-        return schema_of(self.url)
+        return tables_of(self.url, self._how_to_create)
+
+    def _how_to_create(self) -> str:
+        """How the tables of this outbox are created, for an error message: as far as it can be seen from here."""
+        module = self._module
+        defined = list(vars(sys.modules.get(module) or sys.modules["__main__"]).items())
+        names = [name for name, value in defined if value is self]
+        option = f"--app {module}:{names[0]}" if names else f"--store {shown_url(self.url)}"
+        if Path("alembic.ini").exists():
+            return (
+                "add a revision with holdfast.alembic.upgrade(op) and run: alembic upgrade head (or without Alembic: "
+                f"holdfast db migrate {option})"
+            )
+        return f"run: holdfast db migrate {option} (or call outbox.migrate() once)"
 
     def prepare(self, connection: object) -> None:
         """Set your own SQLite connection up for durability: WAL, synchronous=FULL, no automatic checkpoints.
@@ -276,6 +320,12 @@ class Outbox:
         from holdfast.ingress.caller import check_async
 
         return await check_async(connection)
+
+
+def _check_pattern(pattern: object) -> None:
+    if not isinstance(pattern, str):
+        got = f"the function {pattern.__name__}" if isinstance(pattern, FunctionType) else short_repr(pattern)
+        raise BadInput(f'write @outbox.on("order.*"), with the pattern of the event types; on() got {got}')
 
 
 def _calling_module() -> str:

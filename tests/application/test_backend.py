@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import faulthandler
-import os
 import re
 import sqlite3
 import subprocess
@@ -16,10 +15,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from holdfast import BadInput, NativeSqlOutbox, OutboxBackend
-from holdfast.domain.errors import Conflict, NotFound
+from forked import in_fork
+from holdfast import BadInput, NativeSqlOutbox, OutboxBackend, PgmqOutbox
+from holdfast.domain.errors import BadConfig, Conflict, NotFound
+from holdfast.domain.store_url import PGMQ_PREFIX, is_postgres
 from holdfast.store.open import keep_closed, migrate_store, open_store
-from postgres import fresh_schema, sqlite_and_postgres, start
+from postgres import end_schema, fresh_schema, newest, sqlite_and_postgres, start
 
 
 @pytest.fixture
@@ -29,27 +30,28 @@ def sqlite_url(tmp_path: Path) -> str:
     return url
 
 
-@pytest.fixture(params=sqlite_and_postgres())
+@pytest.fixture(params=[*sqlite_and_postgres(), pytest.param("pgmq")])
 def url(request: pytest.FixtureRequest) -> Iterator[str]:
     if request.param == "sqlite":
         yield request.getfixturevalue("sqlite_url")
         return
-    server, schema = start(str(request.param)), fresh_schema()
-    migrate_store(server.url(schema), own=False)
-    yield server.url(schema)
-    server.psql(f"DROP SCHEMA {schema} CASCADE;")
+    prefix, version = (PGMQ_PREFIX, newest()) if request.param == "pgmq" else ("", str(request.param))
+    server, schema = start(version), fresh_schema()
+    migrate_store(server.url(schema, prefix), own=False)
+    yield server.url(schema, prefix)
+    asyncio.run(end_schema(server, schema))
 
 
 @pytest.fixture
 def outbox(url: str) -> Iterator[NativeSqlOutbox]:
-    with NativeSqlOutbox(url) as outbox:
+    with PgmqOutbox(url) if url.startswith(PGMQ_PREFIX) else NativeSqlOutbox(url) as outbox:
         yield outbox
 
 
 @pytest.fixture
 def connection(url: str) -> Iterator[Any]:
-    if url.startswith("postgresql:"):
-        opened: Any = psycopg.connect(url.partition("&schema=")[0])
+    if is_postgres(url):
+        opened: Any = psycopg.connect(url.removeprefix(PGMQ_PREFIX).partition("&schema=")[0])
     else:
         opened = sqlite3.connect(url.removeprefix("sqlite:///"))
     with contextlib.closing(opened):
@@ -65,6 +67,16 @@ def enqueue(outbox: NativeSqlOutbox, connection: Any, *payloads: object, **more:
 def test_it_keeps_the_interface(outbox: NativeSqlOutbox) -> None:
     backend: OutboxBackend = outbox
     assert backend.is_durable
+
+
+def test_a_pgmq_outbox_needs_a_store_whose_queue_is_in_pgmq() -> None:
+    with pytest.raises(BadConfig, match=r"pgmq\+postgresql://"):
+        PgmqOutbox("sqlite:///app.db")
+    server, schema = start(newest()), fresh_schema()
+    migrate_store(server.url(schema), own=False)
+    with PgmqOutbox(server.url(schema)) as outbox, pytest.raises(BadConfig, match="holdfast db promote --to pgmq"):
+        outbox.claim()
+    asyncio.run(end_schema(server, schema))
 
 
 def test_messages_come_oldest_first_under_the_id_they_were_given(outbox: NativeSqlOutbox, connection: Any) -> None:
@@ -230,27 +242,31 @@ def test_a_look_at_the_dead_letters_is_bounded(outbox: NativeSqlOutbox, limit: i
         outbox.dlq_inspect(limit)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_claims_with_a_connection_of_its_own(outbox: NativeSqlOutbox, connection: Any) -> None:
+    """On SQLite a child would use the file without locks, so it gets an error and the parent continues."""
     ours, for_the_child = enqueue(outbox, connection, "first", "second")
     assert row_id(outbox) == ours
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            faulthandler.dump_traceback_later(30, exit=True)  # a child that hangs shows where
-            if row_id(outbox) == for_the_child:
-                outbox.confirm(for_the_child)
-                with contextlib.suppress(NotFound):
-                    outbox.confirm(ours)
-                    os._exit(2)
-                outbox.close()
-                code = 0
-        finally:
-            os._exit(code)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+    def claim_and_confirm() -> None:
+        assert row_id(outbox) == for_the_child
+        outbox.confirm(for_the_child)
+        with pytest.raises(NotFound):
+            outbox.confirm(ours)
+        outbox.close()
+
+    result = in_fork(claim_and_confirm)
+    if is_postgres(outbox.url):
+        assert result is None
+    else:
+        assert "was open when this process was forked" in str(result)
+        outbox.confirm(row_id(outbox))
     outbox.confirm(ours)
     assert outbox.stats() == {"pending": 0, "in_flight": 0, "dlq": 0}
+
+
+def test_a_fork_while_another_thread_opens_the_outbox_blocks_nothing(outbox: NativeSqlOutbox) -> None:
+    with outbox._opening:  # in the child there is no thread that would release it
+        assert in_fork(lambda: outbox.stats()) is None
 
 
 def row_id(outbox: NativeSqlOutbox) -> str | None:

@@ -1,72 +1,22 @@
 """Stored state read under another configuration, other code or another version: one thing changed at a time.
 
-Whatever is missing now, the process starts, names what is missing, keeps what waits for it, and does everything else.
+The process starts, names what is missing, keeps the deliveries that wait for it, and does everything else.
 """
 
 from __future__ import annotations
 
-import asyncio
-import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from holdfast import BadInput, Outbox
-from holdfast.config.config import load_config
+from changed_world import SLOW, Seen, World, add, emit, has_pending, misconfigured, pending, postgres_world, until
 from holdfast.daemon.runtime import Runtime
 from holdfast.domain import ed25519
 from holdfast.domain.event import new_event
-from holdfast.ingress.accept import parse_event
-from holdfast.ingress.publish import event_from_call
+from holdfast.domain.extras import install_command
 from holdfast.operations.answers.encode import encode
-from holdfast.store.open import open_store
-from postgres import end_schema, fresh_schema, newest, start
-
-HANGS_S = 60.0
-SLOW = "policies: {slow: {schedule: [60], attempts: 5}}\n"
-
-
-class World:
-    """One store that outlives configurations and applications."""
-
-    def __init__(self, folder: Path, url: str) -> None:
-        self.folder, self.url = folder, url
-
-    @asynccontextmanager
-    async def working(self, config: str = "", app: Outbox | None = None, **handlers: Any) -> AsyncIterator[Runtime]:
-        path = self.folder / "holdfast.yml"
-        path.write_text(config)
-        store = open_store(self.url, driver="sqlite3", keep=True, own=False)
-        parts: dict[str, Any] = {"handlers": handlers}
-        if app is not None:
-            parts = {"handlers": app.handlers, "contracts": app.contracts.all(), "modules": app.modules}
-        runtime = Runtime(store, load_config(path), None, **parts)
-        await runtime.start()
-        try:
-            yield runtime
-        finally:
-            await runtime.stop(1.0)
-
-    async def change(self, old: str, new: str) -> None:
-        """Another version wrote the contracts: change their stored text."""
-        store = open_store(self.url, driver="sqlite3", own=False)
-        if self.url.startswith("sqlite"):
-            statement = "UPDATE holdfast_contracts SET contract_json = replace(contract_json, ?, ?)"
-            await store._writer.run(lambda connection: connection.run(statement, (old, new)))  # type: ignore[attr-defined]
-        else:
-            statement = "UPDATE {schema}.contracts SET contract_json = replace(contract_json, $1, $2)"
-            await store._pool.run(lambda session: session.run(statement, old, new))  # type: ignore[attr-defined]
-        await store.close()
-
-
-@asynccontextmanager
-async def postgres_world(folder: Path) -> AsyncIterator[World]:
-    server, schema = start(newest()), fresh_schema()
-    yield World(folder, server.url(schema))
-    await end_schema(server, schema)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -76,43 +26,6 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         return
     async with postgres_world(tmp_path) as world:
         yield world
-
-
-class Seen(list[str]):
-    """A handler that remembers the types it was given."""
-
-    async def take(self, event: Any) -> None:
-        self.append(event.type)
-
-
-async def until(done: Callable[[], Any]) -> None:
-    async with asyncio.timeout(HANGS_S):
-        while not (await found if asyncio.iscoroutine(found := done()) else found):
-            await asyncio.sleep(0.01)
-
-
-async def add(runtime: Runtime, id: str, type: str, handler: str = "seen", **options: Any) -> None:
-    await runtime.operations.contracts.add(
-        {"id": id, "target": {"handler": handler}, "type_criterion": type, **options}
-    )
-
-
-async def emit(runtime: Runtime, *types: str) -> None:
-    await runtime.store.events.append([new_event(type) for type in types])
-
-
-async def pending(runtime: Runtime, address: str | None = None) -> list[dict[str, Any]]:
-    found = encode(await runtime.operations.deliveries.find(state="pending", address=address))
-    return list(found["items"])
-
-
-async def misconfigured(runtime: Runtime) -> dict[str, str]:
-    """As the contracts show it, and as the status shows it: the same."""
-    status = encode(await runtime.operations.status.show())
-    shown = {one["id"]: one["misconfigured"] for one in encode(await runtime.operations.contracts.find(inactive=True))}
-    for entry in status["misconfigured"]:
-        assert shown.get(entry["contract_id"], entry["why"]) == entry["why"]
-    return {id: why for id, why in shown.items() if why is not None}
 
 
 async def test_a_policy_that_is_gone_keeps_its_deliveries_and_nothing_else_waits(
@@ -136,7 +49,7 @@ async def test_a_policy_that_is_gone_keeps_its_deliveries_and_nothing_else_waits
         assert await misconfigured(runtime) == {
             "slow": "policy 'slow' is not defined here", "off": "policy 'slow' is not defined here"
         }  # fmt: skip
-        await until(lambda: _has_pending(runtime, 1))
+        await until(lambda: has_pending(runtime, 1))
         (waiting,) = await pending(runtime)
         assert waiting["waits_for"] == "its contract is misconfigured: policy 'slow' is not defined here"
         assert waiting["attempts"] == 0
@@ -225,125 +138,11 @@ async def test_a_private_key_without_the_library_that_signs_with_it(
         await runtime.operations.maintenance.pause("contract", "signed")
     monkeypatch.setattr("holdfast.routing.registry.can_sign_by_key", lambda: False)
     async with world.working("") as runtime:
-        assert "holdfast[ed25519]" in runtime._registry.faults()["signed"]
+        assert install_command("ed25519") in runtime._context.registry.faults()["signed"]
         assert encode(await runtime.operations.status.show())["misconfigured"] == [
-            {"contract_id": "signed", "why": runtime._registry.faults()["signed"]}
+            {"contract_id": "signed", "why": runtime._context.registry.faults()["signed"]}
         ]
     assert ed25519.is_available()
-
-
-def app(world: World, *names: str, **options: Any) -> tuple[Outbox, Seen]:
-    """An application whose code has these handlers, each for the type of its own name."""
-    outbox, seen = Outbox(world.url, application="shop"), Seen()
-    for name in names:
-        outbox.on(name, name=name, **options)(seen.take)
-    return outbox, seen
-
-
-async def test_a_renamed_handler_leaves_no_contract_that_nobody_serves(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
-    before, _ = app(world, "order.placed")
-    async with world.working(app=before) as runtime:
-        await runtime.operations.maintenance.pause("contract", "order.placed")
-        await emit(runtime, "order.placed")
-        await until(lambda: pending(runtime))
-        await _long_ago(runtime)
-    after, seen = app(world, "order.shipped")
-    async with world.working(app=after) as runtime:
-        await until(lambda: "contract order.placed is retired" in caplog.text)
-        old = encode(await runtime.operations.contracts.show("order.placed"))
-        assert (old["active"], old["retired"]) == (False, True)
-        await emit(runtime, "order.placed", "order.shipped")
-        await until(lambda: seen == ["order.shipped"])
-        await until(lambda: _has_pending(runtime, 1))  # what waited before is parked, and nothing is added to it
-        await runtime.operations.maintenance.resume("contract", "order.placed")
-        assert len(await pending(runtime)) == 1
-    again, seen = app(world, "order.placed", "order.shipped")
-    async with world.working(app=again) as runtime:
-        await until(lambda: seen == ["order.placed"])
-        old = encode(await runtime.operations.contracts.show("order.placed"))
-        assert (old["active"], old["retired"]) == (True, False)
-
-
-async def _long_ago(runtime: Runtime) -> None:
-    """On PostgreSQL a contract that was served a moment ago may still be served by another process."""
-    if runtime.store.url.startswith("postgres"):
-        statement = "UPDATE {schema}.queues SET served_at = 0"
-        await runtime.store._pool.run(lambda session: session.run(statement))  # type: ignore[attr-defined]
-
-
-async def test_a_contract_that_an_older_process_still_serves_is_not_retired(world: World) -> None:
-    before, _ = app(world, "order.placed")
-    async with world.working(app=before) as runtime:
-        retired = await runtime.store.contracts.register(before.modules(), [], alone=False)
-        assert retired == []
-        await _forget_who_serves(runtime)
-        assert await runtime.store.contracts.register(before.modules(), [], alone=False) == ["order.placed"]
-
-
-async def _forget_who_serves(runtime: Runtime) -> None:
-    if runtime.store.url.startswith("postgres"):
-        await _long_ago(runtime)
-    else:
-        statement = "UPDATE holdfast_queues SET served_at = 0"
-        await runtime.store._writer.run(lambda connection: connection.run(statement))  # type: ignore[attr-defined]
-
-
-async def test_the_contracts_of_another_application_are_left_alone(world: World) -> None:
-    before, _ = app(world, "order.placed")
-    async with world.working(app=before):
-        pass
-    other = Outbox(world.url, application="billing")
-    other.on("invoice", name="invoice")(Seen().take)
-    async with world.working(app=other) as runtime:
-        assert encode(await runtime.operations.contracts.show("order.placed"))["active"]
-
-
-async def test_contracts_of_a_module_that_is_not_loaded_are_left_alone(world: World) -> None:
-    """Two processes share an outbox, and each has handlers of its own: one that is away is not one that is gone."""
-    worker, seen = Outbox(world.url), Seen()
-
-    async def ship(event: Any) -> None:
-        seen.append(event.type)
-
-    ship.__module__ = "shop.worker"  # of a process that has this module
-    worker.on("order.placed", name="ship")(ship)
-    async with world.working(app=worker) as runtime:
-        await _long_ago(runtime)
-    mailer, _ = app(world, "mail")
-    async with world.working(app=mailer) as runtime:
-        assert encode(await runtime.operations.contracts.show("ship"))["active"]
-        await emit(runtime, "order.placed")
-        await until(lambda: _has_pending(runtime, 1))
-    async with world.working(app=worker):
-        await until(lambda: seen == ["order.placed"])
-
-
-async def test_an_operators_choice_outlives_a_restart_of_the_application(world: World) -> None:
-    before, _ = app(world, "order.placed")
-    async with world.working(app=before) as runtime:
-        await runtime.operations.contracts.enable("order.placed", active=False)
-    async with world.working(app=before) as runtime:
-        shown = encode(await runtime.operations.contracts.show("order.placed"))
-        assert (shown["active"], shown["retired"]) == (False, False)
-
-
-async def test_code_may_name_a_policy_of_the_configuration(world: World) -> None:
-    outbox, seen = app(world, "a", policy="slow")
-    async with world.working(SLOW, app=outbox) as runtime:
-        await emit(runtime, "a")
-        await until(lambda: seen == ["a"])
-    async with world.working("", app=outbox) as runtime:
-        assert await misconfigured(runtime) == {"a": "policy 'slow' is not defined here"}
-
-
-async def test_a_handler_that_is_gone_is_named(world: World) -> None:
-    async with world.working("", seen=Seen().take) as runtime:
-        await add(runtime, "c", "a", handler="elsewhere")
-        assert encode(await runtime.operations.contracts.show("c"))["misconfigured"] == (
-            "handler 'elsewhere' is served by no process"
-        )
 
 
 async def test_fewer_attempts_than_were_made_already_end_with_the_next_failure(world: World) -> None:
@@ -377,15 +176,11 @@ async def test_a_contract_that_stops_being_ordered_delivers_what_waits(world: Wo
         await add(runtime, "c", "a", ordered=True)
         await runtime.operations.maintenance.pause("contract", "c")
         await runtime.store.events.append([new_event("a", stream="s") for _ in range(3)])
-        await until(lambda: _has_pending(runtime, 3))
+        await until(lambda: has_pending(runtime, 3))
     async with world.working("", seen=seen.take) as runtime:
         await add(runtime, "c", "a", ordered=False)
         await runtime.operations.maintenance.resume("contract", "c")
         await until(lambda: len(seen) == 3)
-
-
-async def _has_pending(runtime: Runtime, count: int) -> bool:
-    return len(await pending(runtime)) == count
 
 
 async def test_two_daemons_of_which_only_one_knows_a_policy(tmp_path: Path) -> None:
@@ -400,23 +195,15 @@ async def test_two_daemons_of_which_only_one_knows_a_policy(tmp_path: Path) -> N
             assert set(encode(await second.operations.status.show())["duties"].values()) == {"ok"}
 
 
-@pytest.mark.parametrize("to", ["session:abc", "session:claude-1"])
-def test_a_direct_address_into_a_session_is_refused_while_nothing_delivers_there(to: str) -> None:
-    for refused in (lambda: parse_event({"type": "a", "to": to}), lambda: event_from_call("a", None, {"to": to})):
-        with pytest.raises(BadInput, match="is not delivered by this version"):
-            refused()
-
-
-async def test_a_stored_event_for_a_session_is_unmatched_and_stops_nothing(world: World) -> None:
+async def test_an_event_for_a_session_that_does_not_exist_stops_nothing(world: World) -> None:
     seen = Seen()
     async with world.working("", seen=seen.take) as runtime:
         await add(runtime, "c", "b")
         await runtime.store.events.append([new_event("a", to="session:abc"), new_event("b")])
         await until(lambda: seen == ["b"])
-        await until(lambda: _is_empty(runtime))
-        found = encode(await runtime.operations.events.find(unmatched=True))
-        assert [event["type"] for event in found["items"]] == ["a"]
-    assert json.dumps(found)
+        await until(lambda: has_pending(runtime, 1))  # it is retried for an hour
+        (waiting,) = await pending(runtime)
+        assert waiting["address"] == "handler:messages"
 
 
 async def test_a_delivery_to_a_handler_that_no_process_serves_says_what_it_waits_for(world: World) -> None:
@@ -426,7 +213,7 @@ async def test_a_delivery_to_a_handler_that_no_process_serves_says_what_it_waits
         await add(runtime, "held", "b")
         await runtime.operations.maintenance.pause("contract", "held")
         await runtime.store.events.append([new_event("a"), new_event("b"), new_event("d", to="handler:nobody")])
-        await until(lambda: _has_pending(runtime, 3))
+        await until(lambda: has_pending(runtime, 3))
         waits = {item["address"]: item["waits_for"] for item in await pending(runtime)}
         assert waits == {
             "handler:nope": "a process that serves handler 'nope'",
@@ -439,7 +226,3 @@ async def test_a_delivery_to_a_handler_that_no_process_serves_says_what_it_waits
             assert [delivery["waits_for"] for delivery in event["deliveries"]] == [item["waits_for"]]
         await runtime.operations.maintenance.resume("contract", "held")
         await until(lambda: seen == ["b"])
-
-
-async def _has_pending(runtime: Runtime, count: int) -> bool:
-    return len(await pending(runtime)) == count

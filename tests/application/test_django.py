@@ -20,6 +20,7 @@ from django.db.migrations.state import ProjectState
 import holdfast.django
 from holdfast import DedupConflict, StreamClosed
 from holdfast.domain.errors import BadConfig, StoreMissing
+from holdfast.store.schema import version_known
 from postgres import chosen, start
 
 SCHEMA = "django_events"
@@ -121,6 +122,34 @@ def test_a_retry_returns_the_first_and_errors_are_ours(ready: str) -> None:
 def test_without_tables_it_says_what_to_do(database: str) -> None:
     with pytest.raises(StoreMissing, match="migrate"), transaction.atomic(using=database):
         holdfast.django.publish("order.placed")
+
+
+def test_the_message_about_missing_tables_names_the_projects_own_command(database: str) -> None:
+    option = "" if database == "default" else f" --database {database}"
+    with pytest.raises(StoreMissing) as missing, transaction.atomic(using=database):
+        holdfast.django.publish("order.placed")
+    assert missing.value.message.endswith(f"and run: python manage.py migrate{option}")
+
+
+def test_migrate_creates_the_tables_and_migrate_zero_removes_them(database: str) -> None:
+    call_command("migrate", database=database, stdout=io.StringIO())
+    holdfast.django.publish("order.placed")
+    assert events(database) == [("order.placed", 1)]
+    said = io.StringIO()
+    call_command("makemigrations", check=True, dry_run=True, stdout=said)
+    assert "No changes" in said.getvalue()
+    call_command("migrate", "holdfast", "zero", database=database, stdout=io.StringIO())
+    with pytest.raises(StoreMissing), transaction.atomic(using=database):
+        holdfast.django.publish("order.placed")
+    with connections[database].cursor() as cursor:
+        cursor.execute("DROP TABLE django_migrations")
+
+
+def test_every_schema_has_a_migration_of_the_application(project: None) -> None:
+    """After a new schema, `manage.py migrate` must have something to apply."""
+    names = sorted(path.name for path in (Path(holdfast.django.__file__).parent / "migrations").glob("0*.py"))
+    assert [int(name[:4]) for name in names] == list(range(1, len(names) + 1))
+    assert len(names) == max(version_known(dialect) for dialect in ("sqlite", "postgres"))
 
 
 def test_the_command_may_be_repeated(database: str) -> None:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, NotRequired, TypedDict
+from uuid import UUID
 
 import pytest
 from pydantic import BaseModel
@@ -21,6 +26,29 @@ if TYPE_CHECKING:
 class Order(BaseModel):
     id: int
     item: str = "tea"
+
+
+class Line(TypedDict):
+    sku: str
+    count: NotRequired[int]
+
+
+@dataclass
+class Sale:
+    id: UUID
+    at: datetime
+    lines: list[Line]
+    total: Decimal = Decimal(0)
+    note: str | None = None
+
+
+class Pair(NamedTuple):
+    a: int
+
+
+@dataclass
+class Unfit:
+    what: Pair
 
 
 def publish(outbox: RecordingOutbox, *payloads: Any) -> None:
@@ -132,3 +160,63 @@ def test_events_a_handler_returns_as_effects_are_appended_with_its_end(holdfast_
     publish(holdfast_outbox, {"id": 7})
     assert holdfast_outbox.drain().delivered == 3
     assert seen == ["7/1", "7/2"]
+
+
+def test_a_dict_a_typed_dict_and_a_dataclass_get_the_payload(holdfast_outbox: RecordingOutbox) -> None:
+    seen: list[Any] = []
+    sale = Sale(UUID(int=7), datetime(2026, 1, 31, tzinfo=UTC), [{"sku": "tea"}], Decimal("9.90"))
+
+    @holdfast_outbox.on("order.*")
+    async def plain(payload: dict[str, Any]) -> None:
+        seen.append(payload["total"])
+
+    @holdfast_outbox.on("order.*")
+    def mapped(payload: Mapping[str, Any], delivery: Delivery) -> None:
+        seen.append(delivery.attempts)
+
+    @holdfast_outbox.on("order.*")
+    async def typed(sale: Sale, event: Event) -> None:
+        seen.append(sale)
+
+    publish(holdfast_outbox, sale)
+    assert holdfast_outbox.drain().delivered == 3
+    assert sale in seen
+    assert "9.90" in seen
+    assert 0 in seen
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"id": 3}, "id is not a UUID"),
+        ({"at": None}, "at is not a datetime"),
+        ({"lines": [{"sku": "a"}, {"sku": 1}]}, "lines[1].sku is not a str"),
+        ({"lines": {}}, "lines is not an array"),
+        ({"lines": [{}]}, "lines[0].sku is missing"),
+        ({"note": 3}, "note is not a str"),
+        ({"total": "much"}, "total is not a Decimal"),
+    ],
+)
+def test_a_payload_that_does_not_fit_its_dataclass_is_dead_with_its_path(
+    holdfast_outbox: RecordingOutbox, change: dict[str, Any], reason: str
+) -> None:
+    @holdfast_outbox.on("order.*")
+    async def ship(sale: Sale) -> None:
+        raise AssertionError("never called")
+
+    publish(holdfast_outbox, {"id": str(UUID(int=7)), "at": "2026-01-31T12:00:00Z", "lines": [], "more": 1} | change)
+    (letter,) = holdfast_outbox.drain().dead
+    assert (letter.reason, letter.last_error) == ("rejected", f"the payload is not a valid Sale: {reason}")
+
+
+@pytest.mark.parametrize("annotation", [int, str, list, Unfit, Event | None, dict[int, str]])
+def test_an_annotation_that_cannot_be_served_is_refused_at_registration(annotation: Any) -> None:
+    def ship(thing): ...
+
+    ship.__annotations__["thing"] = annotation
+    outbox = Outbox("sqlite:///x.db")
+    with pytest.raises(
+        BadInput, match=r"the parameter thing of .* is annotated as .*, which a handler cannot get: use"
+    ):
+        outbox.on("a")(ship)
+    assert outbox.handlers == {}

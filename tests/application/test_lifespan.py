@@ -74,7 +74,7 @@ async def test_handlers_run_while_the_application_does(outbox: Outbox, tmp_path:
     with keep_closed(outbox.url, "the test"):
         pass
     store = open_store(outbox.url, driver="sqlite3", create=False)
-    assert (await store.operator.figures())["pending"] == 0
+    assert (await store.operator.figures()).pending == 0
     await store.close()
 
 

@@ -66,7 +66,7 @@ async def test_every_way_to_publish_works(tmp_path: Path, monkeypatch: pytest.Mo
         types = [row[0] for row in look.execute("SELECT type FROM holdfast_events ORDER BY n")]
     assert types == [
         "order.placed", "order.placed", "order.placed", "order.placed", "order.paid", "order.placed",
-        "order.paid", "stock.taken", "order.sent",
+        "order.priced", "order.paid", "stock.taken", "order.sent",
     ]  # fmt: skip
 
 

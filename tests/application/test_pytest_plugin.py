@@ -131,3 +131,24 @@ def test_the_plugin_is_there_without_a_conftest_and_costs_little(tmp_path: Path)
 
 
 async def _take(event: Event) -> None: ...
+
+
+def test_drain_returns_what_failed_attempts_raised(holdfast_outbox: RecordingOutbox) -> None:
+    @holdfast_outbox.on("order.*")
+    def ship(event: Event) -> None:
+        event.payload["nokey"]
+
+    publish(holdfast_outbox, "order.placed")
+    drained = holdfast_outbox.drain()
+    assert [repr(error) for error in drained.errors] == ["KeyError('nokey')"]
+    assert repr(drained) == "Drained(delivered=0, failed=1, dead=0, errors=[KeyError('nokey')])"
+    assert 'event.payload["nokey"]' in str(drained)
+    assert holdfast_outbox.drain().errors == []
+
+
+def test_events_without_a_contract_are_counted(holdfast_outbox: RecordingOutbox) -> None:
+    publish(holdfast_outbox, "order.placed", "order.paid")
+    drained = holdfast_outbox.drain()
+    assert (drained.delivered, drained.unmatched) == (0, 2)
+    assert "2 matched no contract; include(outbox)" in str(drained)
+    assert "is include(outbox) missing?" in repr(drained)

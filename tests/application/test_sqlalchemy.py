@@ -71,7 +71,7 @@ def test_alembics_schema_is_the_one_migrate_makes(sqlite_place: Place, tmp_path:
     assert schema(tmp_path / "app.db") == schema(tmp_path / "other.db")
 
 
-def test_offline_the_script_starts_from_the_version_it_is_told(tmp_path: Path) -> None:
+def test_offline_the_script_starts_from_the_given_version(tmp_path: Path) -> None:
     whole, rest = script(), script(since=1)
     assert "CREATE TABLE holdfast_events" in whole
     assert "CREATE TABLE holdfast_events" not in rest
@@ -103,7 +103,7 @@ def test_the_table_has_every_column_there_is(place: Place) -> None:
 def test_downgrading_never_takes_an_applications_own_tables_along(place: Place) -> None:
     outbox = Outbox(place.url)
     outbox.migrate()
-    own = "own" if "sqlite" in place.url else f"{outbox._schema}.own"
+    own = "own" if "sqlite" in place.url else f"{outbox._tables.schema}.own"
     with place.engine.begin() as connection:
         connection.execute(sa.text(f"CREATE TABLE {own} (id int)"))
         outbox.publish(connection, "kept")
@@ -140,7 +140,7 @@ def schema_of(thing: Any) -> str | None:
 def test_a_revision_written_by_comparison_leaves_our_tables_alone(place: Place) -> None:
     outbox = Outbox(place.url)
     outbox.migrate()
-    metadata, schema = sa.MetaData(), None if "sqlite" in place.url else outbox._schema
+    metadata, schema = sa.MetaData(), None if "sqlite" in place.url else outbox._tables.schema
     outbox.table(metadata)
     sa.Table("shop_orders", metadata, sa.Column("id", sa.Integer, primary_key=True), schema=schema)
     mine = holdfast.alembic.include_object(outbox.url)

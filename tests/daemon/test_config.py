@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.config.config import load_config
+from holdfast.config.settings_file import settings_in_force
 from holdfast.domain.errors import BadConfig, HoldfastError
 
 
@@ -31,7 +32,7 @@ def test_a_file_overrides_what_it_mentions(tmp_path: Path) -> None:
     assert (config.host, config.port, config.egress_allow) == ("127.0.0.1", 5000, ("127.0.0.0/8",))
 
 
-def test_the_pace_of_what_goes_out_can_be_set(tmp_path: Path) -> None:
+def test_rate_and_concurrency_of_deliveries_can_be_set(tmp_path: Path) -> None:
     config = load_config(write(tmp_path, "egress: {rate: 10/s, concurrency: 8}"))
     assert (config.interval_us, config.concurrency_per_host) == (120_000, 8)
     assert (load_config(None).interval_us, load_config(None).concurrency_per_host) == (0, 64)
@@ -43,7 +44,7 @@ def test_a_policy_can_be_added(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("sever: {}", "did you mean server"),
         ("server: {prot: 1}", "did you mean server.port"),
@@ -63,8 +64,8 @@ def test_a_policy_can_be_added(tmp_path: Path) -> None:
         ("policies: {p: {schedule: [1], atempts: 3}}", "unknown key"),
     ],
 )
-def test_a_mistake_is_named(tmp_path: Path, text: str, told: str) -> None:
-    with pytest.raises(BadConfig, match=told):
+def test_a_mistake_is_named(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(BadConfig, match=message):
         load_config(write(tmp_path, text))
 
 
@@ -82,3 +83,15 @@ def test_no_text_breaks_the_reader(tmp_path_factory: pytest.TempPathFactory, tex
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     with contextlib.suppress(HoldfastError):
         load_config(path)
+
+
+def test_shown_settings_mask_secrets_and_name_variables(tmp_path: Path) -> None:
+    path = tmp_path / "holdfast.yml"
+    path.write_text(
+        "fleet: [{name: other, url: 'https://a.example', token_env: OTHER_TOKEN}]\n"
+        "hooks: {inbound: {acme: {path: /acme, secret: 's3cret'}, github: {path: /g, secret: '${GITHUB_SECRET}'}}}\n"
+    )
+    shown = settings_in_force(path)
+    assert shown["fleet"][0]["token_env"] == "OTHER_TOKEN"
+    assert shown["hooks"]["inbound"]["acme"]["secret"] == "***"
+    assert shown["hooks"]["inbound"]["github"]["secret"] == "${GITHUB_SECRET}"

@@ -1,4 +1,4 @@
-"""Logging under a storm: identical lines are counted, and the count is told."""
+"""Logging under a storm: identical lines are counted, and the count is logged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loop: no exception of a duty can end it or its neighbours."""
+"""The loop: an exception in one duty ends neither the loop nor another duty."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Counting:
         return None
 
 
-async def test_a_duty_that_fails_goes_on_and_says_so(caplog) -> None:
+async def test_a_failing_duty_runs_again_and_is_reported(caplog) -> None:
     loop = Loop(SeededChance(1))
     duty = Counting("shaky", fail=2)
     loop.add(duty)

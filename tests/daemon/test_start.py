@@ -39,7 +39,7 @@ sys.exit(asyncio.run(run.run_daemon(find_home(), None, 0, None, say)))
 """
 
 
-def told(code: str, home: Path, *arguments: str) -> str:
+def run_code(code: str, home: Path, *arguments: str) -> str:
     env = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments], env={**env, "HOLDFAST_HOME": str(home)},
@@ -61,7 +61,7 @@ def told(code: str, home: Path, *arguments: str) -> str:
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_a_command_loads_nothing_that_only_the_daemon_needs(tmp_path: Path, command: list[str], expected: int) -> None:
-    code, loaded = json.loads(told(COMMAND, tmp_path, json.dumps(command)))
+    code, loaded = json.loads(run_code(COMMAND, tmp_path, json.dumps(command)))
     assert code == expected
     assert not HEAVY & set(loaded)
 
@@ -69,18 +69,18 @@ def test_a_command_loads_nothing_that_only_the_daemon_needs(tmp_path: Path, comm
 def test_hook_loads_nothing_before_it_hands_over_to_the_receiver(tmp_path: Path) -> None:
     watch = "import os, sys\n" + f"heavy = {HEAVY!r}\n"
     watch += "os.execv = lambda *_: print(sorted(heavy & set(sys.modules)))\n"
-    assert told(watch + COMMAND, tmp_path, json.dumps(["hook", "--agent", "claude", "Stop"])).startswith("[0, ")
-    done = told(watch + COMMAND.replace("print(json", "(json"), tmp_path, json.dumps(["hook", "--agent", "claude"]))
+    assert run_code(watch + COMMAND, tmp_path, json.dumps(["hook", "--agent", "claude", "Stop"])).startswith("[0, ")
+    done = run_code(watch + COMMAND.replace("print(json", "(json"), tmp_path, json.dumps(["hook", "--agent", "claude"]))
     assert done == "[]"
 
 
 def test_a_daemon_is_ready_without_the_openapi_document(tmp_path: Path) -> None:
-    loaded = set(json.loads(told(DAEMON, tmp_path).strip()))
+    loaded = set(json.loads(run_code(DAEMON, tmp_path).strip()))
     assert {"uvicorn", "starlette", "holdfast.surfaces.rest.app"} <= loaded
     assert not {"fastapi", "pydantic", "holdfast.surfaces.rest.openapi", "asyncpg"} & loaded
 
 
-def test_where_webhooks_are_to_be_sent_certificates_are_read_before_anybody_is_busy(tmp_path: Path) -> None:
+def test_with_webhooks_to_send_certificates_are_read_before_the_duties_start(tmp_path: Path) -> None:
     (tmp_path / "holdfast.yml").write_text(
         "hooks: {subscriptions: [{id: a, contract: {type: {match: t}}, target: {url: 'https://example.com/x'}}]}"
     )
@@ -99,10 +99,10 @@ def read(create=ssl.create_default_context):
 
 seen, runtime.Loop, ssl.create_default_context = [], Loop, read
 """
-    assert told(watch + DAEMON.replace("sorted(sys.modules)", "seen"), tmp_path) == '["certificates", "duties"]'
+    assert run_code(watch + DAEMON.replace("sorted(sys.modules)", "seen"), tmp_path) == '["certificates", "duties"]'
 
 
-def test_a_poke_before_the_store_can_be_reached_does_no_harm(tmp_path: Path) -> None:
+def test_a_wake_up_before_the_store_can_be_reached_is_harmless(tmp_path: Path) -> None:
     home = tmp_path / "home"
     env = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
     env |= {"HOLDFAST_HOME": str(home), "HOLDFAST_STORE": "postgresql://127.0.0.1:1/nobody"}

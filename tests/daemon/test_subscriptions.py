@@ -35,20 +35,20 @@ hooks:
 
 
 @pytest.mark.parametrize(
-    ("entry", "told"),
+    ("entry", "message"),
     [
         ("{id: a, target: {handler: h}, contract: {type: {regex: x}}}", r"entry 1 \(a\).*unknown key 'regex'"),
         ("{id: a, target: {handler: h}}, {id: a, target: {handler: h}}", r"entry 2 \(a\): duplicate id"),
         ("just text", "entry 1: a subscription is a mapping"),
-        ("{id: a, target: {session: s}}", r"entry 1 \(a\): targets of kind session are not delivered"),
+        ("{id: a, target: {session: s}}", r"entry 1 \(a\): a contract for a session needs senders"),
         ("{id: a, target: {url: 'http://169.254.169.254/x'}}", r"entry 1 \(a\): .*a cloud metadata service"),
         ("{id: a, target: {url: 'https://[fe80::1]/x'}}", r"entry 1 \(a\): .*a link-local address"),
     ],
 )
-def test_a_mistake_stops_the_start_and_names_its_place(tmp_path: Path, entry: str, told: str) -> None:
+def test_a_mistake_stops_the_start_and_names_its_place(tmp_path: Path, entry: str, message: str) -> None:
     path = tmp_path / "holdfast.yml"
     path.write_text(f"hooks: {{subscriptions: [{entry}]}}")
-    with pytest.raises(BadConfig, match=told):
+    with pytest.raises(BadConfig, match=message):
         load_config(path)
 
 
@@ -89,7 +89,7 @@ def test_rotation_and_the_disabled_are_reached_from_the_command_line(tmp_path: P
         assert daemon.cli("contracts", "disable", id).code == 0
         assert daemon.cli("contracts", "list", "--json").json == []
         listed = daemon.cli("contracts", "list", "--inactive")
-        assert "inactive" in listed.out
+        assert "disabled" in listed.out
         assert "canary" not in listed.out + listed.err
         assert daemon.cli("contracts", "enable", id).code == 0
         assert daemon.cli("contracts", "rotate", "nobody", "--secret-env", "NEXT").code == 3

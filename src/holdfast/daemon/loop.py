@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from holdfast.domain.errors import StoreFailed, StoreFull
+from holdfast.domain.errors import StoreBusy, StoreFailed, StoreFull
 from holdfast.ports import Chance
 
 BACKOFF_S = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 FULL_BACKOFF_S = 0.5
+BUSY_BACKOFF_S = 1.0
 POLL_S = 1.0
 LOG_EVERY = 20
 
@@ -118,5 +119,7 @@ class Loop:
         base = BACKOFF_S[min(state.failures, len(BACKOFF_S)) - 1]
         if isinstance(error, StoreFull):  # checking for free space is cheap, and work should resume promptly
             base = min(base, FULL_BACKOFF_S)
+        elif isinstance(error, StoreBusy):  # a standby may have taken over meanwhile
+            base = min(base, BUSY_BACKOFF_S)
         await asyncio.sleep(base * (1 + self._chance.fraction()))
         return 0.0

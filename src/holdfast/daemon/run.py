@@ -9,10 +9,13 @@ import itertools
 import logging
 import os
 import secrets
+import shlex
+import shutil
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.config.application import import_from_here
@@ -20,12 +23,14 @@ from holdfast.config.config import Config, load_config
 from holdfast.config.secret_file import SecretFile
 from holdfast.daemon import event_loop
 from holdfast.daemon.runtime import Runtime
-from holdfast.daemon.serve import Server, bind
+from holdfast.daemon.serve import Server, bind, connections_max
 from holdfast.daemon.stop_signals import StopSignals
 from holdfast.domain.errors import HoldfastError, StoreBusy, StoreFailed
 from holdfast.home import Home, Presence, shown_url, store_url, write_secret
 from holdfast.ports import Application, Probe, SystemChance, in_thread, no_probe
+from holdfast.progress import Progress
 from holdfast.store.open import open_store
+from holdfast.streams.live import CLIENTS_MAX
 from holdfast.version import __version__
 
 if TYPE_CHECKING:
@@ -45,6 +50,7 @@ async def run_daemon(
     app: Application | None,
     say: Callable[[str], None],
     probe: Probe = no_probe,
+    loopback_ports: Collection[int] = (),
 ) -> int:
     """Run until a signal. Returns 0 after a clean stop and 1 if the store failed."""
     config = load_config(home.config)
@@ -52,23 +58,23 @@ async def run_daemon(
     os.umask(0o077)
     url = app.url if app is not None else (os.environ.get("HOLDFAST_STORE") or config.store or store_url(home))
     listener = bind(host or config.host, config.port if port is None else port)
-    runtime = _open_runtime(url, config, home, app, probe)
+    with Progress("opening the store", log=log.info):
+        runtime = _open_runtime(url, config, home, app, probe, loopback_ports)
     stopping = asyncio.Event()
-    signals = StopSignals(stopping.set, config.grace_s + STOP_S, runtime.describe_unfinished)
+    limit_s = config.grace_s + STOP_S
+    signals = StopSignals(stopping.set, limit_s, runtime.describe_unfinished, lambda: _reload(runtime))
     with signals.installed(), _wake_socket(home, lambda: _wake_spool(runtime)):
         if not await _start(runtime, stopping, say):
             return 0
-        with _short_switch_interval():
-            await in_thread("files", _load_surfaces)
-        surfaces = _surfaces(runtime, home, config, listener)
-        server = Server(surfaces, listener)
-        await server.start()
+        server = await _start_server(runtime, home, config, listener)
         address = _address(listener)
         presence = Presence(home.address_file, address)
-        say(_greeting(address, shown_url(url), home))
+        page = address + (await runtime.operations.login.create()).path if sys.stdout.isatty() else "holdfast open"
+        say(_greeting(address, shown_url(url), home, page))
         failed = await _wait_for_stop(stopping, runtime)
         deadline_s = time.monotonic() + config.grace_s
         say(f"Stopping: nothing new is started; running deliveries have {config.grace_s:g} s to finish.")
+        runtime.live.stop()  # open event streams would keep the server from stopping
         await server.stop()
         presence.end()
         if failed is not None:
@@ -83,13 +89,15 @@ async def run_daemon(
     return 0
 
 
-def _open_runtime(url: str, config: Config, home: Home, app: Application | None, probe: Probe) -> Runtime:
+def _open_runtime(
+    url: str, config: Config, home: Home, app: Application | None, probe: Probe, loopback_ports: Collection[int]
+) -> Runtime:
     if any(":" in (source.normalizer or "") for source in config.inbound):
         import_from_here()
     driver = "sqlite3" if app is not None else "apsw"
     store = open_store(url, driver=driver, keep=True, own=app is None, probe=probe, **config.disk_limits)
     if app is None:
-        return Runtime(store, config, home)
+        return Runtime(store, config, home, loopback_ports=loopback_ports)
     return Runtime(
         store,
         config,
@@ -98,6 +106,7 @@ def _open_runtime(url: str, config: Config, home: Home, app: Application | None,
         normalizers=app.normalizers,
         contracts=app.contracts.all(),
         modules=app.modules,
+        loopback_ports=loopback_ports,
     )
 
 
@@ -106,7 +115,8 @@ async def _start(runtime: Runtime, stopping: asyncio.Event, say: Callable[[str],
     chance = SystemChance()
     for attempt in itertools.count():
         try:
-            await runtime.start()
+            with Progress("starting", log=log.info):
+                await runtime.start()
             return True
         except StoreBusy as error:
             if attempt == 0:
@@ -118,6 +128,19 @@ async def _start(runtime: Runtime, stopping: asyncio.Event, say: Callable[[str],
             say("Stopped before it started.")
             return False
     raise AssertionError("unreachable: the loop has no end")
+
+
+async def _start_server(runtime: Runtime, home: Home, config: Config, listener: socket.socket) -> Server:
+    with _short_switch_interval():
+        await in_thread("files", _load_surfaces)
+    surfaces = _surfaces(runtime, home, config, listener)
+    if runtime.reload is not None:
+        runtime.reload.show_inbound = surfaces.replace_inbound
+    connections = connections_max()
+    runtime.live.clients_max = min(CLIENTS_MAX, connections // 2)  # the other half is left to requests
+    server = Server(surfaces, listener, connections)
+    await server.start()
+    return server
 
 
 def _load_surfaces() -> None:
@@ -139,20 +162,35 @@ def _short_switch_interval() -> Iterator[None]:
 
 def _surfaces(runtime: Runtime, home: Home, config: Config, listener: socket.socket) -> App:
     from holdfast.surfaces.rest.app import build_app
-    from holdfast.surfaces.rest.gate import Tokens
+    from holdfast.surfaces.rest.request_filter import BearerTokens
 
     if home.read_token() is None:
         write_secret(home.token, "hf_" + secrets.token_hex(32))
     host = listener.getsockname()[0]
     hosts = {"localhost", "127.0.0.1", "[::1]", f"[{host}]" if ":" in host else host, *config.hosts}
-    tokens = Tokens(SecretFile(home.token).text, runtime.operations.tokens.scope_of)
-    return build_app(runtime.operations, tokens, hosts, config.body_max_bytes, config.inbound)
+    admin = SecretFile(home.token).text
+    tokens = BearerTokens(admin, runtime.operations.tokens.scope_of)
+    return build_app(
+        runtime.operations,
+        tokens,
+        hosts,
+        config.body_max_bytes,
+        config.inbound,
+        open_metrics=config.open_metrics,
+        page_secret=admin,
+    )
 
 
 async def _wait_for_stop(stopping: asyncio.Event, runtime: Runtime) -> StoreFailed | None:
     runtime.loop.fatal.add_done_callback(lambda _: stopping.set())
     await stopping.wait()
     return runtime.loop.fatal.result() if runtime.loop.fatal.done() else None
+
+
+def _reload(runtime: Runtime) -> None:
+    """Before the start there is nothing to reload: the file is read when it starts."""
+    if runtime.reload is not None:
+        runtime.reload.ask()
 
 
 def _wake_spool(runtime: Runtime) -> None:
@@ -197,29 +235,44 @@ def _address(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _greeting(address: str, url: str, home: Home) -> str:
+def _program() -> str:
+    """How this program is called here, so that the commands of the greeting work as they are printed."""
+    typed = Path(sys.argv[0])
+    own = Path(sys.executable).with_name("holdfast")
+    found = shutil.which("holdfast")
+    if found is not None and Path(found).resolve() in (typed.resolve(), own.resolve()):
+        return "holdfast"
+    if typed.name != "holdfast":
+        return f"{shlex.quote(sys.executable)} -m holdfast"
+    return shlex.quote(str(typed.relative_to(Path.cwd()) if typed.is_relative_to(Path.cwd()) else typed))
+
+
+def _greeting(address: str, url: str, home: Home, page: str) -> str:
+    """`page`: a login link, or the command that prints one. A link must not get into the log of a service."""
+    program = _program()
     return (
         f"holdfast {__version__} is up at {address}\n"
         f"  store   {url}\n"
         f"  home    {home.root}  (token, spool, holdfast.yml)\n"
+        f"  page    {page}\n"
         f"Try next, in another terminal:\n"
-        f'  holdfast emit hello.world --payload \'{{"text": "hi"}}\'\n'
-        f"  holdfast events list\n"
-        f"  holdfast status\n"
+        f'  {program} emit hello.world --payload \'{{"text": "hi"}}\'\n'
+        f"  {program} events list\n"
+        f"  {program} status\n"
         f"Press Ctrl-C to stop."
     )
 
 
-def main(host: str | None, port: int | None, app: Application | None, home: Home) -> int:
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("uvicorn").setLevel(logging.ERROR)  # clients with malformed requests must not fill the log
-
+def main(
+    host: str | None, port: int | None, app: Application | None, home: Home, loopback_ports: Collection[int] = ()
+) -> int:
     def say(text: str) -> None:
-        sys.stdout.write(text + "\n")
-        sys.stdout.flush()
+        with contextlib.suppress(OSError):  # a closed terminal must not keep the daemon from stopping cleanly
+            sys.stdout.write(text + "\n")
+            sys.stdout.flush()
 
     try:
-        return event_loop.run(run_daemon(home, host, port, app, say))
+        return event_loop.run(run_daemon(home, host, port, app, say, loopback_ports=loopback_ports))
     except HoldfastError as error:
         sys.stderr.write(f"holdfast: {error.message}\n")
         return 1

@@ -10,8 +10,10 @@ from collections.abc import Callable
 
 from holdfast.domain.errors import BadConfig
 
-CONNECTIONS_MAX = 1000
+CONNECTIONS_MAX = 2000
+FILES_WANTED = 8192
 BACKLOG = 1024
+SOCKET_MESSAGE_MAX = 64 * 1024
 ACCEPT_MAX = 32
 """How many connections are accepted in one step of the event loop. Those above the limit are closed afterwards."""
 
@@ -35,24 +37,34 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _connections_max() -> int:
-    """At most half of the process's file descriptors: deliveries and the store need some too."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+def connections_max() -> int:
+    """At most half of the process's file descriptors: deliveries and the store need some too.
+
+    Many systems start a process with 1,024 of them and let it have more.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES_WANTED if hard == resource.RLIM_INFINITY else min(FILES_WANTED, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            soft = wanted
     return CONNECTIONS_MAX if soft == resource.RLIM_INFINITY else max(8, min(CONNECTIONS_MAX, soft // 2))
 
 
 class Server:
     """Uvicorn as a task of the running event loop. It does not wake up while idle."""
 
-    def __init__(self, app: Callable[..., object], listener: socket.socket) -> None:
+    def __init__(self, app: Callable[..., object], listener: socket.socket, connections: int | None = None) -> None:
         import uvicorn
 
-        from holdfast.surfaces.rest.http_limits import connection_class
+        from holdfast.surfaces.rest.http_limits import connection_class, open_socket
 
         config = uvicorn.Config(
             app,
-            http=connection_class(_connections_max()),
-            ws="none",
+            http=connection_class(connections_max() if connections is None else connections),
+            ws=open_socket,  # type: ignore[arg-type]
+            ws_max_size=SOCKET_MESSAGE_MAX,
+            ws_per_message_deflate=False,
             proxy_headers=False,
             log_config=None,
             access_log=False,

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from holdfast.domain.json_value import Json
+from holdfast.domain.json_value import KnownJson
 from holdfast.domain.signature import verify_hook, verify_standard
 
 SECRET = "whsec_ZGVtb19zZWNyZXRfb2ZfdGhpcnR5X3R3b19ieXRlcyEh"
@@ -213,7 +213,7 @@ class Demo:
         with sqlite3.connect(self.database) as connection:
             return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
 
-    def _call(self, method: str, path: str, body: Json = None) -> tuple[int, Json]:
+    def _call(self, method: str, path: str, body: object = None) -> tuple[int, KnownJson]:
         request = urllib.request.Request(
             (self.home / "address").read_text().strip() + path,
             method=method,

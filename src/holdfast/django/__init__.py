@@ -7,7 +7,7 @@
         order.save()
         holdfast.django.publish("order.placed", {"id": order.pk}, stream=f"order:{order.pk}")
 
-`manage.py holdfast_migrate` creates the tables; `holdfast.django.schema` does so in one of your migrations.
+`manage.py migrate` creates the tables, with the migrations of this application.
 """
 
 from __future__ import annotations
@@ -17,17 +17,28 @@ from urllib.parse import quote
 
 from holdfast.domain.errors import BadConfig
 from holdfast.outbox import EventFields, Outbox
-from holdfast.store.door import PUBLISH, run_on, schema_of
+from holdfast.store.door import PUBLISH, run_on, tables_of
 
 if TYPE_CHECKING:
+    from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
     from django.db.backends.base.schema import BaseDatabaseSchemaEditor
     from django.db.migrations import RunPython
+    from starlette.requests import Request
 
     from holdfast.ingress.publish import Published
 
 KEYS = {"DATABASE": "default", "SCHEMA": "holdfast"}
 SHARED = ("sslmode", "sslrootcert", "sslcert", "sslkey", "sslcrl", "passfile", "service")
 """Database OPTIONS that have the same names in the daemon's driver."""
+
+
+class DjangoOutbox(Outbox):
+    """The outbox of the project's database, whose tables come with the project's migrations."""
+
+    def _how_to_create(self) -> str:
+        alias = _settings()["DATABASE"]
+        option = "" if alias == KEYS["DATABASE"] else f" --database {alias}"
+        return f'add "holdfast.django" to INSTALLED_APPS and run: python manage.py migrate{option}'
 
 
 def outbox() -> Outbox:
@@ -38,7 +49,7 @@ def outbox() -> Outbox:
     @outbox.on("order.*")
     def ship(event): ...
     """
-    return Outbox(_url())
+    return DjangoOutbox(_url())
 
 
 def publish(type: str, payload: object = None, **fields: Unpack[EventFields]) -> Published:
@@ -46,6 +57,32 @@ def publish(type: str, payload: object = None, **fields: Unpack[EventFields]) ->
     from django.db import connections
 
     return outbox().publish(connections[_settings()["DATABASE"]], type, payload, **fields)
+
+
+async def staff(request: Request) -> set[str] | None:
+    """Who may see the page that is mounted in a project: its staff, and superusers may change everything.
+
+    outbox().asgi(auth=holdfast.django.staff)
+
+    The visitor is the one of the project's own session, as `django.contrib.auth` knows it.
+    """
+    from asgiref.sync import sync_to_async
+
+    user = await sync_to_async(_user_of)(request.cookies)
+    if not (user.is_active and user.is_staff):
+        return None
+    return {"admin"} if user.is_superuser else {"operate"}
+
+
+def _user_of(cookies: dict[str, str]) -> AbstractBaseUser | AnonymousUser:
+    from django.contrib.auth import get_user
+    from django.contrib.sessions.middleware import SessionMiddleware
+    from django.http import HttpRequest, HttpResponse
+
+    asked = HttpRequest()
+    asked.COOKIES = cookies
+    SessionMiddleware(lambda request: HttpResponse()).process_request(asked)
+    return get_user(asked)
 
 
 def migrate(using: str | None = None) -> tuple[int, int]:
@@ -56,7 +93,7 @@ def migrate(using: str | None = None) -> tuple[int, int]:
 
     alias = using or _settings()["DATABASE"]
     with transaction.atomic(using=alias):
-        return run_on(connections[alias], schema_of(_url()), PUBLISH, upgrade)
+        return run_on(connections[alias], tables_of(_url()), PUBLISH, upgrade)
 
 
 def schema() -> RunPython:
@@ -71,11 +108,11 @@ def schema() -> RunPython:
 
     def forwards(apps: object, editor: BaseDatabaseSchemaEditor) -> None:
         if editor.connection.alias == _settings()["DATABASE"]:  # Django runs a migration on every database
-            run_on(editor.connection, schema_of(_url()), PUBLISH, upgrade)
+            run_on(editor.connection, tables_of(_url()), PUBLISH, upgrade)
 
     def backwards(apps: object, editor: BaseDatabaseSchemaEditor) -> None:
         if editor.connection.alias == _settings()["DATABASE"]:
-            run_on(editor.connection, schema_of(_url()), PUBLISH, downgrade)
+            run_on(editor.connection, tables_of(_url()), PUBLISH, downgrade)
 
     return RunPython(forwards, backwards)
 

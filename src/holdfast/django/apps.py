@@ -1,4 +1,4 @@
-"""The Django application: it adds the command `holdfast_migrate` and starts nothing."""
+"""The Django application: it adds migrations and the command `holdfast_migrate`, and starts nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a receiver may take: what the contract says, and no less; silence has its own limit."""
+"""The time limits of a receiver: as its contract says, and one for silence."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sink import Sink
 CONFIG = "egress: {allow: [127.0.0.0/8]}\n"
 
 
-async def test_a_receiver_has_all_the_time_its_contract_gives_it(tmp_path: Path) -> None:
+async def test_a_receiver_has_the_time_that_its_contract_allows(tmp_path: Path) -> None:
     async def slowly(request: web.Request) -> web.Response:
         await asyncio.sleep(0.6 if request.path.endswith("in-time") else 3)
         return web.Response()
@@ -36,7 +36,7 @@ async def test_a_receiver_has_all_the_time_its_contract_gives_it(tmp_path: Path)
             assert await asyncio.to_thread(ends, "too-late") == ("dead", "no complete answer within 1.2 s")
 
 
-async def test_waiting_for_a_turn_at_a_host_is_nobodys_failure(tmp_path: Path) -> None:
+async def test_waiting_for_a_free_connection_is_not_a_failed_attempt(tmp_path: Path) -> None:
     async def slowly(request: web.Request) -> web.Response:
         await asyncio.sleep(0.7)
         return web.Response()
@@ -56,10 +56,10 @@ async def test_waiting_for_a_turn_at_a_host_is_nobodys_failure(tmp_path: Path) -
             assert await asyncio.to_thread(attempts) == [("delivered", 1)] * 8
 
 
-async def test_silence_ends_an_attempt_before_the_whole_time_does(tmp_path: Path) -> None:
+async def test_a_silent_receiver_ends_an_attempt_before_the_total_limit(tmp_path: Path) -> None:
     store = open_store(f"sqlite:///{tmp_path}/runtime.db", keep=True)
     runtime = Runtime(store, load_config(None), None)
-    webhooks = runtime._webhooks
+    webhooks = runtime.deliverers.webhooks
     assert webhooks._timeout(None) <= webhooks._total_s, "else the limit of silence would never be in force"
     assert webhooks._first_byte_s < webhooks._timeout(None)
     await store.close()

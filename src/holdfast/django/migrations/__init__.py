@@ -1,0 +1,1 @@
+"""Migrations of the Django application: one for each version of the schema."""
