@@ -127,6 +127,22 @@ def test_an_end_that_changes_or_is_followed_by_an_attempt_is_not_final() -> None
     assert "absorbing" in broken(replace(evidence, received=[*evidence.received, received(4, 2, 90)]))
 
 
+def test_a_second_with_more_requests_than_the_rate_allows_is_detected() -> None:
+    evidence = replace(good(), rates={"limited": 10.0})
+
+    def at(*seconds: float) -> Evidence:
+        slots = [
+            received(100 + n, 1, 100)._replace(contract="limited", slot_ns=round(s * 1e9))
+            for n, s in enumerate(seconds)
+        ]
+        return replace(evidence, received=[*evidence.received, *slots])
+
+    steady = [1 + number / 10 for number in range(100)]
+    assert "rate" not in broken(at(*steady))
+    assert "rate" not in broken(at(*steady, *steady[50:53])), "requests may begin a little late"
+    assert "rate" in broken(at(*steady, *steady)), "two daemons that each keep to the rate alone"
+
+
 def test_gaps_and_duplicate_deliveries_break_conservation() -> None:
     evidence = good()
     events = [evidence.store.events[0], evidence.store.events[1]._replace(seq=3)]

@@ -130,6 +130,7 @@ def test_the_default_and_the_full_size_are_as_large_as_the_docs_say() -> None:
     assert (full.schedules or 0) >= 200_000
     assert full.images >= 20_000
     assert full.kills + full.rounds >= 1000
+    assert (full.publishing_kills >= 50, full.leader_losses >= 2) == (True, True)
 
 
 def test_the_command_reports_bad_arguments_like_other_commands(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ DRAINED_S = 60.0
 
 
 class Load:
-    """Posts events and writes spool records until told to stop, and keeps its own book of what was accepted."""
+    """Posts events and writes spool records until it is stopped, and records what was accepted."""
 
     def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon
@@ -127,4 +127,4 @@ if __name__ == "__main__":
     if subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(place)]).returncode:
         sys.exit(77)
     story(place)
-    print("told")
+    print("done")

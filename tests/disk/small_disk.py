@@ -30,7 +30,7 @@ def fill(path: Path, leave: int) -> None:
             os.write(file.fileno(), bytes(min(MIB, free_bytes(path.parent) - leave) or 1))
 
 
-class Patience:
+class Retrying:
     """Does again what found no room, as the engine does with its next tick."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Patience:
 
 async def deliver(harness: Harness, count: int) -> int:
     """Claim and settle so many, with a checkpoint now and then. How often there was no room at first."""
-    patiently = Patience()
+    patiently = Retrying()
     for number in range(count):
         if number % 10 == 0:
             await patiently(harness.store.maintenance.checkpoint)
@@ -99,4 +99,4 @@ if __name__ == "__main__":
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(place)]).returncode:
         sys.exit(77)
     asyncio.run(story(place))
-    print("told")
+    print("done")

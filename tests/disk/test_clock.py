@@ -108,7 +108,7 @@ async def test_a_not_before_of_the_caller_is_kept(harness: Harness) -> None:
     assert len(await harness.claim()) == 1
 
 
-async def test_a_confirmation_is_looked_for_when_it_was_to_be(harness: Harness) -> None:
+async def test_a_confirmation_is_checked_at_its_time(harness: Harness) -> None:
     await harness.send()
     await harness.settle(await harness.take(), Handed(check_after_s=20))
     harness.clock.step_wall(-HOUR)
@@ -135,7 +135,7 @@ async def test_the_order_of_a_lane_does_not_depend_on_the_clock(harness: Harness
 
 
 async def test_two_processes_whose_clocks_differ_share_leases_rightly(harness: Harness, shelf) -> None:
-    """On one machine the boot clock is one, whatever each is told about the wall clock."""
+    """All processes of a machine share one boot clock, whatever their wall clocks say."""
     id = await harness.send()
     claim = await harness.take(lease_s=30)
     skewed = ManualClock(harness.clock.now_ms() + 3 * DAY * 1000, harness.clock.boot_ms())

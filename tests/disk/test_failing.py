@@ -128,7 +128,7 @@ async def test_a_file_that_vanishes_is_noticed_within_a_second(shelf, driver: st
     await store.close()
 
 
-async def test_files_that_stay_are_no_cause_for_alarm(shelf) -> None:
+async def test_unchanged_files_cause_no_report(shelf) -> None:
     store = shelf.open()
     other = shelf.open(keep=False)
     for _ in range(5):

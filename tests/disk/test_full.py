@@ -30,7 +30,7 @@ from holdfast.store.sqlite.connection import StdlibConnection, translate
 from holdfast.store.sqlite.disk import Disk, DiskSpace, free_bytes
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.surfaces.rest.app import build_app
-from holdfast.surfaces.rest.gate import Tokens
+from holdfast.surfaces.rest.request_filter import BearerTokens
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.suite.harness import Harness
 
@@ -132,7 +132,7 @@ async def test_a_start_on_a_full_disk_deletes_the_ballast_first(shelf) -> None:
 
 @pytest.mark.parametrize("file", ["-wal", ""])
 async def test_a_full_disk_at_any_write_of_a_commit_or_checkpoint_loses_nothing(shelf, file: str) -> None:
-    """Every write in turn finds the disk full; the caller is told, and the same store goes on afterwards."""
+    """Every write in turn finds the disk full; the caller gets an error, and the same store works afterwards."""
     store = shelf.open()
     accepted: list[str] = []
     for skip in range(40):
@@ -212,7 +212,7 @@ async def test_over_http_a_full_disk_is_503_with_retry_after_and_opens_again_by_
     runtime = Runtime(store, load_config(None), None)
     await runtime.start()
     listener = bind("127.0.0.1", 0)
-    tokens = Tokens("t", runtime.operations.tokens.scope_of)
+    tokens = BearerTokens("t", runtime.operations.tokens.scope_of)
     server = Server(build_app(runtime.operations, tokens, {"127.0.0.1"}, 10_000), listener)
     await server.start()
     url = f"http://127.0.0.1:{listener.getsockname()[1]}/api/events"
@@ -237,8 +237,8 @@ async def status_of(request: AbstractAsyncContextManager[aiohttp.ClientResponse]
         return answer.status
 
 
-def test_on_a_disk_that_really_is_full_settling_pruning_and_checkpoints_go_on(tmp_path: Path) -> None:
-    assert on_a_small_disk("small_disk.py", tmp_path) == "told\n"
+def test_on_a_full_disk_settling_pruning_and_checkpoints_continue(tmp_path: Path) -> None:
+    assert on_a_small_disk("small_disk.py", tmp_path) == "done\n"
 
 
 @pytest.mark.slow
@@ -246,11 +246,11 @@ def test_a_daemon_under_load_survives_a_full_disk_and_drains_by_itself(tmp_path:
     """REST refuses with 503 and Retry-After, the command line in a sentence; nothing that was accepted is lost."""
     said = on_a_small_disk("small_daemon.py", tmp_path)
     print(said)
-    assert said.endswith("told\n")
+    assert said.endswith("done\n")
 
 
 def on_a_small_disk(name: str, tmp_path: Path) -> str:
-    """What a story says that is told on a small disk of its own."""
+    """The output of a program that runs on a small disk of its own."""
     script = Path(__file__).with_name(name)
     command = ["unshare", "--user", "--map-root-user", "--mount", sys.executable, str(script), str(tmp_path)]
     try:
@@ -320,14 +320,14 @@ def test_the_marks_are_settings(tmp_path: Path) -> None:
     store.maintenance.changed_elsewhere()
     assert (tmp_path / "h.db.ballast").stat().st_size == 4 * MIB
     asyncio.run(store.close())
-    for text, told in (
+    for text, message in (
         ("disk: {low_water_bytes: 100, ballast_bytes: 100}", "one and a half times"),
         ("disk: {low_water_bytes: 0}", "set both to 0"),
         ("disk: {ballast_bytes: -1}", "positive"),
         ("disk: {ballast_bytes: 1.5}", "whole number"),
     ):
         path.write_text(text)
-        with pytest.raises(BadConfig, match=told):
+        with pytest.raises(BadConfig, match=message):
             load_config(path)
     path.write_text("disk: {low_water_bytes: 0, ballast_bytes: 0}")
     assert load_config(path).disk_limits == {"low_water_bytes": 0, "ballast_bytes": 0}

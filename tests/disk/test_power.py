@@ -15,6 +15,7 @@ from holdfast.proof.power_cuts.images import SECTOR, WAYS, counts, images
 from holdfast.proof.power_cuts.recorder import Op, TestDisk
 from holdfast.proof.power_cuts.workload import NO_BALLAST, Workload
 from holdfast.store.roles.maintenance import Retention
+from holdfast.store.roles.owners import Actor
 from holdfast.store.sqlite.log import STEP_BYTES
 from holdfast.store.sqlite.store import SqliteStore, inline_executor
 from holdfast.testing.clock import ManualClock
@@ -68,7 +69,7 @@ async def test_a_commit_that_changes_nothing_writes_nothing_and_takes_no_loose_c
         await store.deliveries.record_served(["handler:a"])
         assert {(op.kind, op.file) for op in disk.ops} == {("write", "-wal")}  # committed, not synced
         disk.ops.clear()
-        await store.maintenance.prune(Retention(1, 1, 1, 1), 50)
+        await store.maintenance.prune(Retention(1, 1, 1, 1), 50, Actor("node-0001", "retention"))
         assert disk.ops == []
         await store.events.append([new_event("t.x")])
         assert disk.ops[-1][:2] == ("sync", "-wal")  # and with it what was loose
@@ -119,7 +120,7 @@ def test_a_store_survives_power_cuts_at_any_moment(seed: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_disk_that_lies_about_syncing_is_caught() -> None:
+def test_a_disk_that_does_not_sync_is_detected() -> None:
     """The harness can fail: without honest syncs, acknowledged events are missing and it says so."""
     tally = cut_power(3, 60, lying=True)
     assert tally.faulty > 10

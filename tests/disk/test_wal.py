@@ -76,7 +76,7 @@ async def test_a_long_reader_lets_the_log_grow_and_its_end_lets_it_shrink(shelf)
 
 @pytest.mark.parametrize("driver", ["apsw", "sqlite3"])
 async def test_with_any_library_the_log_falls_back_under_its_bound(shelf, driver: str) -> None:
-    """An old SQLite is never told to cut the log; it does so itself with the commit after a whole checkpoint."""
+    """An old SQLite gets no command to cut the log; it does so with the commit after a whole checkpoint."""
     store = shelf.open(driver=driver)
     store._writer._connection.rows(f"PRAGMA journal_size_limit = {MIB}")
     reader = DRIVERS[driver](shelf.path)

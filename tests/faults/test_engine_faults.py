@@ -245,9 +245,9 @@ async def test_s19_a_cut_tail_shows_against_a_head_kept_elsewhere(harness: Engin
     vandal.execute("UPDATE holdfast_nodes SET seq = seq - 1, head = ? WHERE chain = ?", (before, chain))
     vandal.commit()
     vandal.close()
-    assert (await verify_receipts(harness.store.receipts))["ok"] is True
+    assert (await verify_receipts(harness.store.receipts)).ok
     found = await verify_receipts(harness.store.receipts, [(chain, head)])
-    assert [fault["kind"] for fault in found["faults"]] == ["cut"]
+    assert [fault.kind for fault in found.faults] == ["cut"]
 
 
 async def test_s20_an_event_number_is_never_reused(harness: EngineHarness, tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from holdfast.daemon.serve import Server, bind
 from holdfast.operations.answers.encode import encode
 from holdfast.store.open import open_store
 from holdfast.surfaces.rest.app import build_app
-from holdfast.surfaces.rest.gate import Tokens
 from holdfast.surfaces.rest.http_limits import LimitedConnection
+from holdfast.surfaces.rest.request_filter import BearerTokens
 from rawhttp import head, post
 
 WAIT_S = 60.0
@@ -32,7 +32,7 @@ async def port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     runtime = Runtime(open_store(f"sqlite:///{tmp_path}/h.db", keep=True), load_config(None), None)
     await runtime.start()
     listener = bind("127.0.0.1", 0)
-    tokens = Tokens("t", runtime.operations.tokens.scope_of)
+    tokens = BearerTokens("t", runtime.operations.tokens.scope_of)
     server = Server(build_app(runtime.operations, tokens, {"127.0.0.1"}, 10_000), listener)
     await server.start()
     yield listener.getsockname()[1]

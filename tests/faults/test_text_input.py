@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from daemon import clean_env, run_cli
 from holdfast import Outbox
-from holdfast.config.config import default_text, load_config
+from holdfast.config.config import load_config
+from holdfast.config.settings_file import default_text
 from holdfast.domain.canonical import dump_json, parse_json
 from holdfast.domain.errors import BadConfig, BadInput, BadJson, HoldfastError, TooLarge
 from holdfast.domain.text import short_repr

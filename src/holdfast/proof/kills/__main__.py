@@ -16,6 +16,7 @@ from holdfast.domain.errors import HoldfastError
 from holdfast.proof.kills.artifacts import trim
 from holdfast.proof.kills.disruptions import KINDS
 from holdfast.proof.kills.faults import FAULTS, POSTGRES_FAULTS
+from holdfast.proof.kills.parallel import ProofOutput
 from holdfast.proof.kills.processes import Stuck
 from holdfast.proof.kills.prove import SIZES, ProofRequest, Size, check_request, draw_seed, prove, work_folder
 
@@ -23,13 +24,10 @@ STOPPED = 130
 
 
 def run(request: ProofRequest, as_json: bool) -> int:
-    """Run the proof and print the result. Progress goes to stderr."""
+    """Run the proof and print the result. Progress goes to stderr, and nowhere with `as_json`."""
     check_request(request)
     signal.signal(signal.SIGTERM, _interrupt)  # so that the processes of the proof are ended as well
-
-    def progress(text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
-
+    progress = ProofOutput(quiet=as_json)
     progress(f"Seed {request.seed}.")
     try:
         with work_folder(request) as root:
@@ -44,7 +42,7 @@ def run(request: ProofRequest, as_json: bool) -> int:
     print(json.dumps({**proof.as_dict(), **kept}, indent=2) if as_json else proof.table(), flush=True)
     if not proof.ok:
         lines = "\n".join(f"  {line}" for line in proof.violations)
-        progress(f"PROMISES BROKEN (seed {request.seed}):\n{lines}\nRecords and logs are kept in {root}")
+        ProofOutput()(f"PROMISES BROKEN (seed {request.seed}):\n{lines}\nRecords and logs are kept in {root}")
         return 1
     progress("Every accepted event is accounted for.")
     shutil.rmtree(root)
@@ -74,7 +72,8 @@ def _size(given: argparse.Namespace) -> Size:
     """Only the parts that were named; the default size if none was."""
     numbers = {
         "schedules": given.schedules, "mutant_seeds": given.mutants, "images": given.images, "kills": given.kills,
-        "rounds": given.rounds, "writer_s": given.writers,
+        "rounds": given.rounds, "writer_s": given.writers, "publishing_kills": given.publishing,
+        "leader_losses": given.leaders, "messages": given.messages,
     }  # fmt: skip
     named = {name: value for name, value in numbers.items() if value is not None}
     return Size(**named) if named else SIZES["default"]
@@ -88,10 +87,13 @@ def main() -> int:
     )
     parser.add_argument("--images", type=_positive, help="disk images after power cuts")
     parser.add_argument("--kills", type=_positive, help="kills of the daemon on SQLite")
-    parser.add_argument("--rounds", type=_positive, help="disruptions of two daemons on PostgreSQL")
+    parser.add_argument("--rounds", type=_positive, help="disruptions of three daemons on PostgreSQL")
     parser.add_argument(
         "--writers", type=_positive, metavar="SECONDS", help="how long eight concurrent writers publish"
     )
+    parser.add_argument("--publishing", type=_positive, metavar="KILLS", help="kills of daemon, Redis and NATS")
+    parser.add_argument("--leaders", type=_positive, metavar="LOSSES", help="losses of a JetStream cluster's leader")
+    parser.add_argument("--messages", type=_positive, help="kills around deliveries of messages to agents, per store")
     parser.add_argument("--only", choices=sorted(KINDS), help="only this kind of disruption on PostgreSQL")
     parser.add_argument("--server", metavar="VERSION", help="PostgreSQL version to start (default: the newest found)")
     parser.add_argument("--seed", type=int, help="seed of an earlier run, to repeat its random choices")

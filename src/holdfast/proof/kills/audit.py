@@ -1,4 +1,5 @@
-"""The lease history of a campaign on PostgreSQL: triggers in its schema record each claim and each end of a lease.
+"""The lease history of a campaign on PostgreSQL: triggers in its schema record each lease, by a claim or by the router,
+and each end of a lease.
 
 A trigger runs in the transaction of its statement, so its record exists exactly if the change does. It names the
 session by its `application_name`, which ends with the number of the daemon's life.
@@ -13,6 +14,8 @@ from typing import NamedTuple
 from holdfast.domain.receipt import Link
 from holdfast.proof.kills.evidence import Lease, Settle
 from holdfast.proof.kills.records import UNKNOWN_LIFE
+from holdfast.store.pgmq.statements import queue_name
+from holdfast.store.roles.queue_admin import QueueKind
 
 INSTALL = """
 CREATE TABLE IF NOT EXISTS {schema}.prove_leases (
@@ -22,20 +25,6 @@ CREATE TABLE IF NOT EXISTS {schema}.prove_leases (
 CREATE TABLE IF NOT EXISTS {schema}.prove_links (
   xid text NOT NULL, at bigint NOT NULL, by text NOT NULL, chain text NOT NULL, seq bigint NOT NULL);
 CREATE TABLE IF NOT EXISTS {schema}.prove_orders (key text PRIMARY KEY);
-
-CREATE OR REPLACE FUNCTION {schema}.prove_note_lease() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-  INSERT INTO {schema}.prove_leases (xid, at, by, delivery, old_token, new_token, old_starts, new_starts, old_until)
-  VALUES (pg_current_xact_id()::text, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint,
-          current_setting('application_name'), OLD.delivery, OLD.token,
-          CASE WHEN TG_OP = 'UPDATE' THEN NEW.token END, OLD.starts, CASE WHEN TG_OP = 'UPDATE' THEN NEW.starts END,
-          OLD.lease_until);
-  RETURN NULL;
-END $$;
-CREATE OR REPLACE TRIGGER prove_changed AFTER UPDATE ON {schema}.ready FOR EACH ROW
-  WHEN (OLD.token IS DISTINCT FROM NEW.token) EXECUTE FUNCTION {schema}.prove_note_lease();
-CREATE OR REPLACE TRIGGER prove_removed AFTER DELETE ON {schema}.ready FOR EACH ROW
-  WHEN (OLD.token IS NOT NULL) EXECUTE FUNCTION {schema}.prove_note_lease();
 
 CREATE OR REPLACE FUNCTION {schema}.prove_note_link() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -47,10 +36,42 @@ END $$;
 CREATE OR REPLACE TRIGGER prove_linked AFTER INSERT ON {schema}.receipts FOR EACH ROW
   EXECUTE FUNCTION {schema}.prove_note_link();
 """
+WATCH = """
+CREATE OR REPLACE FUNCTION {schema}.prove_note_lease_{kind}() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO {schema}.prove_leases (xid, at, by, delivery, old_token, new_token, old_starts, new_starts, old_until)
+  VALUES (pg_current_xact_id()::text, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint,
+          current_setting('application_name'), OLD.{id}, OLD.token,
+          CASE WHEN TG_OP = 'UPDATE' THEN NEW.token END, OLD.starts, CASE WHEN TG_OP = 'UPDATE' THEN NEW.starts END,
+          OLD.lease_until);
+  RETURN NULL;
+END $$;
+CREATE OR REPLACE FUNCTION {schema}.prove_note_routed_{kind}() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO {schema}.prove_leases (xid, at, by, delivery, old_token, new_token, old_starts, new_starts, old_until)
+  VALUES (pg_current_xact_id()::text, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint,
+          current_setting('application_name'), NEW.{id}, NULL, NEW.token, 0, NEW.starts, NULL);
+  RETURN NULL;
+END $$;
+CREATE OR REPLACE TRIGGER prove_routed AFTER INSERT ON {table} FOR EACH ROW
+  WHEN (NEW.token IS NOT NULL) EXECUTE FUNCTION {schema}.prove_note_routed_{kind}();
+CREATE OR REPLACE TRIGGER prove_changed AFTER UPDATE ON {table} FOR EACH ROW
+  WHEN (OLD.token IS DISTINCT FROM NEW.token) EXECUTE FUNCTION {schema}.prove_note_lease_{kind}();
+CREATE OR REPLACE TRIGGER prove_removed AFTER DELETE ON {table} FOR EACH ROW
+  WHEN (OLD.token IS NOT NULL) EXECUTE FUNCTION {schema}.prove_note_lease_{kind}();
+"""
 CHANGES = """
 SELECT xid, at, by, delivery, old_token, new_token, old_starts, new_starts, old_until
 FROM {schema}.prove_leases ORDER BY n"""
 NOTES = "SELECT xid, at, by, chain, seq FROM {schema}.prove_links"
+
+
+def watch(kind: QueueKind, schema: str) -> str:
+    """The triggers on the table that holds the ready queue. They stay with the store's own table during a move."""
+    table, id = (
+        ("{schema}.ready", "delivery") if kind is QueueKind.NATIVE else (f"pgmq.q_{queue_name(schema)}", "msg_id")
+    )
+    return WATCH.replace("{kind}", kind).replace("{id}", id).replace("{table}", table)
 
 
 class Change(NamedTuple):
@@ -127,6 +148,6 @@ def _transitions(notes: Sequence[Note], links: Sequence[Link]) -> list[tuple[str
         note = by_link.get((link.chain, link.seq), Note("", link.at_ms, "", link.chain, link.seq))
         for line in link.leaves.split(b"\n"):
             leaf = json.loads(line)
-            if leaf["actor"] == "engine":
+            if leaf["actor"] == "engine" and "delivery" in leaf:
                 found.append((note.xid, leaf["delivery"], leaf["state"], note.by, note.at_ms))
     return found

@@ -15,6 +15,7 @@ from holdfast.proof.kills.duplicates import Duplicates, judge_duplicates
 from holdfast.proof.kills.evidence import Evidence, Violation
 from holdfast.proof.kills.holders import check_holders, is_stale
 from holdfast.proof.kills.order import check_order
+from holdfast.proof.kills.rates import check_rates
 from holdfast.proof.kills.receipts import check_receipts, count_links
 
 ENDS = frozenset({State.DELIVERED, State.DEAD, State.DROPPED})
@@ -41,6 +42,7 @@ def check(evidence: Evidence, *, settled: bool = True) -> Verdict:
         check_lost(evidence), check_keys(evidence), check_invented(evidence), check_bytes(evidence),
         check_false_success(evidence), check_order(evidence), unexplained, check_absorbing(evidence),
         check_conservation(evidence), check_receipts(evidence), check_rollbacks(evidence), check_holders(evidence),
+        check_rates(evidence),
     ]  # fmt: skip
     if settled:
         judges.append(check_settled(evidence))

@@ -10,11 +10,15 @@ from typing import Any
 import asyncpg
 
 from holdfast.domain.receipt import Head, Link
-from holdfast.proof.kills.audit import CHANGES, INSTALL, NOTES, Change, Note, fold
+from holdfast.proof.kills.audit import CHANGES, INSTALL, NOTES, Change, Note, fold, watch
 from holdfast.proof.kills.evidence import Attempt, DeliveryRow, Ended, EventRow, Holders, LeaseRow, StoreRows
 from holdfast.proof.kills.records import digest_json
 from holdfast.proof.kills.snapshot import CrashState
+from holdfast.store.pgmq.queue_admin import move_queue
+from holdfast.store.pgmq.statements import queue_name
 from holdfast.store.postgres.place import in_schema, parse_place
+from holdfast.store.postgres.pooled_connection import PooledConnection
+from holdfast.store.roles.queue_admin import QueueKind
 
 CONNECT_S = 30.0
 _MINE = "r.owner = (SELECT max(id) FROM {schema}.owners WHERE pid = $1)"
@@ -58,15 +62,27 @@ class Database:
     def schema(self) -> str:
         return self._place.schema
 
+    @property
+    def _queue(self) -> str:
+        return queue_name(self.schema)
+
     def prepare(self) -> None:
         """Create the store's tables, and the tables and triggers that record leases."""
         from holdfast.store.open import migrate_store
 
         migrate_store(self.url, own=True, driver="apsw")
-        self.run(INSTALL)
+        self.run(INSTALL + watch(QueueKind.NATIVE, self.schema))
 
     def drop(self) -> None:
+        if self.rows(
+            "SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname = 'pgmq' AND tablename = $1", f"q_{self._queue}"
+        ):
+            self.run(f"DROP SCHEMA {self.schema} CASCADE; SELECT pgmq.drop_queue('{self._queue}')")
         self.run(f"SET client_min_messages = warning; DROP SCHEMA IF EXISTS {self.schema} CASCADE")
+
+    def move_queue(self) -> None:
+        """Move the ready queue into pgmq or back, with the triggers that record leases."""
+        asyncio.run(self._move_queue())
 
     def run(self, text: str) -> None:
         asyncio.run(self._run(text))
@@ -131,6 +147,21 @@ class Database:
         ((there,),) = self.rows("SELECT extract(epoch FROM clock_timestamp())::float8")
         after = time.time()
         return 5 + round(1000 * max(0.0, before - float(there), float(there) - after))
+
+    async def _move_queue(self) -> None:
+        raw = await asyncpg.connect(self._place.dsn, timeout=CONNECT_S)
+        connection = PooledConnection(raw, self.schema)
+        try:
+            async with raw.transaction():
+                kind = await connection.value("SELECT value FROM {schema}.meta WHERE key = 'ready_queue'")
+                to = QueueKind.NATIVE if kind == QueueKind.PGMQ else QueueKind.PGMQ
+                if to is QueueKind.NATIVE:  # the rows that come back are no new leases
+                    await connection.script("SET LOCAL session_replication_role = replica")
+                await move_queue(connection, self.schema, to, None, time.time_ns() // 1_000_000)
+                if to is QueueKind.PGMQ:
+                    await connection.script(watch(to, self.schema))
+        finally:
+            await raw.close(timeout=CONNECT_S)
 
     async def _run(self, text: str) -> None:
         connection = await asyncpg.connect(self._place.dsn, timeout=CONNECT_S)

@@ -24,6 +24,7 @@ from holdfast.proof.kills.records import (
     Sent,
     Started,
 )
+from holdfast.store.roles.receipts import OperatorState
 
 
 class EventRow(NamedTuple):
@@ -115,13 +116,15 @@ class StoreRows:
     unmatched: frozenset[str]
     heads: Mapping[str, Head]
     links: Sequence[Link]
+    operator: OperatorState | None = None
 
 
 @dataclass(frozen=True)
 class Evidence:
     """The records sorted by kind, and the store. `ended_before`: ends seen during the campaign.
 
-    `business`: the keys that have a business row, of those published in one transaction with it.
+    `business`: the keys that have a business row, of those published in one transaction with it. `rates`: contracts
+    with a rate, in requests per second. `receipt_faults`: what `receipts verify --rows` found at the end.
     """
 
     sent: Mapping[str, Sent]
@@ -138,7 +141,9 @@ class Evidence:
     rolled_back: frozenset[str] = frozenset()
     business: frozenset[str] | None = None
     disruptions: Sequence[Disruption] = ()
+    rates: Mapping[str, float] = field(default_factory=dict)
     holders: Holders | None = None
+    receipt_faults: Sequence[str] = ()
 
     @cached_property
     def receipts_of(self) -> dict[tuple[str, str], list[Received]]:

@@ -13,16 +13,34 @@ from functools import partial
 from multiprocessing import get_context
 from typing import TypeVar
 
+from holdfast.progress import Progress as ProgressBar
 from holdfast.proof.power_cuts.campaign import IMAGES_PER_SEED, Tally, cut_power
 from holdfast.proof.simulation.mutants import MUTANTS
 from holdfast.proof.simulation.runner import process_runner
 
 CHUNK = 50
 SHOWN_MAX = 20
-PROGRESS_EVERY_S = 20.0
 T = TypeVar("T")
 R = TypeVar("R")
 Progress = Callable[[str], None]
+
+
+class ProofOutput:
+    """Prints what the proof does on standard error: a line for each part, a bar in a terminal. `quiet`: nothing."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self.quiet = quiet
+
+    def __call__(self, text: str) -> None:
+        if not self.quiet:
+            print(text, file=sys.stderr, flush=True)
+
+    def bar(self, what: str) -> ProgressBar:
+        return ProgressBar(what, quiet=self.quiet, log=None if sys.stderr.isatty() else self)
+
+
+def _bar(what: str, progress: Progress) -> ProgressBar:
+    return progress.bar(what) if isinstance(progress, ProofOutput) else ProgressBar(what, log=progress)
 
 
 @dataclass
@@ -41,7 +59,7 @@ class Schedules:
 
 def run_schedules(first: int, count: int | None, seconds: float | None, progress: Progress) -> Schedules:
     """Run consecutive seeds from `first`: `count` of them, or for `seconds`."""
-    total, deadline_s, throttled = Schedules(), time.monotonic() + (seconds or 1e9), _Throttled(progress)
+    total, deadline_s = Schedules(), time.monotonic() + (seconds or 1e9)
 
     def chunks() -> Iterator[tuple[int, int, float]]:
         begun = 0
@@ -50,9 +68,10 @@ def run_schedules(first: int, count: int | None, seconds: float | None, progress
             yield first + begun, size, deadline_s
             begun += size
 
-    for done in _spread(_run_chunk, chunks()):
-        total.add(done)
-        throttled.progress(f"  {total.count} schedules")
+    with _bar("  schedules", progress) as bar:
+        for done in _spread(_run_chunk, chunks()):
+            total.add(done)
+            bar(total.count, count)
     return total
 
 
@@ -61,16 +80,22 @@ def kill_mutants(seeds: int, progress: Progress) -> dict[str, int | None]:
     if seeds == 0:
         return {}
     progress(f"Injecting {len(MUTANTS)} known bugs, at most {seeds} schedules for each …")
-    return dict(_spread(partial(_kill_mutant, seeds=seeds), iter(MUTANTS)))
+    found = {}
+    with _bar("  known bugs", progress) as bar:
+        for name, first in _spread(partial(_kill_mutant, seeds=seeds), iter(MUTANTS)):
+            found[name] = first
+            bar(len(found), len(MUTANTS))
+    return found
 
 
 def cut_power_often(wanted: int, seed: int, progress: Progress) -> Tally:
     """Check `wanted` disk images after power cuts, from as many recordings as needed."""
-    total, throttled = Tally(), _Throttled(progress)
+    total = Tally()
     shares = [min(IMAGES_PER_SEED, wanted - start) for start in range(0, wanted, IMAGES_PER_SEED)]
-    for tally in _spread(_cut_share, iter(zip(range(seed, seed + len(shares)), shares, strict=True))):
-        total.add(tally)
-        throttled.progress(f"  {total.images} images")
+    with _bar("  images", progress) as bar:
+        for tally in _spread(_cut_share, iter(zip(range(seed, seed + len(shares)), shares, strict=True))):
+            total.add(tally)
+            bar(total.images, wanted)
     return total
 
 
@@ -115,18 +140,6 @@ def _prepare() -> None:
     """Only the parent handles Ctrl-C; on SIGTERM a worker exits normally, so that it cleans up."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-
-
-class _Throttled:
-    """Limits progress lines to one every 20 seconds."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress, self._next_s = progress, time.monotonic() + PROGRESS_EVERY_S
-
-    def progress(self, text: str) -> None:
-        if time.monotonic() >= self._next_s:
-            self._next_s = time.monotonic() + PROGRESS_EVERY_S
-            self._progress(text)
 
 
 def bounded(lines: Iterable[str]) -> list[str]:

@@ -1,11 +1,15 @@
-"""The PostgreSQL setup: two daemons on one database, two loads, two publishers, and a sink."""
+"""The PostgreSQL setup: three daemons on one database, a load for each, two publishers, and a sink.
+
+On servers of its own, each daemon reaches the database through a network that can be cut, and the clock of the last
+daemon is wrong.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,10 +19,15 @@ from holdfast.proof.kills.evidence import Ended, Evidence, gather
 from holdfast.proof.kills.load import ApiClient
 from holdfast.proof.kills.processes import Companion, Daemon, Stuck, wait_until
 from holdfast.proof.kills.records import Accepted, RecordFile, Started, read_records
+from holdfast.proof.kills.server_pair import pair_address
 from holdfast.proof.kills.sqlite_setup import CONFIG, CONTRACTS
+from holdfast.proof.receipt_faults import verify_url
 
-DAEMONS = 2
+DAEMONS = 3
 PUBLISHERS = 2
+WRONG_CLOCK_MS = -2 * 3600 * 1000
+RATES = {"limited": 100.0}
+"""Contracts with a rate, in requests per second, besides those of `CONTRACTS`."""
 TURNS = 1_000_000
 WAIT_MAX_S = 300.0
 LOAD_END_S = 330.0
@@ -31,7 +40,7 @@ class PostgresPlan:
     """The load on the daemons. Leases are short, so that a stop of a few seconds outlasts them."""
 
     seed: int
-    rate: float = 12.0
+    rate: float = 8.0
     streams: int = 12
     fail: float = 0.1
     lease_ms: int = 5_000
@@ -42,8 +51,11 @@ class PostgresPlan:
 class PostgresSetup:
     """A context manager: on exit it ends every process it started, and drops the schema."""
 
-    def __init__(self, root: Path, plan: PostgresPlan, url: str) -> None:
-        self.root, self.plan, self.url = root, plan, url
+    def __init__(self, root: Path, plan: PostgresPlan, url: str, ports: Sequence[int] = ()) -> None:
+        """`ports`: of the servers that the campaign started; a network is put before them."""
+        self.root, self.plan, self.url, self._ports = root, plan, url, ports
+        self.networks: list[Companion] = []
+        self._urls = [url] * DAEMONS
         self.database = Database(url)
         self.homes = [root / f"home{number}" for number in range(DAEMONS)]
         self.log = root / "daemons.log"
@@ -66,13 +78,22 @@ class PostgresSetup:
         sink = Companion("sink", "--records", str(self._sink_file), "--seed", seed, "--fail", fail)
         self._companions.append(sink)
         self._sink_port = int(sink.first_line())
+        if self._ports:
+            self._urls = [self._make_network() for _ in range(DAEMONS)]
         return self
+
+    def _make_network(self) -> str:
+        """Put a proxy before the servers. Returns the store's URL through it."""
+        network = Companion("proxy", *(word for port in self._ports for word in ("--port", str(port))))
+        self.networks.append(network)
+        ports = [int(port) for port in network.first_line().split()]
+        return f"{pair_address(ports)}&schema={self.database.schema}"
 
     def __exit__(self, *exception: object) -> None:
         """Also works when the server itself is gone."""
         for daemon in self.daemons:
             daemon.end()
-        for companion in reversed(self._companions):
+        for companion in [*reversed(self._companions), *self.networks]:
             companion.close(5)
         self.records.close()
         if self._prepared:
@@ -81,6 +102,10 @@ class PostgresSetup:
             except Exception:
                 if exception[0] is None:  # otherwise the exception that ended the campaign matters more
                     raise
+
+    @property
+    def contracts(self) -> list[str]:
+        return [*CONTRACTS, *RATES]
 
     @property
     def tag(self) -> str:
@@ -96,10 +121,11 @@ class PostgresSetup:
         for daemon in self.daemons:
             daemon.wait_answering(WAIT_MAX_S)
         client = ApiClient(self.homes[0])
-        for name, ordered in CONTRACTS.items():
+        for name in self.contracts:
             body = {
-                "id": name, "target": {"url": f"http://127.0.0.1:{self._sink_port}/{name}"}, "ordered": ordered,
-                "policy": "prove", "type_criterion": "prove.fact",
+                "id": name, "target": {"url": f"http://127.0.0.1:{self._sink_port}/{name}"}, "policy": "prove",
+                "ordered": CONTRACTS.get(name, False), "type_criterion": "prove.fact",
+                "rate": f"{RATES[name]:g}/s" if name in RATES else None,
             }  # fmt: skip
             status, answer = client.post("/hooks/contracts", json.dumps(body).encode())
             if status != 201:
@@ -113,9 +139,9 @@ class PostgresSetup:
         self._life += 1
         settings = {
             "life": self._life, "tag": f"{self.tag}-{self._life}", "lease_ms": self.plan.lease_ms,
-            "fault": self.plan.fault,
+            "fault": self.plan.fault, "clock_ms": WRONG_CLOCK_MS if self._ports and number == DAEMONS - 1 else None,
         }  # fmt: skip
-        daemon = Daemon(self.homes[number], self.log, self.url, settings)
+        daemon = Daemon(self.homes[number], self.log, self._urls[number], settings)
         if number == len(self.daemons):
             self.daemons.append(daemon)
             self.lives.append(self._life)
@@ -124,7 +150,7 @@ class PostgresSetup:
         self.records.write(Started(self._life, waited, daemon.started_ns))
 
     def check(self) -> None:
-        for companion in self._companions:
+        for companion in (*self._companions, *self.networks):
             companion.check()
         for number, daemon in enumerate(self.daemons):
             if not daemon.alive:
@@ -182,8 +208,10 @@ class PostgresSetup:
         ordered = [name for name, is_ordered in CONTRACTS.items() if is_ordered]
         store = self.database.read_store()
         holders = self.database.read_holders(list(store.links), self.plan.lease_ms)
+        business = self.database.business()
         return gather(
-            records, store, ordered, CONTRACTS, self.ended, holders=holders, business=self.database.business()
+            records, store, ordered, self.contracts, self.ended, holders=holders, business=business, rates=RATES,
+            receipt_faults=verify_url(self.url),
         )  # fmt: skip
 
     def _start_load(self) -> None:

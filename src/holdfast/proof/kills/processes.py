@@ -41,6 +41,12 @@ class Companion:
         assert self._process.stdout is not None
         return self._process.stdout.readline().strip()
 
+    def send(self, line: str) -> None:
+        """Write a line to its standard input."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.flush()
+
     def check(self) -> None:
         if self._process.poll() is not None:
             raise Stuck(f"the {self._name} process exited unexpectedly")

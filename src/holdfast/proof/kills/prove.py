@@ -1,4 +1,4 @@
-"""All parts of the proof: simulation, power cuts, kills on SQLite, disruptions on PostgreSQL, concurrent writers."""
+"""All parts of the proof: simulation, power cuts, kills on SQLite, disruptions on PostgreSQL, writers, publishing."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holdfast.domain.errors import BadConfig, BadInput, NotFound, StoreError
+from holdfast.domain.extras import install_command
 from holdfast.egress.attempt_log import describe
 from holdfast.home import shown_url
 from holdfast.proof.kills.artifacts import write_violations
 from holdfast.proof.kills.checker import check
-from holdfast.proof.kills.disruptions import SERVER_KINDS
+from holdfast.proof.kills.disruptions import OWN_KINDS
 from holdfast.proof.kills.evidence import Evidence
 from holdfast.proof.kills.faults import FAULTS
 from holdfast.proof.kills.parallel import Progress, cut_power_often, kill_mutants, run_schedules
@@ -26,10 +28,15 @@ from holdfast.proof.kills.report import Report
 from holdfast.proof.kills.sqlite_campaign import SqliteCampaign
 from holdfast.proof.kills.sqlite_setup import SqlitePlan, SqliteSetup
 from holdfast.proof.kills.table import Proof
+from holdfast.proof.messages.campaign import MessageCampaign
+
+if TYPE_CHECKING:
+    from holdfast.proof.kills.server_pair import ServerPair
 
 FAULTY_DRAIN_S = 10.0
-NO_DRIVER = "PostgreSQL was skipped: no driver is installed. Run: pip install 'holdfast[postgres]'"
-SQLITE, POSTGRES = "sqlite", "postgresql"
+NO_DRIVER = f"PostgreSQL was skipped: no driver is installed. Run: {install_command('postgres')}"
+NO_TMUX = "Messages into agent sessions were skipped: tmux is not installed"
+SQLITE, POSTGRES, PUBLISHING = "sqlite", "postgresql", "publishing"
 
 
 @dataclass(frozen=True)
@@ -43,12 +50,15 @@ class Size:
     kills: int = 0
     rounds: int = 0
     writer_s: float = 0.0
+    publishing_kills: int = 0
+    leader_losses: int = 0
+    messages: int = 0
 
 
 SIZES = {
-    "quick": Size(None, 15.0, mutant_seeds=0, images=500, kills=10, rounds=8, writer_s=5.0),
-    "default": Size(None, 90.0, mutant_seeds=1000, images=20_000, kills=200, rounds=100, writer_s=60.0),
-    "full": Size(200_000, None, mutant_seeds=1000, images=20_000, kills=800, rounds=200, writer_s=60.0),
+    "quick": Size(None, 15.0, 0, 500, kills=10, rounds=9, writer_s=5.0, publishing_kills=5, messages=3),
+    "default": Size(None, 90.0, 1000, 20_000, 200, 100, 60.0, publishing_kills=20, leader_losses=2, messages=27),
+    "full": Size(200_000, None, 1000, 20_000, 800, 260, 60.0, publishing_kills=50, leader_losses=10, messages=180),
 }
 
 
@@ -93,8 +103,12 @@ def prove(request: ProofRequest, root: Path, progress: Progress) -> Proof:
     if size.kills and request.sqlite:
         progress(f"Killing the daemon on SQLite {size.kills} times under load …")
         proof.sqlite = _kill_on_sqlite(request, root / SQLITE, progress)
-    if (size.rounds or size.writer_s) and request.postgres:
+    if size.messages and request.sqlite:
+        _kill_among_messages(request, root / "messages", None, proof, progress)
+    if (size.rounds or size.writer_s or size.messages) and request.postgres:
         _disrupt_postgres(request, root / POSTGRES, proof, progress)
+    if (size.publishing_kills or size.leader_losses) and request.store is None:
+        _disrupt_publishing(request, root / PUBLISHING, proof, progress)
     proof.duration_s = time.monotonic() - began_s
     return proof
 
@@ -103,10 +117,8 @@ def check_request(request: ProofRequest) -> None:
     """Refuse a request that cannot be run, before anything is started."""
     if not (request.sqlite or request.postgres):
         raise BadInput("--store takes sqlite:///PATH or postgresql://USER@HOST/DATABASE")
-    if request.store is not None and request.only in SERVER_KINDS:
-        raise BadInput(
-            f"--only {request.only!r} kills the server itself and works only without --store, on a server started here"
-        )
+    if request.store is not None and request.only in OWN_KINDS:
+        raise BadInput(f"--only {request.only!r} works only without --store, on servers started here")
     if request.server is not None:
         _check_server(request.server)
     if request.store is None:
@@ -165,6 +177,17 @@ def _kill_on_sqlite(request: ProofRequest, root: Path, progress: Progress) -> Re
     return _judge(evidence, request, root, began_s)
 
 
+def _kill_among_messages(request: ProofRequest, root: Path, url: str | None, proof: Proof, progress: Progress) -> None:
+    """Messages into agent sessions, with kills of the daemon, the agent and tmux around the paste."""
+    if shutil.which("tmux") is None:
+        proof.skipped.append(NO_TMUX)
+        progress(NO_TMUX)
+        return
+    progress(f"Killing around {request.size.messages} deliveries of messages on {POSTGRES if url else SQLITE} …")
+    report = MessageCampaign(root, url, request.seed, lambda text: None).run(request.size.messages)
+    proof.messages[POSTGRES if url else SQLITE] = report
+
+
 def _judge(evidence: Evidence, request: ProofRequest, root: Path, began_s: float) -> Report:
     report = Report(evidence, check(evidence), request.seed, time.monotonic() - began_s)
     if not report.ok:
@@ -173,7 +196,8 @@ def _judge(evidence: Evidence, request: ProofRequest, root: Path, began_s: float
 
 
 def _disrupt_postgres(request: ProofRequest, root: Path, proof: Proof, progress: Progress) -> None:
-    from holdfast.proof.kills.server import NO_SERVER, OwnServer, find_programs
+    from holdfast.proof.kills.server import NO_SERVER, find_programs
+    from holdfast.proof.kills.server_pair import ServerPair
 
     if find_spec("asyncpg") is None:
         proof.skipped.append(NO_DRIVER)
@@ -182,37 +206,50 @@ def _disrupt_postgres(request: ProofRequest, root: Path, proof: Proof, progress:
     root.mkdir()
     with ExitStack() as stack:
         if request.store is not None:
-            server, url = None, request.store
+            servers, url = None, request.store
         elif (programs := find_programs(request.server)) is not None:
-            server = stack.enter_context(OwnServer(programs))
-            url = server.address
+            servers = stack.enter_context(ServerPair(programs))
+            servers.make_synchronous()
+            url = servers.address
         else:
             proof.skipped.append(NO_SERVER)
             progress(NO_SERVER)
             return
         if request.size.rounds:
-            proof.postgres = _disrupt(request, root, url, server, progress)
-            if not proof.postgres.ok and server is not None:
-                shutil.copyfile(server.log, root / "server.log")
+            proof.postgres = _disrupt(request, root, url, servers, progress)
+            if not proof.postgres.ok and servers is not None:
+                shutil.copyfile(servers.primary.log, root / "server.log")
+                shutil.copyfile(servers.standby.log, root / "standby.log")
         if request.size.writer_s:
             _write(request, url, proof, progress)
+        if request.size.messages:
+            _kill_among_messages_on(request, root / "messages", url, proof, progress)
 
 
-def _disrupt(request: ProofRequest, root: Path, url: str, server: object, progress: Progress) -> Report:
+def _kill_among_messages_on(request: ProofRequest, root: Path, url: str, proof: Proof, progress: Progress) -> None:
+    from holdfast.proof.kills.database import Database, with_schema
+
+    place = with_schema(url, _schema())
+    try:
+        _kill_among_messages(request, root, place, proof, progress)
+    finally:
+        Database(place).drop()
+
+
+def _disrupt(request: ProofRequest, root: Path, url: str, servers: ServerPair | None, progress: Progress) -> Report:
     from holdfast.proof.kills.database import with_schema
     from holdfast.proof.kills.postgres_campaign import PostgresCampaign
-    from holdfast.proof.kills.postgres_setup import PostgresPlan, PostgresSetup
-    from holdfast.proof.kills.server import OwnServer
+    from holdfast.proof.kills.postgres_setup import DAEMONS, PostgresPlan, PostgresSetup
 
-    own = server if isinstance(server, OwnServer) else None
-    whose = f"a temporary PostgreSQL {own.version}" if own is not None else "your PostgreSQL"
-    progress(f"Disrupting two daemons on {whose} {request.size.rounds} times under load …")
+    whose = f"a temporary PostgreSQL {servers.version}" if servers is not None else "your PostgreSQL"
+    progress(f"Disrupting {DAEMONS} daemons on {whose} {request.size.rounds} times under load …")
     began_s = time.monotonic()
     plan = PostgresPlan(request.seed)
     if request.fault is not None:
         plan = PostgresPlan(request.seed, drain_s=FAULTY_DRAIN_S, fault=request.fault)
-    setup = PostgresSetup(root, plan, with_schema(url, _schema()))
-    evidence = PostgresCampaign(setup, own, request.size.rounds, progress, request.only).run()
+    ports = servers.ports if servers is not None else ()
+    setup = PostgresSetup(root, plan, with_schema(url, _schema()), ports)
+    evidence = PostgresCampaign(setup, servers, request.size.rounds, progress, request.only).run()
     return _judge(evidence, request, root, began_s)
 
 
@@ -226,6 +263,22 @@ def _write(request: ProofRequest, url: str, proof: Proof, progress: Progress) ->
         proof.writing = asyncio.run(write_for(place, request.size.writer_s, request.seed))
     finally:
         Database(place).drop()
+
+
+def _disrupt_publishing(request: ProofRequest, root: Path, proof: Proof, progress: Progress) -> None:
+    from holdfast.proof.streams.campaign import NO_SERVERS, has_servers, kill_servers, lose_leaders
+
+    if not has_servers():
+        proof.skipped.append(NO_SERVERS)
+        progress(NO_SERVERS)
+        return
+    size, seed = request.size, request.seed
+    if size.publishing_kills:
+        progress(f"Killing daemon, Redis and NATS {size.publishing_kills} times while events are published …")
+        proof.publishing = kill_servers(root / "kills", size.publishing_kills, seed, progress)
+    if size.leader_losses:
+        progress(f"A JetStream cluster of three loses its leader {size.leader_losses} times under load …")
+        proof.cluster = lose_leaders(root / "leaders", size.leader_losses, seed, progress)
 
 
 def _schema() -> str:

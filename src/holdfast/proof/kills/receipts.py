@@ -20,6 +20,8 @@ def check_receipts(evidence: Evidence) -> Iterator[Violation]:
     store = evidence.store
     for fault in verify(store.links, heads=store.heads):
         yield Violation("receipts", f"{fault.chain} {fault.seq}", f"{fault.kind}: {fault.message}")
+    for line in evidence.receipt_faults:
+        yield Violation("receipts", "verify", line)
     statuses: dict[int, Status] = {}
     for leaf in _leaves(store):
         before = statuses.get(leaf["delivery"])
@@ -52,4 +54,6 @@ def _leaves(store: StoreRows) -> Iterator[dict[str, Any]]:
         chains[link.chain].append(link)
     for link in merge(*chains.values(), key=lambda link: link.at_ms):
         for line in link.leaves.split(b"\n"):
-            yield json.loads(line)
+            leaf = json.loads(line)
+            if "delivery" in leaf:
+                yield leaf

@@ -21,6 +21,9 @@ UNKNOWN_LIFE = -1
 LEASE_HEADER = "X-Holdfast-Prove-Lease"
 """The header in which a daemon of a campaign sends the token of its lease."""
 
+SLOT_HEADER = "X-Holdfast-Prove-Slot"
+"""The header in which it sends when a rate limit let the request pass, on the machine's monotonic clock."""
+
 BLOCKED = "kept waiting by a stopped daemon"
 """A consequence of a disruption: a daemon was stopped inside a transaction, and others wait for its locks."""
 
@@ -66,7 +69,8 @@ class Refused(NamedTuple):
 class Received(NamedTuple):
     """A complete request reached the sink: one attempt at one delivery, sent by daemon process `life`.
 
-    `token` is the token of the lease it was sent under, as named by the sender.
+    `token` is the token of the lease it was sent under, and `slot_ns` when a rate limit let it pass, as named by the
+    sender.
     """
 
     n: int
@@ -81,6 +85,7 @@ class Received(NamedTuple):
     at_ns: int
     life: int = UNKNOWN_LIFE
     token: int | None = None
+    slot_ns: int | None = None
 
 
 class Answered(NamedTuple):

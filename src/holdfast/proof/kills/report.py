@@ -9,6 +9,7 @@ from statistics import median
 from typing import Any
 
 from holdfast.proof.kills.checker import Verdict
+from holdfast.proof.kills.disruptions import FAILOVER
 from holdfast.proof.kills.evidence import Evidence
 
 
@@ -38,11 +39,13 @@ class Report:
         waited = [life for life in self.evidence.started if life.waited and life.life in due and life.life in firsts]
         return [(firsts[life.life] - life.at_ns) / 1e9 for life in waited]
 
-    def resumed_s(self) -> list[float]:
-        """From the end of each disruption that killed no daemon to the next delivery by any daemon."""
+    def resumed_s(self, kind: str | None = None) -> list[float]:
+        """From the end of each disruption that killed no daemon, or of one kind, to the next delivery by any daemon."""
         arrivals = sorted(item.at_ns for item in self.evidence.received)
         delays_s = []
         for disruption in self.evidence.disruptions:
+            if kind is not None and disruption.kind != kind:
+                continue
             index = bisect_right(arrivals, disruption.until_ns)
             if index < len(arrivals):
                 delays_s.append((arrivals[index] - disruption.until_ns) / 1e9)
@@ -50,7 +53,7 @@ class Report:
 
     def as_dict(self) -> dict[str, Any]:
         evidence, verdict, restarts = self.evidence, self.verdict, self.restarts_s()
-        holders, resumed = evidence.holders, self.resumed_s()
+        holders, resumed, failovers = evidence.holders, self.resumed_s(), self.resumed_s(FAILOVER)
         return {
             "ok": self.ok,
             "seed": self.seed,
@@ -82,6 +85,7 @@ class Report:
             "restart_to_first_delivery_max_seconds": round(max(restarts), 3) if restarts else None,
             "disruption_end_to_first_delivery_p50_seconds": round(median(resumed), 3) if resumed else None,
             "disruption_end_to_first_delivery_max_seconds": round(max(resumed), 3) if resumed else None,
+            "failover_to_first_delivery_max_seconds": round(max(failovers), 3) if failovers else None,
             "receipts_verified": verdict.links,
             "transitions_verified": verdict.transitions,
         }

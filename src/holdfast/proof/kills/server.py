@@ -39,8 +39,7 @@ class OwnServer:
         try:
             (self.folder / "owner").write_text(str(os.getpid()))  # lets a later run clean up if this process is killed
             give_to_nobody(self.folder)
-            data = self.folder / "data"
-            self._run("initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
+            self._create(self.folder / "data")
             self.start()
         except BaseException:
             self.__exit__()
@@ -73,7 +72,7 @@ class OwnServer:
 
     def start(self) -> None:
         """Start the server. After a kill, retry until its old processes have released the shared memory."""
-        options = f"-c listen_addresses='' -c unix_socket_directories={self.folder} -c max_connections=200"
+        options = f"{self._listen()} -c unix_socket_directories={self.folder} -c max_connections=200"
         deadline_s = time.monotonic() + START_S
         while True:
             try:
@@ -105,6 +104,13 @@ class OwnServer:
         children = _children(pid)
         os.kill(pid, signal.SIGKILL)
         wait_until("the end of the server's processes", lambda: not any(map(_alive, [pid, *children])), START_S, 0.01)
+
+    def _create(self, data: Path) -> None:
+        """Make the folder of an empty database."""
+        self._run("initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
+
+    def _listen(self) -> str:
+        return "-c listen_addresses=''"
 
     def _run(self, program: str, *arguments: object) -> None:
         subprocess.run(

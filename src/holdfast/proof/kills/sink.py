@@ -17,7 +17,15 @@ import sys
 import time
 from pathlib import Path
 
-from holdfast.proof.kills.records import LEASE_HEADER, UNKNOWN_LIFE, Answered, Received, RecordFile, digest_json
+from holdfast.proof.kills.records import (
+    LEASE_HEADER,
+    SLOT_HEADER,
+    UNKNOWN_LIFE,
+    Answered,
+    Received,
+    RecordFile,
+    digest_json,
+)
 
 FAULTS = ("503", "reset", "lost")
 DELAY_S = 0.03
@@ -48,19 +56,20 @@ class Sink:
         line, *headers = head.split("\r\n")
         sizes = [text.partition(":")[2] for text in headers if text.lower().startswith("content-length:")]
         body = await reader.readexactly(int(sizes[0]) if sizes else 0)
-        received = self._note(line.split(" ")[1].strip("/"), body, _sender(headers), _lease(headers))
+        numbers = _number(headers, LEASE_HEADER), _number(headers, SLOT_HEADER)
+        received = self._note(line.split(" ")[1].strip("/"), body, _sender(headers), *numbers)
         answer, delay_s = self._choose(received)
         await asyncio.sleep(delay_s)
         self._records.write(Answered(received.n, answer, time.monotonic_ns()))
         return await _reply(writer, answer)
 
-    def _note(self, contract: str, body: bytes, life: int, token: int | None) -> Received:
+    def _note(self, contract: str, body: bytes, life: int, token: int | None, slot_ns: int | None) -> Received:
         event = json.loads(body)
         self._count += 1
         received = Received(
             self._count, contract, event["id"], event["stream"], event["seq"], event["payload"]["key"],
             digest_json(event["payload"]), hashlib.sha256(body).hexdigest()[:32],
-            time.time_ns() // 1_000_000, time.monotonic_ns(), life, token,
+            time.time_ns() // 1_000_000, time.monotonic_ns(), life, token, slot_ns,
         )  # fmt: skip
         self._records.write(received)
         return received
@@ -80,10 +89,10 @@ def _sender(headers: list[str]) -> int:
     return UNKNOWN_LIFE if life is None else int(life[1])
 
 
-def _lease(headers: list[str]) -> int | None:
-    """The token of the lease the request was sent under."""
-    tokens = [text.partition(":")[2] for text in headers if text.lower().startswith(f"{LEASE_HEADER.lower()}:")]
-    return int(tokens[0]) if tokens else None
+def _number(headers: list[str], name: str) -> int | None:
+    """What the sender named in a header."""
+    found = [text.partition(":")[2] for text in headers if text.lower().startswith(f"{name.lower()}:")]
+    return int(found[0]) if found else None
 
 
 async def _reply(writer: asyncio.StreamWriter, answer: str) -> bool:

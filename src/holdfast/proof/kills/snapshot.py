@@ -10,6 +10,7 @@ from holdfast.domain.receipt import Head, Link
 from holdfast.proof.kills.evidence import DeliveryRow, Ended, EventRow, LeaseRow, StoreRows
 from holdfast.proof.kills.records import digest_json
 from holdfast.store.sqlite.connection import ApswConnection, Connection
+from holdfast.store.sqlite.receipts import read_operator_state
 
 _LEASES = "SELECT delivery, owner FROM holdfast_ready WHERE token IS NOT NULL"
 _LEASED = """
@@ -78,6 +79,7 @@ def read_rows(connection: Connection) -> StoreRows:
         unmatched=frozenset(row[0] for row in connection.rows(_WAITING.format("unmatched"))),
         heads={row[0]: Head(row[1], bytes(row[2])) for row in connection.rows(_HEADS)},
         links=[Link(r[0], r[1], r[2], *(bytes(part) for part in r[3:])) for r in connection.rows(_LINKS)],
+        operator=read_operator_state(connection),
     )
 
 

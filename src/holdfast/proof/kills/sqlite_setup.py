@@ -15,6 +15,7 @@ from holdfast.proof.kills.load import ApiClient
 from holdfast.proof.kills.processes import Companion, Daemon, Stuck, wait_until
 from holdfast.proof.kills.records import Accepted, RecordFile, Started, read_records
 from holdfast.proof.kills.snapshot import read_store
+from holdfast.proof.receipt_faults import verify_url
 
 CONTRACTS = {"ordered": True, "unordered": False}
 CONFIG = """\
@@ -151,7 +152,8 @@ class SqliteSetup:
         if not any(isinstance(record, Accepted) for record in records):
             raise Stuck("no event was accepted, so there is nothing to check")
         ordered = [name for name, is_ordered in CONTRACTS.items() if is_ordered]
-        return gather(records, read_store(self.database), ordered, CONTRACTS, self.ended)
+        faults = verify_url(f"sqlite:///{self.database}")
+        return gather(records, read_store(self.database), ordered, CONTRACTS, self.ended, receipt_faults=faults)
 
     def _saw_delivery(self) -> bool:
         self.activity.follow()

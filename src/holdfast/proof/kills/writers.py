@@ -19,6 +19,7 @@ import asyncpg
 
 from holdfast.outbox import Outbox
 from holdfast.proof.kills.evidence import Violation
+from holdfast.proof.receipt_faults import verify_store
 from holdfast.store.postgres.place import parse_place
 from holdfast.store.postgres.store import PostgresStore
 from holdfast.store.roles.routing import Plan, RouteTarget
@@ -67,6 +68,7 @@ async def write_for(url: str, seconds: float, seed: int = 0, writers: int = WRIT
         for name in sorted(found.committed):
             stream = await store.events.stream(name)
             heads[name] = 0 if stream is None else stream.head
+        found.violations += [Violation("receipts", "verify", line) for line in await verify_store(store)]
     found.violations += judge(found, heads, backlog)
     return found
 

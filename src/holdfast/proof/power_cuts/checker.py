@@ -6,7 +6,7 @@ from pathlib import Path
 
 from holdfast.domain.errors import HoldfastError
 from holdfast.domain.event import new_event
-from holdfast.domain.receipt import verify
+from holdfast.ledger.verifier import verify_receipts
 from holdfast.proof.power_cuts.contents import digest, stray_rows
 from holdfast.proof.power_cuts.images import Image
 from holdfast.proof.power_cuts.workload import NO_BALLAST, Recording
@@ -33,8 +33,8 @@ async def _check(image: Image, recording: Recording, database: Path) -> list[str
     look = ApswConnection(database)
     try:
         faults = _look(image, recording, look)
-        links = [link async for page in store.receipts.every() for link in page]
-        faults += [f"a receipt does not verify: {fault}" for fault in verify(links, await store.receipts.heads())][:5]
+        found = await verify_receipts(store.receipts, rows=True)
+        faults += [f"a receipt does not verify: {fault}" for fault in found.faults[:5]]
         await store.owners.enlist()
         (again,) = await store.events.append([new_event("t.after", stream="after")])
         if await store.events.get(again.id) is None:

@@ -39,9 +39,7 @@ NEVER = {
     "an event that is unmatched, yet unrouted or delivered": """
         SELECT event FROM holdfast_unmatched
         WHERE event IN (SELECT event FROM holdfast_unrouted UNION ALL SELECT event FROM holdfast_deliveries)""",
-    "a router without a position, or with one past the last event": """
-        SELECT count(*) FROM holdfast_router HAVING count(*) <> 1 OR max(place) >
-          coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'holdfast_events'), 0)""",
+    "a router without a position": "SELECT count(*) FROM holdfast_router HAVING count(*) <> 1",
     "a routed event past the router's position": """
         SELECT event FROM (SELECT event FROM holdfast_again UNION ALL SELECT event FROM holdfast_deliveries)
         WHERE event > (SELECT place FROM holdfast_router)""",
@@ -52,6 +50,9 @@ NEVER = {
         SELECT events, unmatched, streams FROM holdfast_counts WHERE streams <> (SELECT count(*) FROM holdfast_streams)
           OR unmatched <> (SELECT count(*) FROM holdfast_unmatched)
           OR events <> (SELECT count(*) FROM holdfast_events) - (SELECT count(*) FROM holdfast_unrouted)""",
+    "a lagging stream without its cursor": """
+        SELECT l.stream FROM holdfast_lagging l
+        LEFT JOIN holdfast_cursors c ON c.reader = l.reader AND c.stream = l.stream WHERE c.reader IS NULL""",
     "a chain whose head is not its last link": """
         SELECT n.chain FROM holdfast_nodes n LEFT JOIN holdfast_receipts r ON r.chain = n.chain AND r.seq = n.seq
         WHERE n.seq <> (SELECT count(*) FROM holdfast_receipts m WHERE m.chain = n.chain)

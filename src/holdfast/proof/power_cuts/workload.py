@@ -77,10 +77,11 @@ class Workload:
         self.recording.opened_at = len(self._disk.ops)
         self.recording.promised.append((len(self._disk.ops), 0))
         self._owner = await store.owners.enlist()
-        self._registry = Registry(store.contracts, POLICIES)
+        self._registry = Registry(store.contracts, POLICIES, readers=store.readers)
         self._router = Router(store.routing, self._registry)
-        await store.contracts.put(Contract("plain", parse_address("handler:a")), "secret")
-        await store.contracts.put(Contract("ordered", parse_address("handler:b"), ordered=True), None)
+        by = self._owner.acting("proof")
+        await store.contracts.put(Contract("plain", parse_address("handler:a")), "secret", by=by)
+        await store.contracts.put(Contract("ordered", parse_address("handler:b"), ordered=True), None, by=by)
         self._promise()
         actions = [self._append] * 5 + [self._route] * 3 + [self._claim] * 3 + [self._settle] * 4
         actions += [self._release, self._checkpoint, self._prune]
@@ -207,7 +208,9 @@ class Workload:
         minute = 20_000
         before = {row[0] for row in self._witness.rows("SELECT id FROM holdfast_events")}
         started = len(self._disk.ops)
-        await self._store.maintenance.prune(Retention(minute, minute, minute, minute), 50)
+        await self._store.maintenance.prune(
+            Retention(minute, minute, minute, minute), 50, self._owner.acting("retention")
+        )
         self._promise()
         gone = before - {row[0] for row in self._witness.rows("SELECT id FROM holdfast_events")}
         accepted = self.recording.accepted

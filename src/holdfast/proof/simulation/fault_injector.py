@@ -15,6 +15,7 @@ from holdfast.testing.clock import NOON_MS
 
 if TYPE_CHECKING:
     from holdfast.proof.simulation.world import World
+from holdfast.store.roles.owners import Actor
 
 POINTS = ("begun", "before_commit", "after_commit")
 ENDED = frozenset({"dead", "delivered", "dropped"})
@@ -114,7 +115,9 @@ class FaultInjector:
             while not await self._call_keeper(partial(_resume, scope, name)):
                 await asyncio.sleep(0.5)
         if self._world.swarm.contract_changes:
-            while not await self._call_keeper(lambda process: process.store.contracts.put(TEMPORARY, None)):
+            while not await self._call_keeper(
+                lambda process: process.store.contracts.put(TEMPORARY, None, by=_by(process))
+            ):
                 await asyncio.sleep(0.5)
 
     def _target(self) -> Process | None:
@@ -206,11 +209,14 @@ class FaultInjector:
         self._world.ledger.fault("contracts changed")
         kind = self._chance.choice(("put", "off", "on", "remove"))
         if kind == "put":
-            await self._call_keeper(lambda process: process.store.contracts.put(TEMPORARY, None))
+            await self._call_keeper(_put_temporary)
         elif kind == "remove":
-            await self._call_keeper(lambda process: process.store.contracts.remove(TEMPORARY.id))
+            await self._call_keeper(lambda process: process.store.contracts.remove(TEMPORARY.id, by=_by(process)))
         else:
-            await self._call_keeper(lambda process: process.store.contracts.set_active(TEMPORARY.id, kind == "on"))
+            active = kind == "on"
+            await self._call_keeper(
+                lambda process: process.store.contracts.set_active(TEMPORARY.id, active, by=_by(process))
+            )
 
     async def _pause(self) -> None:
         """Pause or resume a contract, an address or a lane."""
@@ -218,7 +224,7 @@ class FaultInjector:
         scope, name = self._chance.choice(PAUSES)
         self._paused.add((scope, name))
         if self._chance.random() < 0.6:
-            await self._call_keeper(lambda process: process.store.operator.pause(scope, name))
+            await self._call_keeper(lambda process: process.store.operator.pause(scope, name, by=_by(process)))
         else:
             await self._call_keeper(partial(_resume, scope, name))
 
@@ -240,4 +246,13 @@ class FaultInjector:
 
 
 def _resume(scope: str, name: str, process: Process) -> object:
-    return process.store.operator.resume(scope, name)
+    return process.store.operator.resume(scope, name, by=_by(process))
+
+
+def _put_temporary(process: Process) -> object:
+    return process.store.contracts.put(TEMPORARY, None, by=_by(process))
+
+
+def _by(process: Process) -> Actor:
+    """The operator, on the chain of this process."""
+    return process.owner.acting("operator")

@@ -112,10 +112,10 @@ class Process:
         self.note.owner = self.owner.id
         if self.keep:
             for contract in CONTRACTS:
-                await store.contracts.put(contract, None, keep=True)
+                await store.contracts.put(contract, None, keep=True, by=self.owner.acting("application"))
         handlers = SimHandler(self)
         await store.deliveries.record_served(sorted(handlers.serves() or ()))
-        registry = Registry(store.contracts, POLICIES)
+        registry = Registry(store.contracts, POLICIES, readers=store.readers)
         await registry.refresh()
         self.loop = loop = Loop(self._chance)
         deliveries: Deliveries = mutant.deliveries(RecordedDeliveries(self, store.deliveries), store)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from holdfast.domain.receipt import verify
 from holdfast.domain.states import State
 from holdfast.proof.kills.evidence import Violation
+from holdfast.proof.receipt_faults import compare_rows
 from holdfast.proof.simulation.ledger import Case
 
 
@@ -28,10 +29,13 @@ def check_receipts(case: Case) -> Iterator[Violation]:
     """The chains verify, each transition has one leaf, and the last leaf of a delivery equals its row."""
     for fault in verify(case.store.links, heads=case.store.heads):
         yield Violation("receipts", f"{fault.chain} {fault.seq}", f"{fault.kind}: {fault.message}")
+    yield from (Violation("receipts", "fold", text) for text in compare_rows(case.store))
     statuses: defaultdict[int, list[Status]] = defaultdict(list)
     for link in case.store.links:
         for line in link.leaves.split(b"\n"):
             leaf = json.loads(line)
+            if "delivery" not in leaf:
+                continue
             ended = leaf["state"] != State.PENDING
             status = Status(leaf["generation"], leaf["attempts"], ended, leaf["state"], leaf["reason"] or "")
             statuses[leaf["delivery"]].append(status)

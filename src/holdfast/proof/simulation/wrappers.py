@@ -14,8 +14,8 @@ from holdfast.proof.simulation.ledger import Settled
 from holdfast.store.roles.deliveries import Deliveries
 from holdfast.store.roles.events import Events
 from holdfast.store.roles.gates import Gate, Gates
-from holdfast.store.roles.owners import Owner
-from holdfast.store.roles.routing import Routing, RoutingBatch
+from holdfast.store.roles.owners import Actor, Owner
+from holdfast.store.roles.routing import Plan, Routing, RoutingBatch
 
 if TYPE_CHECKING:
     from holdfast.proof.simulation.process import Process
@@ -126,13 +126,18 @@ class SlowPolledDuty:
 class SingleBatchRouting:
     """Routing in batches of one event."""
 
+    misses_wakeups = False
+
     def __init__(self, inner: Routing) -> None:
         self._inner = inner
 
     @asynccontextmanager
-    async def batch(self, limit: int) -> AsyncIterator[RoutingBatch]:
+    async def batch(self, limit: int, payloads: bool = False) -> AsyncIterator[RoutingBatch]:
         async with self._inner.batch(1) as batch:
             yield batch
 
     async def backlog(self) -> int:
         return await self._inner.backlog()
+
+    async def deliver(self, plans: Sequence[Plan], *, by: Actor | None = None) -> int:
+        return await self._inner.deliver(plans, by=by)
