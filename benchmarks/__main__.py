@@ -3,6 +3,7 @@
 python -m benchmarks                       everything, about half an hour on a quiet machine
 python -m benchmarks --quick               small sizes: checks that every part works
 python -m benchmarks --only pg,latency     some parts; --merge keeps the other parts of the last run
+python -m benchmarks --soak 60             load both stores at half the sustained rate for so many minutes; merges
 python -m benchmarks --page                write the page again from the results of the last run
 """
 
@@ -21,6 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks import (
+    daemons,
     growth,
     hooks,
     http_in,
@@ -28,21 +30,29 @@ from benchmarks import (
     latency,
     machine,
     matching,
+    messages,
     page,
     postgres,
     publish,
+    receipts,
     receiver,
     sqlite,
+    tails,
+    web,
     webhooks,
 )
+from benchmarks.cost import measure as cost
 from benchmarks.measure import Results, progress
 from benchmarks.orders import CACHE, ROOT
 from benchmarks.server import SETTINGS, Server, running
 from benchmarks.sizes import FULL, QUICK, Sizes
+from benchmarks.soak import measure as soak
+from benchmarks.world import compare
 
 PAGE = ROOT / "docs" / "proof" / "numbers.md"
 QUICK_PAGE = CACHE / "quick" / "numbers.md"
 BUDGET_S = 40 * 60
+SOAK_MIN = 0.5
 Part = Callable[[Results, Path, Server | None, Sizes], None]
 
 
@@ -56,6 +66,9 @@ def _peers(results: Results, folder: Path, server: Server | None, sizes: Sizes) 
 PARTS: dict[str, tuple[Part, tuple[str, ...]]] = {
     "sqlite": (lambda results, folder, server, sizes: sqlite.measure(results, folder, sizes), ("sqlite.",)),
     "pg": (_peers, ("pg.",)),
+    "world": (compare.measure, ("world.",)),
+    "daemons": (daemons.measure, ("daemons.",)),
+    "cost": (cost.measure, ("cost.",)),
     "publish": (publish.measure, ("publish.",)),
     "latency": (latency.measure, ("latency.",)),
     "restart": (latency.measure_restart, ("restart.",)),
@@ -67,8 +80,14 @@ PARTS: dict[str, tuple[Part, tuple[str, ...]]] = {
     "webhooks": (webhooks.measure, ("webhooks.",)),
     "http": (http_in.measure, ("http.",)),
     "idle": (idle.measure, ("idle.",)),
+    "receipts": (receipts.measure, ("receipts.",)),
+    "tails": (tails.measure, ("tails.",)),
+    "web": (web.measure, ("web.",)),
     "matching": (matching.measure, ("matching.",)),
+    "messages": (messages.measure, ("messages.",)),
+    "soak": (soak.measure, ("soak.",)),
 }
+APART = ("soak",)  # runs only when asked for: an hour
 GROUPS = {"growth": ("streams", "payload", "backlog")}
 
 
@@ -85,6 +104,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.merge and file.exists():
         results = _without(Results.from_json(json.loads(file.read_text(encoding="utf-8"))), given.parts)
     sizes = QUICK if given.quick else FULL
+    if given.soak is not None:
+        sizes = dataclasses.replace(sizes, soak_minutes=given.soak)
     if given.times:
         sizes = dataclasses.replace(sizes, times=given.times)
     ended = _run(results, given.parts, sizes, given.quick, file)
@@ -99,10 +120,20 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="small sizes; writes under .bench/quick")
     parser.add_argument("--times", type=int, help="repetitions of everything (3; quick: 1)")
     parser.add_argument("--merge", action="store_true", help="keep the other parts of the last run")
+    parser.add_argument(
+        "--soak", type=float, nargs="?", const=FULL.soak_minutes, metavar="MINUTES",
+        help="run only the soak, 60 minutes if not given, and keep the other parts of the last run",
+    )  # fmt: skip
     parser.add_argument("--page", action="store_true", help="measure nothing; write the page from the last results")
     parser.add_argument("--out", type=Path, help="the page; figures and plots go to a folder of its name beside it")
     given = parser.parse_args(arguments)
-    names = [name.strip() for name in given.only.split(",") if name.strip()] or list(PARTS)
+    names = [name.strip() for name in given.only.split(",") if name.strip()] or [
+        name for name in PARTS if name not in APART
+    ]
+    if given.soak is not None:
+        if given.soak < SOAK_MIN:
+            parser.error(f"a soak takes at least {SOAK_MIN:g} minutes")
+        names, given.merge = ["soak"], True
     given.parts = [part for name in names for part in GROUPS.get(name, (name,))]
     for name in given.parts:
         if name not in PARTS:

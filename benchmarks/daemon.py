@@ -11,8 +11,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 from benchmarks.orders import ROOT, Failed
@@ -22,9 +23,17 @@ CALL_S = 60.0
 
 
 class Daemon:
-    """A context manager that stops the daemon on exit. With `app` the daemon runs the benchmark's application."""
+    """A context manager that stops the daemon on exit. `app`: the application it runs, if any."""
 
-    def __init__(self, folder: Path, store: str, config: str = "", *, app: bool = True) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        store: str,
+        config: str = "",
+        *,
+        app: str | None = "benchmarks.app:outbox",
+        env: Mapping[str, str] | None = None,
+    ) -> None:
         self._app = app
         self._folder = Path(tempfile.mkdtemp(prefix="home-", dir=folder))
         self.home = self._folder / "home"
@@ -45,6 +54,7 @@ class Daemon:
             "HOLDFAST_STORE": store,
             "BENCH_STORE": store,
             "BENCH_LISTENER": self._ear_path,
+            **(env or {}),
         }
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -59,7 +69,7 @@ class Daemon:
         """Start the daemon. Returns the start time in nanoseconds of the monotonic clock, which all processes share."""
         (self.home / "address").unlink(missing_ok=True)
         command = [sys.executable, "-m", "holdfast", "up", "--port", "0"]
-        command += ["--app", "benchmarks.app:outbox"] if self._app else []
+        command += ["--app", self._app] if self._app else []
         with (self._folder / "log").open("ab") as log:
             began_ns = time.monotonic_ns()
             self._process = subprocess.Popen(
@@ -146,10 +156,11 @@ class Rest:
             raise Failed(f"the daemon answered {response.status}: {answer}")
         return str(answer["id"])
 
-    def status(self) -> None:
+    def status(self) -> dict[str, Any]:
         """Request the status. The first request other than publishing an event loads the heavier routes."""
         self._connection.request("GET", "/api/status", headers=self._headers)
-        self._connection.getresponse().read()
+        answer: dict[str, Any] = json.loads(self._connection.getresponse().read())
+        return answer
 
     def close(self) -> None:
         self._connection.close()

@@ -1,15 +1,18 @@
-"""The goals, and how each is computed from the figures. Missed goals are explained by hand in `why.txt`."""
+"""The goals, and how each is computed from the figures. Missed goals are explained by hand in `why.txt`.
+
+A goal is about the whole path that a user sees, or (`part=True`) about a part of it in isolation.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.measure import Results
+from benchmarks.tables import amount
 
 PYTHON_PEERS = ("pgqueuer", "faststream-outbox", "oban", "procrastinate", "dbos")
-POLL_MS = 20.0
 WHY = Path(__file__).with_name("why.txt")
 
 
@@ -21,6 +24,14 @@ class Goal:
     unit: str
     at_least: bool
     read: Callable[[Results], float | None]
+    part: bool = False
+
+    @property
+    def bound_text(self) -> str:
+        return f"{'≥' if self.at_least else '≤'} {self.shown(self.bound)}"
+
+    def shown(self, value: float) -> str:
+        return f"{amount(value)} {self.unit}"
 
     def met(self, results: Results) -> bool | None:
         """Whether the goal is met; None if it was not measured."""
@@ -38,7 +49,7 @@ class Goal:
 
 
 def goals() -> list[Goal]:
-    return [*_sqlite(), *_postgres(), *_latency(), *_restart(), *_agents(), *outward()]
+    return [*_sqlite(), *_postgres(), *_latency(), *_restart(), *_agents(), *outward(), *_soak(), *_later()]
 
 
 def _sqlite() -> list[Goal]:
@@ -48,27 +59,33 @@ def _sqlite() -> list[Goal]:
         Goal("P2 huey", "SQLite: accept, 1 caller, relative to huey", 1.0, "×", True, ratio(one, "sqlite.accept.huey")),
         Goal("P2 persist-queue", "SQLite: accept, 1 caller, relative to persist-queue", 1.0, "×", True,
              ratio(one, "sqlite.accept.persist-queue")),
-        Goal("P2 many", "SQLite: accept, 64 callers, relative to bare commits", 5.0, "×", True,
+        Goal("P2 many", "SQLite: accept, 64 callers, relative to bare commits", 8.0, "×", True,
              ratio("sqlite.accept.holdfast, 64 callers", bare)),
-        Goal("P3 drain", "SQLite: drain to a no-op handler", 25_000, "/s", True, median("sqlite.drain.holdfast")),
-        Goal("P3 whole", "SQLite: accepted to settled, sustained", 10_000, "/s", True, median("sqlite.whole.holdfast")),
+        Goal("P3 drain", "SQLite: drain to a no-op handler", 40_000, "/s", True, median("sqlite.drain.holdfast"),
+             part=True),
+        Goal("P3 whole", "SQLite: accepted to settled, sustained", 18_000, "/s", True, median("sqlite.whole.holdfast")),
         Goal("P3 backlog", "SQLite: slowdown of the drain from the smallest to the largest backlog", 20, "%", False,
-             growth("backlog.sqlite.", ".drain", rising_is_worse=False)),
+             growth("backlog.sqlite.", ".drain", rising_is_worse=False), part=True),
     ]  # fmt: skip
 
 
 def _postgres() -> list[Goal]:
     drain = "pg.drain.holdfast"
     return [
+        Goal("P5 whole", "PostgreSQL: published to settled, relative to pgqueuer", 2.0, "×", True,
+             ratio("pg.drain.holdfast, routed on the way", "pg.drain.pgqueuer")),
         Goal("P5 pgqueuer", "PostgreSQL: drain, relative to pgqueuer", 2.0, "×", True,
-             ratio(drain, "pg.drain.pgqueuer")),
-        Goal("P5 pgmq", "PostgreSQL: drain, relative to bare pgmq", 0.6, "×", True, ratio(drain, "pg.drain.pgmq")),
+             ratio(drain, "pg.drain.pgqueuer"), part=True),
+        Goal("P5 pgmq", "PostgreSQL: drain, relative to bare pgmq", 0.9, "×", True, ratio(drain, "pg.drain.pgmq"),
+             part=True),
+        Goal("pgmq queue", "PostgreSQL, queue in pgmq: drain, relative to bare pgmq", 0.67, "×", True,
+             ratio("pg.drain.holdfast, queue in pgmq", "pg.drain.pgmq"), part=True),
         Goal("P5 single", "PostgreSQL: enqueue one, relative to the best Python peer", 1.0, "×", True,
              best("pg.single")),
         Goal("P5 batch", "PostgreSQL: enqueue 1,000, relative to the best Python peer", 1.0, "×", True,
              best("pg.batch")),
         Goal("claim", "PostgreSQL: slowdown of a claim from the smallest to the largest backlog", 20, "%", False,
-             growth("claim.postgres.", "", rising_is_worse=True)),
+             growth("claim.postgres.", "", rising_is_worse=True), part=True),
         *(Goal(f"publish {driver}", f"publish adds to a transaction ({driver})", 0.3, "ms", False,
                median(f"publish.{driver}.adds")) for driver in ("psycopg", "asyncpg", "sqlite3")),
     ]  # fmt: skip
@@ -78,11 +95,10 @@ def _latency() -> list[Goal]:
     made = []
     for store, shown in (("sqlite", "SQLite"), ("postgres", "PostgreSQL")):
         for way in ("in process", "REST", "another process"):
-            more = POLL_MS if way == "another process" else 0.0  # polling may add its interval there
             for part, bound in (("p50", 5.0), ("p99", 25.0)):
                 what = f"{shown}: commit to handler, {way}, {part}"
                 read = median(f"latency.{store}.{way}.{part}")
-                made.append(Goal(f"P6 {store} {way} {part}", what, bound + more, "ms", False, read))
+                made.append(Goal(f"P6 {store} {way} {part}", what, bound, "ms", False, read))
     return made
 
 
@@ -97,7 +113,7 @@ def _restart() -> list[Goal]:
 def _agents() -> list[Goal]:
     made = []
     for state in ("up", "down", "busy"):
-        for form, shown, bare, bound in (("python", "in Python", "bare", 1.3), ("fast", "fast path", "true", 6.0)):
+        for form, shown, bare, bound in (("python", "in Python", "bare", 1.3), ("fast", "fast path", "true", 4.0)):
             of, label = f"receiver.{state}.{form}", f"receiver, {shown}, daemon {state}"
             beside = "/bin/true" if bare == "true" else "a bare interpreter"
             made += [
@@ -119,10 +135,12 @@ def _agents() -> list[Goal]:
 def outward() -> list[Goal]:
     others = "webhooks.p99 of others, "
     return [
-        Goal("P4", "outgoing webhooks: signed, 1 KB, 64 at a time, relative to bare aiohttp", 0.6, "×", True,
-             ratio("webhooks.holdfast", "webhooks.bare client")),
-        Goal("P4 rate", "outgoing webhooks: signed, 1 KB, 64 at a time", 3_000, "/s", True,
-             median("webhooks.holdfast")),
+        Goal("P4", "outgoing webhooks: signed, 1 KB, 64 at a time, relative to our own client alone", 0.6, "×", True,
+             ratio("webhooks.holdfast", "webhooks.own client, bare"), part=True),
+        Goal("P4 aiohttp", "outgoing webhooks: signed, 1 KB, 64 at a time, relative to bare aiohttp", 0.6, "×", True,
+             ratio("webhooks.holdfast", "webhooks.bare client"), part=True),
+        Goal("P4 rate", "outgoing webhooks: signed, 1 KB, 64 at a time", 9_000, "/s", True,
+             median("webhooks.holdfast"), part=True),
         Goal("hanging", "outgoing webhooks: p99 of 99 receivers while one hangs, relative to none hanging", 1.5, "×",
              False, ratio(f"{others}one hangs", f"{others}all well")),
         *(goal for name, shown in (("events", "POST /api/events"), ("webhooks", "signed webhooks")) for goal in (
@@ -131,11 +149,42 @@ def outward() -> list[Goal]:
             Goal(f"P11 {name} many", f"{shown}: 64 connections, relative to bare Starlette that stores nothing", 0.5,
                  "×", True, ratio(f"http.{name}, 64 connections", "http.bare Starlette, 64 connections")),
         )),
-        Goal("P12 processor", "idle daemon on SQLite: CPU", 0.3, "%", False, median("idle.sqlite.processor")),
-        Goal("P12 wake-ups", "idle daemon on SQLite: wake-ups", 5.0, "/s", False, median("idle.sqlite.wake-ups")),
-        Goal("P12 memory", "idle daemon on SQLite: memory", 60.0, "MB", False, median("idle.sqlite.memory")),
+        *(goal for store, shown in (("sqlite", "SQLite"), ("postgres", "PostgreSQL")) for goal in (
+            Goal(f"P12 {store} processor", f"idle daemon on {shown}: CPU", 0.3, "%", False,
+                 median(f"idle.{store}.processor")),
+            Goal(f"P12 {store} wake-ups", f"idle daemon on {shown}: wake-ups", 5.0, "/s", False,
+                 median(f"idle.{store}.wake-ups")),
+            Goal(f"P12 {store} memory", f"idle daemon on {shown}: memory", 60.0, "MB", False,
+                 median(f"idle.{store}.memory")),
+        )),
+        Goal("P13 time", "web page: slowest screen, 5 million events stored", 150, "ms", False,
+             median("web.first page")),
+        Goal("P13 bytes", "web page: transferred for the largest screen", 60, "kB", False, median("web.transferred")),
+        Goal("P8 tails", "live: append to client, 1,000 clients on one stream at 10 events/s, p99", 200.0, "ms", False,
+             median("tails.1000.p99")),
         Goal("P7", "matching: largest growth of cost from the fewest to the most contracts", 2.0, "×", False,
-             most("matching.", ".grows")),
+             most("matching.", ".grows"), part=True),
+    ]  # fmt: skip
+
+
+def _soak() -> list[Goal]:
+    return [
+        Goal(f"soak {store} memory", f"soak on {shown}: growth of memory", 10, "%", False,
+             median(f"soak.{store}.memory.growth"))
+        for store, shown in (("sqlite", "SQLite"), ("postgres", "PostgreSQL"))
+    ]  # fmt: skip
+
+
+def _later() -> list[Goal]:
+    """Goals of parts that have no measurement yet; they are listed, so that the page does not hide them."""
+    return [
+        Goal("P8 redis", "publish to Redis Streams, order kept, synced every second", 20_000, "/s", True,
+             median("sinks.redis")),
+        Goal("P8 jetstream", "publish to JetStream, order kept, with acks", 5_000, "/s", True,
+             median("sinks.jetstream")),
+        Goal("P9 settle", "receipts: what they add to a settle", 30, "%", False, median("receipts.adds"), part=True),
+        Goal("P9 verify", "receipts: verified", 200_000, "/s", True, median("receipts.verify")),
+        Goal("P14", "message accepted to pasted into an idle session, p50", 150, "ms", False, median("messages.p50")),
     ]  # fmt: skip
 
 
@@ -206,11 +255,35 @@ def worsening(values: Sequence[float], *, rising_is_worse: bool) -> float:
     return max(0.0, round(worst * 100, 6))
 
 
-def explanations(text: str | None = None) -> dict[str, str]:
-    """The hand-written explanations, one per line: `goal id: sentence`. Lines starting with # are comments."""
-    found = {}
+@dataclass
+class Explanation:
+    """Why a goal is missed, which limit stands in the way, and what was tried with what it brought."""
+
+    why: str = ""
+    limit: str = ""
+    tried: list[str] = field(default_factory=list)
+
+
+def explanations(text: str | None = None) -> dict[str, Explanation]:
+    """The hand-written explanations, one per line: `goal id: why`, `goal id, limit: …`, `goal id, tried: …`.
+
+    >>> explanations("P5 pgmq: one core: it is busy\\nP5 pgmq, tried: larger batches; no change")["P5 pgmq"]
+    Explanation(why='one core: it is busy', limit='', tried=['larger batches; no change'])
+    """
+    found: dict[str, Explanation] = {}
     for line in (WHY.read_text(encoding="utf-8") if text is None else text).splitlines():
-        id, colon, sentence = line.partition(": ")
-        if colon and not line.startswith("#"):
-            found[id.strip()] = sentence.strip()
+        head, colon, sentence = line.partition(": ")
+        if not colon or line.startswith("#"):
+            continue
+        id, _, kind = head.strip().partition(", ")
+        known = found.setdefault(id, Explanation())
+        match kind:
+            case "":
+                known.why = sentence.strip()
+            case "limit":
+                known.limit = sentence.strip()
+            case "tried":
+                known.tried.append(sentence.strip())
+            case _:
+                raise ValueError(f"{WHY.name}: {head!r} is not a goal id, or one with `, limit` or `, tried`")
     return found

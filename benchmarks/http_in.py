@@ -36,7 +36,7 @@ def measure(results: Results, folder: Path, server: Server | None, sizes: Sizes)
         with _bare() as url:
             _add(results, "bare Starlette", f"{url}/events", JSON, sizes)
         for name, path, headers in (("events", "/api/events", JSON), ("webhooks", "/hooks/inbound/bench", SIGNED)):
-            with Daemon(folder, f"sqlite:///{folder}/http-{time.monotonic_ns()}.db", CONFIG, app=False) as daemon:
+            with Daemon(folder, f"sqlite:///{folder}/http-{time.monotonic_ns()}.db", CONFIG, app=None) as daemon:
                 daemon.start()
                 daemon.wait_settled()
                 token = (daemon.home / "token").read_text().strip()

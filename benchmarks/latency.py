@@ -76,7 +76,7 @@ def _elsewhere(folder: Path, url: str, count: int) -> list[float]:
     with Daemon(folder, url) as daemon, ExitStack() as stack:
         daemon.start()
         daemon.wait_settled()
-        connection = _connect(url, outbox)
+        connection = connect(url, outbox)
         stack.callback(connection.close)
 
         def publish() -> str:
@@ -87,7 +87,7 @@ def _elsewhere(folder: Path, url: str, count: int) -> list[float]:
         return _times(daemon, publish, count)
 
 
-def _connect(url: str, outbox: Outbox) -> Any:
+def connect(url: str, outbox: Outbox) -> Any:
     if url.startswith("sqlite"):
         connection = sqlite3.connect(url.removeprefix("sqlite:///"))
         outbox.prepare(connection)

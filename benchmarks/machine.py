@@ -88,6 +88,6 @@ def _version(package: str) -> str:
 
 def _locked(peer: str) -> str:
     for line in (ROOT / "requirements" / f"bench-{peer}.lock").read_text().splitlines():
-        if line.startswith(f"{peer}=="):
-            return line.split()[0].partition("==")[2]
+        if line.partition("==")[0].partition("[")[0].strip() == peer:  # the name may have extras
+            return line.partition("==")[2].split()[0]
     return "unknown"

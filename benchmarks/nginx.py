@@ -16,11 +16,13 @@ from pathlib import Path
 from benchmarks import debian
 
 READY_S = 20.0
+_LOG = "{} received buffer=64k flush=50ms"
 _CONFIG = """
 daemon off; worker_processes 1; pid {folder}/pid; error_log {folder}/error.log warn;
 events {{ worker_connections 1024; }}
 http {{
-  access_log off; client_body_temp_path {folder}/body; proxy_temp_path {folder}/p; fastcgi_temp_path {folder}/f;
+  log_format received '$msec $http_webhook_id'; access_log {log};
+  client_body_temp_path {folder}/body; proxy_temp_path {folder}/p; fastcgi_temp_path {folder}/f;
   uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s; keepalive_requests 1000000; client_body_buffer_size 64k;
   server {{ listen 127.0.0.1:{port} backlog=1024; location / {{ return 200 "ok"; }} }}
 }}
@@ -28,13 +30,13 @@ http {{
 
 
 @contextlib.contextmanager
-def running() -> Iterator[str]:
-    """Its address, such as `http://127.0.0.1:8080`."""
+def running(log: Path | None = None) -> Iterator[str]:
+    """Its address, such as `http://127.0.0.1:8080`. It writes the time and `webhook-id` of each request to `log`."""
     binary, environment = debian.find("nginx", "nginx")
     with tempfile.TemporaryDirectory(prefix="hf-nginx-") as folder:
         port = _free_port()
         config = Path(folder) / "nginx.conf"
-        config.write_text(_CONFIG.format(folder=folder, port=port))
+        config.write_text(_CONFIG.format(folder=folder, port=port, log=_LOG.format(log) if log else "off"))
         process = subprocess.Popen([binary, "-c", config, "-p", folder, "-e", f"{folder}/error.log"], env=environment)
         try:
             _wait(port, process)

@@ -65,11 +65,13 @@ def environment(peer: str) -> str:
     shutil.rmtree(place, ignore_errors=True)
     place.parent.mkdir(parents=True, exist_ok=True)
     _install(base, "-m", "venv", str(place))
-    pip = ("-m", "pip", "--disable-pip-version-check", "-q", "install", "--require-hashes", "--only-binary", ":all:")
+    # A lock file is complete, and with extras pip would look for releases newer than the pinned ones.
+    pip = ("-m", "pip", "--disable-pip-version-check", "-q", "install", "--no-deps", "--require-hashes")
+    wheels = ("--only-binary", ":all:")
     try:
-        _install(str(python), *pip, "-r", str(lock))
+        _install(str(python), *pip, *wheels, "-r", str(lock))
     except Failed:
-        _install(str(python), *[word for word in pip if word not in ("--only-binary", ":all:")], "-r", str(lock))
+        _install(str(python), *pip, "-r", str(lock))
     stamp.write_text(wanted)
     return str(python)
 

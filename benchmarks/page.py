@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks import svg
-from benchmarks.goals import explanations, goals, series
-from benchmarks.measure import Figure, Results
-from benchmarks.sizes import PEERS
+from benchmarks import part_sections, user_sections
+from benchmarks.goals import Explanation, Goal, explanations, goals
+from benchmarks.measure import Results
+from benchmarks.tables import earlier, table
 
-EARLIER = Path(__file__).with_name("earlier.txt")
-STORES = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
-WAYS = ("in process", "REST", "another process")
+USER = (
+    "## What a user sees\n\nWhole paths, from the call of a user to the end, with everything that Holdfast does on the "
+    "way."
+)
+PARTS = (
+    "## Parts in isolation\n\nSingle steps with prepared input, to find where time goes and how it grows. A user sees "
+    "these rates only where nothing else is needed."
+)
 
 
 def write(results: Results, page: Path) -> None:
@@ -23,23 +28,17 @@ def write(results: Results, page: Path) -> None:
     sections = [
         _head(results),
         _goals(results),
-        _peers(results, plots),
-        _sqlite(results, plots),
-        _latency(results),
-        _publish(results),
-        _restart(results),
-        _webhooks(results),
-        _http(results),
-        _idle(results),
-        _matching(results),
-        _backlog(results, plots),
-        _paths(results, "streams", "Streams", "streams"),
-        _paths(results, "payload", "Payload", "bytes"),
-        _agents(results),
+        _missed(results),
+        *_group(USER, user_sections.write_all(results, plots)),
+        *_group(PARTS, part_sections.write_all(results, plots)),
         _missing(results),
         _method(results),
     ]
     page.write_text("\n\n".join(section for section in sections if section) + "\n", encoding="utf-8")
+
+
+def _group(head: str, sections: list[str]) -> list[str]:
+    return [head, *sections] if any(sections) else []
 
 
 def describe_run(facts: Mapping[str, Any]) -> str:
@@ -93,257 +92,43 @@ def _head(results: Results) -> str:
 
 
 def _goals(results: Results) -> str:
-    why, rows, missed = explanations(), [], []
-    for goal in goals():
-        value, met = goal.read(results), goal.met(results)
-        sign = "≥" if goal.at_least else "≤"
-        goal_text = f"{sign} {amount(goal.bound)} {goal.unit}"
-        if value is None:
-            rows.append((goal.what, goal_text, "–", "–", "not measured"))
-            continue
-        of_goal = goal.ratio(results)
-        rows.append(
-            (goal.what, goal_text, f"{amount(value)} {goal.unit}", f"{of_goal:.2f}" if of_goal else "–",
-             "yes" if met else "**no**")
-        )  # fmt: skip
-        if not met:
-            missed.append(f"- **{goal.what}**: {why.get(goal.id, 'missed, not explained yet.')}")
-    text = "## Goals\n\nThe ratio compares the figure with the goal: 1 or more means the goal is met.\n\n"
-    text += table(("what", "goal", "measured", "ratio", "met"), rows)
-    return text + ("\n\nWhy goals are missed:\n\n" + "\n".join(missed) if missed else "")
-
-
-def _peers(results: Results, plots: Path) -> str:
-    names = ("holdfast", *PEERS)
-    if not any(name.startswith("pg.") for name in results.figures):
-        return ""
-    columns = (
-        "single",
-        "batch",
-        "drain",
-        "latency from commit, p50",
-        "latency from commit, p99",
-        "latency from call, p50",
-        "drain memory",
-    )
-    rows = []
-    for peer in names:
-        label = "**holdfast**" if peer == "holdfast" else f"{peer} {results.facts['peers'][peer]}"
-        if why := results.missing.get(f"pg.{peer}"):
-            rows.append((label, why, *[""] * (len(columns))))
-            continue
-        cells = [cell(results, f"pg.{column}.{peer}") for column in columns]
-        ours, theirs = results.median("pg.drain.holdfast"), results.median(f"pg.drain.{peer}")
-        rows.append((label, *cells, f"{ours / theirs:.2f}" if ours and theirs else "–"))
-    for label in ("holdfast, routed on the way", "pgmq, archived"):
-        rows.append((label, "", "", cell(results, f"pg.drain.{label}"), *[""] * 5))
-    head = ("", "enqueue one", "enqueue 1,000", "drain", "commit → handler p50", "p99", "call → handler p50", "memory")
-    pictures = [
-        _bars(results, plots, f"pg-{work}", title, f"pg.{work}.")
-        for work, title in (
-            ("single", "PostgreSQL: enqueue one at a time, one caller"),
-            ("batch", "PostgreSQL: enqueue in batches of 1,000"),
-            ("drain", "PostgreSQL: drain a backlog to a no-op handler"),
-        )
-    ]
-    settings = [(peer, text) for peer, text in results.facts.get("settings", {}).items()]
-    return (
-        "## PostgreSQL compared with peers\n\n1 KB payloads, the same server for all, every job counted by the "
-        "handler and by the database. Holdfast keeps each event and writes receipts. Its backlog is routed before the "
-        "drain, except in the row *routed on the way*. pgmq is bare SQL without worker, retries or receipts.\n\n"
-        + table((*head, "Holdfast's drain ÷ this drain"), rows)
-        + "\n\n"
-        + "\n\n".join(pictures)
-        + "\n\n"
-        + table(("peer", "settings"), settings)
-    )
-
-
-def _sqlite(results: Results, plots: Path) -> str:
-    rows = [
-        (name.removeprefix("sqlite."), cell(results, name)) for name in results.figures if name.startswith("sqlite.")
-    ]
-    if not rows:
-        return ""
-    pictures = [
-        _bars(results, plots, "sqlite-accept", "SQLite, every commit flushed: accept", "sqlite.accept."),
-        _bars(results, plots, "sqlite-drain", "SQLite: drain", "sqlite.drain."),
-    ]
-    return "## SQLite\n\n" + table(("what", "rate"), rows) + "\n\n" + "\n\n".join(pictures)
-
-
-def _latency(results: Results) -> str:
-    rows = [
-        (shown, way, cell(results, f"latency.{store}.{way}.p50"), cell(results, f"latency.{store}.{way}.p99"))
-        for store, shown in STORES.items()
-        for way in WAYS
-    ]
-    if all(row[2] == "–" for row in rows):
-        return ""
-    text = (
-        "Light load: one event every 20 ms. Over REST the time starts at the request, which is before the commit; "
-        "otherwise it starts when the commit returns.\n\n"
-    )
-    return "## Commit to handler\n\n" + text + table(("store", "published from", "p50", "p99"), rows)
-
-
-def _publish(results: Results) -> str:
-    rows = [
-        (driver, *[cell(results, f"publish.{driver}.{what}") for what in ("bare", "with", "adds", "an insert adds")])
-        for driver in ("sqlite3", "psycopg", "asyncpg")
-    ]
-    if all(row[1] == "–" for row in rows):
-        return ""
-    return (
-        "## What publish adds to a transaction\n\nA transaction with one insert, alternately with and without a "
-        "publish: medians, and the difference of the medians. For comparison, what one more plain insert into a table "
-        "with one index adds: the least an outbox can cost.\n\n"
-        + table(("driver", "without", "with", "publish adds", "an insert adds"), rows)
-    )
-
-
-def _restart(results: Results) -> str:
-    rows = [(shown, cell(results, f"restart.{store}")) for store, shown in STORES.items()]
-    if all(row[1] == "–" for row in rows):
-        return ""
-    return (
-        "## Start with a backlog\n\nFrom process start to the first delivery, alternately after kills and clean stops, "
-        f"with {results.facts.get('sizes', {}).get('restart', 0):,} pending.\n\n"
-        + table(("store", "first delivery"), rows)
-    )
-
-
-def _webhooks(results: Results) -> str:
-    return _plain(
-        results,
-        "webhooks.",
-        "## Outgoing webhooks\n\nSigned 1 KB requests to a local nginx, 64 at a time, from the store until settled, "
-        "compared with aiohttp alone and Holdfast's client alone; and the time from accepted to settled for 99 "
-        "receivers while the hundredth hangs.",
-    )
-
-
-def _http(results: Results) -> str:
-    return _plain(
-        results,
-        "http.",
-        "## Incoming requests\n\n1 KB of JSON over kept-alive connections, sent by `wrk` from a separate process. "
-        "Events and signed webhooks are on disk before they are answered; webhooks are normalized in parallel. The "
-        "bare Starlette endpoint parses the same JSON and stores nothing.",
-    )
-
-
-def _idle(results: Results) -> str:
-    return _plain(
-        results,
-        "idle.",
-        "## Idle daemon\n\nAs counted by the kernel: CPU time of one core, wake-ups of all threads, and resident "
-        "memory.",
-    )
-
-
-def _plain(results: Results, prefix: str, head: str) -> str:
-    """A table of all figures of one part, with earlier values where known."""
-    names = [name for name in results.figures if name.startswith(prefix)]
-    if not names:
-        return ""
     before = earlier()
-    if not any(name in before for name in names):
-        return f"{head}\n\n" + table(
-            ("what", "figure"), [(name.replace(".", ": ", 1), cell(results, name)) for name in names]
-        )
-    rows = [(name.replace(".", ": ", 1), cell(results, name), before.get(name, "")) for name in names]
-    return f"{head}\n\n" + table(("what", "figure", "before"), rows)
-
-
-def earlier() -> dict[str, str]:
-    """Figures of earlier code on the same kind of machine, one per line: `name | figure | commit, date`."""
-    found = {}
-    for line in EARLIER.read_text(encoding="utf-8").splitlines():
-        if line and not line.startswith("#"):
-            name, figure, when = (part.strip() for part in line.split("|"))
-            found[name] = f"{figure} ({when})"
-    return found
-
-
-def _matching(results: Results) -> str:
-    shapes = [
-        name.removeprefix("matching.").removesuffix(".grows") for name in results.figures if name.endswith(".grows")
-    ]
-    if not shapes:
-        return ""
-    counts = [size for size, _ in series(results, f"matching.{shapes[0]}.", "")]
-    columns = ("each", *map(str, counts), "grows")
-    head = ("contracts", f"without index, {counts[0]:,}", *(f"index, {count:,}" for count in counts), "grows")
+    rows = [_goal_row(goal, results, before.get(f"goal {goal.id}", "")) for goal in goals()]
     return (
-        "## Matching\n\nCPU time to find the contracts that match one event, as the number of contracts grows and the "
-        "number of matches stays the same. "
-        f"Replacing one contract of {counts[-1]:,}: {cell(results, 'matching.change of one')}.\n\n"
-        + table(
-            head, [(shape, *(cell(results, f"matching.{shape}.{column}") for column in columns)) for shape in shapes]
-        )
+        "## Goals\n\nThe ratio compares the figure with the goal: 1 or more means the goal is met. The last column "
+        "says what the figure shows: the *whole path* that a user sees, or a *part* of it in isolation.\n\n"
+        + table(("what", "goal", "measured", "ratio", "met", "before", "shows"), rows)
     )
 
 
-def _backlog(results: Results, plots: Path) -> str:
-    rows, drains, claims = [], [], []
-    for store, shown in STORES.items():
-        sizes = [size for size, _ in series(results, f"backlog.{store}.", ".drain")]
-        for size in sizes:
-            names = [f"backlog.{store}.{size}.{what}" for what in ("drain", "CPU", "memory")]
-            rows.append(
-                (shown, f"{size:,}", cell(results, f"claim.{store}.{size}"), *[cell(results, name) for name in names])
-            )
-        if sizes:
-            drains.append(svg.Line(shown, series(results, f"backlog.{store}.", ".drain")))
-            claims.append(svg.Line(shown, series(results, f"claim.{store}.", "")))
-    if not rows:
-        return ""
-    text = (
-        "## Backlog\n\nThe same work at each backlog size: claims of 100, and the first deliveries to a no-op handler. "
-        "CPU is the time of the delivering process per delivery; memory is its peak.\n\n"
-    )
-    text += table(("store", "pending", "claim of 100", "drain", "CPU", "memory"), rows)
-    plot(plots / "backlog.svg", svg.lines("Drain, by backlog", "pending deliveries", "/s", drains))
-    plot(plots / "claims.svg", svg.lines("A claim of 100, by backlog", "pending deliveries", "ms", claims))
-    return text + f"\n\n![Drain, by backlog]({plots.name}/backlog.svg)\n\n![Claim, by backlog]({plots.name}/claims.svg)"
+def _goal_row(goal: Goal, results: Results, before: str) -> tuple[str, ...]:
+    value, shows = goal.read(results), "part" if goal.part else "whole path"
+    if value is None:
+        return goal.what, goal.bound_text, "–", "–", "not measured", before, shows
+    ratio = goal.ratio(results)
+    met = "yes" if goal.met(results) else "**no**"
+    return goal.what, goal.bound_text, goal.shown(value), f"{ratio:.2f}" if ratio else "–", met, before, shows
 
 
-def _paths(results: Results, part: str, title: str, unit: str) -> str:
-    columns = ("accept", "route", "drain", "CPU", "CPU of the server", "memory")
-    rows = []
-    for store, shown in STORES.items():
-        for size, _ in series(results, f"{part}.{store}.", ".accept"):
-            cells = [cell(results, f"{part}.{store}.{size}.{column}") for column in columns]
-            rows.append((shown, f"{size:,}", *cells))
-    if not rows:
-        return ""
-    text = (
-        "Accepted in batches, then routed, then delivered. CPU is the time per event over all three steps; memory is "
-        "the peak of the process.\n\n"
-    )
-    return f"## {title}\n\n{text}" + table(("store", unit, *columns), rows)
+def _missed(results: Results) -> str:
+    known = explanations()
+    found = [_explain(goal, results, known.get(goal.id)) for goal in goals() if goal.met(results) is False]
+    return "## Missed goals\n\n" + "\n".join(found) if found else ""
 
 
-def _agents(results: Results) -> str:
-    """What a hook costs the agent, and how soon its session shows it."""
-    states, forms = ("up", "down", "busy"), ("true", "bare", "python", "fast")
-    rows = [(f"daemon {state}, {part}", *[cell(results, f"receiver.{state}.{form}.{part}") for form in forms])
-            for state in states for part in ("p50", "p99")]  # fmt: skip
-    rows.append(("many at once, in total", *[cell(results, f"receiver.crowd.{form}") for form in forms]))
-    hooks = [(name, *[cell(results, f"hooks.{name}.{part}") for part in ("p50", "p99", "count")])
-             for name in ("alone", "beside noise elsewhere", "beside noise")]  # fmt: skip
-    if all(text == "–" for row in (*rows, *hooks) for text in row[1:]):
-        return ""
-    return (
-        "## Agent hooks\n\nA receiver from start to exit, alternating with minimal programs. Then the time from its "
-        "exit until the session row shows the event, in 20 quiet sessions: alone; while an agent sends tool events "
-        "without a pause to another home that has no daemon (`beside noise elsewhere`); and while it sends them to "
-        "this one (`beside noise`).\n\n"
-        + table(("", "/bin/true", "bare interpreter", "receiver in Python", "fast path"), rows)
-        + "\n\n"
-        + table(("exit to row", "p50", "p99", "hooks"), hooks)
-    )
+def _explain(goal: Goal, results: Results, known: Explanation | None) -> str:
+    """By how much a goal is missed, why, what the limit is, what was tried and what that brought."""
+    value = goal.read(results)
+    assert value is not None
+    how_much = f", missed by {100 * abs(value / goal.bound - 1):.0f} %"
+    lines = [f"- **{goal.what}**: {goal.shown(value)} instead of {goal.bound_text}{how_much}."]
+    if known is None or not known.why:
+        lines.append("  - Why: not explained yet.")
+    if known is not None:
+        lines += [f"  - Why: {known.why}"] if known.why else []
+        lines += [f"  - Limit: {known.limit}"] if known.limit else []
+        lines += [f"  - Tried: {tried}" for tried in known.tried]
+    return "\n".join(lines)
 
 
 def _missing(results: Results) -> str:
@@ -361,49 +146,9 @@ def _method(results: Results) -> str:
         "- Repetitions are interleaved: every candidate runs once before any runs again.\n"
         f"- PostgreSQL runs with {settings or 'its defaults'}; all other settings are the server's defaults. "
         "Every candidate connects over the Unix socket and gets an empty database.\n"
-        "- SQLite runs in WAL mode with `synchronous = FULL`.\n"
+        "- SQLite runs in WAL mode with `synchronous = FULL`. Rates of accepting are taken after as many commits as "
+        "fill the log once, for every candidate; Holdfast's checkpoints run meanwhile, as in the daemon.\n"
         "- A drain is timed from the first job handled to the last one settled in the database. The database has "
         "current statistics.\n"
         "- Large backlogs are inserted with SQL: the same rows that accepting and routing would write."
     )
-
-
-def _bars(results: Results, plots: Path, name: str, title: str, prefix: str) -> str:
-    rows = [(key.removeprefix(prefix), figure) for key, figure in results.figures.items() if key.startswith(prefix)]
-    rows.sort(key=lambda row: -row[1].median)
-    if not rows:
-        return ""
-    plot(plots / f"{name}.svg", svg.bars(title, rows))
-    return f"![{title}]({plots.name}/{name}.svg)"
-
-
-def plot(path: Path, drawn: str) -> None:
-    path.write_text(drawn, encoding="utf-8")
-
-
-def cell(results: Results, name: str) -> str:
-    figure = results.figures.get(name)
-    return "–" if figure is None else shown_figure(figure)
-
-
-def shown_figure(figure: Figure) -> str:
-    """
-    >>> shown_figure(Figure((1.0, 2.0, 3.0), "ms"))
-    '2.00 ms (1.00 to 3.00)'
-    """
-    spread = f" ({amount(figure.low)} to {amount(figure.high)})" if len(figure.values) > 1 else ""
-    return f"{amount(figure.median)} {figure.unit}{spread}"
-
-
-def amount(value: float) -> str:
-    """
-    >>> amount(25000), amount(0.7), amount(12.34), amount(-0.5)
-    ('25,000', '0.70', '12.3', '-0.50')
-    """
-    size = abs(value)
-    return f"{value:,.0f}" if size >= 100 else f"{value:.1f}" if size >= 10 else f"{value:.2f}"
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    return "\n".join(lines + ["| " + " | ".join(str(part).replace("|", "/") for part in row) + " |" for row in rows])

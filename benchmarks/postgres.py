@@ -9,6 +9,7 @@ from benchmarks.measure import Results, percentile, progress
 from benchmarks.orders import Failed, Unsupported, ask, environment
 from benchmarks.server import Server
 from benchmarks.sizes import PEERS, Sizes
+from holdfast.domain.store_url import PGMQ_PREFIX
 
 BATCH = 1000
 
@@ -30,6 +31,9 @@ def measure(results: Results, server: Server, sizes: Sizes) -> None:
             if work == "drain":
                 more = {"work": "drain", "count": sizes.drain}
                 _drain(results, server, sys.executable, "holdfast", "holdfast, routed on the way", routed=False, **more)
+                _drain(
+                    results, server, sys.executable, "holdfast", "holdfast, queue in pgmq", prefix=PGMQ_PREFIX, **more
+                )
                 if "pgmq" in pythons:
                     _drain(results, server, pythons["pgmq"], "pgmq", "pgmq, archived", end="archive", **more)
 
@@ -56,14 +60,16 @@ def _take(results: Results, server: Server, python: str, peer: str, work: str, s
             results.add(f"pg.drain memory.{peer}", answer["rss_mb"], "MB")
 
 
-def _drain(results: Results, server: Server, python: str, peer: str, label: str, **order: Any) -> None:
+def _drain(
+    results: Results, server: Server, python: str, peer: str, label: str, prefix: str = "", **order: Any
+) -> None:
     try:
-        answer = _ask(server, python, peer, **order)
+        answer = _ask(server, python, peer, prefix, **order)
         results.add(f"pg.drain.{label}", answer["done"] / answer["seconds"], "/s")
     except Failed as error:
         results.miss(f"pg.drain.{label}", str(error))
 
 
-def _ask(server: Server, python: str, peer: str, **order: Any) -> dict[str, Any]:
+def _ask(server: Server, python: str, peer: str, prefix: str = "", **order: Any) -> dict[str, Any]:
     with server.database("bench") as url:
-        return ask(python, peer, url=url, size=BATCH, **order)
+        return ask(python, peer, url=prefix + url, size=BATCH, **order)

@@ -26,6 +26,10 @@ SETTINGS = {
 }
 
 
+HELPERS = ("walwriter", "checkpointer", "background writer", "io worker")
+CONNECTIONS, OTHERS = "server: connections and vacuum", "server: log and pages"
+
+
 @dataclass(frozen=True)
 class Server:
     version: str
@@ -60,6 +64,37 @@ class Server:
             return ticks / os.sysconf("SC_CLK_TCK")
         except (OSError, ValueError, IndexError):
             return None
+
+    def cpu_by_process(self) -> dict[str, float]:
+        """CPU time so far, of the processes that write log and pages, and of all others together."""
+        total = self.cpu_s()
+        if total is None:
+            raise OSError("the CPU time of the server cannot be read")
+        postmaster = int((self.folder / "data" / "postmaster.pid").read_text().split()[0])
+        ticks = 0
+        for child in Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split():
+            try:
+                title = Path(f"/proc/{child}/cmdline").read_bytes().decode(errors="replace")
+            except FileNotFoundError:
+                continue
+            if any(word in title for word in HELPERS):
+                ticks += sum(_ticks(Path(f"/proc/{child}/stat"), 2))
+        others = ticks / os.sysconf("SC_CLK_TCK")
+        return {CONNECTIONS: total - others, OTHERS: others}
+
+    def memory_mb(self) -> float:
+        """Memory of all its processes, without the shared buffers."""
+        postmaster = int((self.folder / "data" / "postmaster.pid").read_text().split()[0])
+        children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
+        return sum(map(_proportional_mb, [str(postmaster), *children]))
+
+
+def _proportional_mb(pid: str) -> float:
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:  # it has ended
+        return 0.0
+    return next((int(line.split()[1]) / 1000 for line in lines if line.startswith("Pss_Anon:")), 0.0)
 
 
 def _ticks(stat: Path, fields: int) -> list[int]:

@@ -1,4 +1,7 @@
-"""Accept, drain and the whole path on SQLite, compared with bare commits and other SQLite queues for Python."""
+"""Accept, drain and the whole path on SQLite, compared with bare commits and other SQLite queues for Python.
+
+The logs are reused: see `limits.py`.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,11 @@ def measure(results: Results, folder: Path, sizes: Sizes) -> None:
     count = sizes.accept
     turns = {
         "sqlite.accept.bare commits": lambda: limits.raw_commits(folder, count),
-        "sqlite.accept.holdfast, 1 caller": lambda: _ours(folder, work="single", count=count),
-        "sqlite.accept.holdfast, 64 callers": lambda: _ours(folder, work="callers", callers=64, count=count * 10),
+        "sqlite.accept.bare commits, log that grows": lambda: limits.raw_commits(folder, count, log_grows=True),
+        "sqlite.accept.holdfast, 1 caller": lambda: _ours(folder, work="single", count=count, warm=limits.WARM),
+        "sqlite.accept.holdfast, 64 callers": lambda: _ours(
+            folder, work="callers", callers=64, count=count * 10, warm=limits.WARM * 10
+        ),
         "sqlite.accept.huey": lambda: sqlite_queues.huey_enqueue(folder, count),
         "sqlite.accept.persist-queue": lambda: sqlite_queues.persist_queue_enqueue(folder, count),
         "sqlite.drain.holdfast": lambda: _ours(folder, work="drain", count=sizes.sqlite_drain),

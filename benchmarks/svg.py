@@ -37,15 +37,16 @@ def bars(title: str, rows: Sequence[tuple[str, Figure]]) -> str:
     return _page(height, title, parts)
 
 
-def lines(title: str, x_title: str, unit: str, drawn: Sequence[Line]) -> str:
-    """Lines over a logarithmic x axis; y starts at 0, so that constant values look constant."""
+def lines(title: str, x_title: str, unit: str, drawn: Sequence[Line], *, over_time: bool = False) -> str:
+    """Lines over a logarithmic x axis, or over time; y starts at 0, so that constant values look constant."""
     left, right, top, bottom, height = 80, 170, 48, 52, 340
     xs = sorted({x for line in drawn for x, _ in line.points})
     most = max((y for line in drawn for _, y in line.points), default=1.0) * 1.1 or 1.0
-    low, high = math.log10(xs[0]), math.log10(xs[-1])
+    place = float if over_time else math.log10
+    low, high = place(xs[0]), place(xs[-1])
 
     def at(x: float, y: float) -> tuple[float, float]:
-        across = (math.log10(x) - low) / (high - low) if high > low else 0.5
+        across = (place(x) - low) / (high - low) if high > low else 0.5
         return left + across * (WIDTH - left - right), height - bottom - y / most * (height - top - bottom)
 
     parts = [
@@ -56,12 +57,14 @@ def lines(title: str, x_title: str, unit: str, drawn: Sequence[Line]) -> str:
         y = most * number / 4
         parts.append(_stroke(left, at(xs[0], y)[1], WIDTH - right, at(xs[0], y)[1], GRID))
         parts.append(_text(left - 8, at(xs[0], y)[1] + 4, f"{short(y)} {unit}", 11, "end"))
-    parts += [_text(at(x, 0)[0], height - bottom + 18, short(x), 11, "middle") for x in xs]
+    ticks = [low + (high - low) * number / 6 for number in range(7)] if over_time else xs
+    parts += [_text(at(x, 0)[0], height - bottom + 18, short(x), 11, "middle") for x in ticks]
     for colour, line in zip(LINES * (1 + len(drawn) // len(LINES)), drawn, strict=False):
         spots = [at(x, y) for x, y in line.points]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in spots)
         parts.append(f"<polyline points='{path}' fill='none' stroke='{colour}' stroke-width='2'/>")
-        parts += [f"<circle cx='{x:.1f}' cy='{y:.1f}' r='3.5' fill='{colour}'/>" for x, y in spots]
+        if not over_time:
+            parts += [f"<circle cx='{x:.1f}' cy='{y:.1f}' r='3.5' fill='{colour}'/>" for x, y in spots]
         parts.append(_text(spots[-1][0] + 10, spots[-1][1] + 4, line.name, 12, colour=colour))
     return _page(height, title, parts)
 

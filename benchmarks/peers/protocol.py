@@ -86,13 +86,14 @@ class Peer(ABC):
 
 
 async def single(peer: Peer, count: int) -> dict[str, Any]:
-    for _ in range(WARM):
+    warm = int(peer.order.get("warm", WARM))
+    for _ in range(warm):
         await peer.one()
     began = time.perf_counter()
     for _ in range(count):
         await peer.one()
     seconds = time.perf_counter() - began
-    await _expect(peer, WARM + count)
+    await _expect(peer, warm + count)
     return {"seconds": seconds}
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from protocol import PAYLOAD, WORKS, Peer, Tally, answer, cost
+from sampling import Sampling
 
 from holdfast.config.config import load_config
+from holdfast.daemon.loop import Loop
 from holdfast.daemon.runtime import Runtime
 from holdfast.domain.address import parse_address
 from holdfast.domain.contract import Contract, Criterion
@@ -17,13 +20,17 @@ from holdfast.domain.delivery import Claim, Delivered, Settlement, settle
 from holdfast.domain.event import NewEvent, new_event
 from holdfast.domain.retry import POLICIES
 from holdfast.egress.lease_renewal import lease_times_ms
+from holdfast.operations.duties.checkpointer import Checkpointer
+from holdfast.ports import SystemChance
 from holdfast.routing.registry import Registry
 from holdfast.routing.router import Router
 from holdfast.store.open import is_postgres, open_store
+from holdfast.store.postgres.place import parse_place
 from holdfast.store.roles.deliveries import ClaimRequest, Served
 
 APPEND_MAX = 500
 CLAIM = 100
+CHECKPOINT_POLL_S = 60.0
 
 
 class Holdfast(Peer):
@@ -41,7 +48,12 @@ class Holdfast(Peer):
         self._runtime: Runtime | None = None
         self._stopped = False
 
+        self._duties = Loop(SystemChance())
+        if self.order["work"] in ("single", "callers") and not is_postgres(self.url):
+            self._duties.add(Checkpointer(self.store.maintenance), CHECKPOINT_POLL_S)  # as the daemon does
+
     async def close(self) -> None:
+        await self._duties.stop()
         if not self._stopped:
             await self.store.close()
 
@@ -57,7 +69,7 @@ class Holdfast(Peer):
         if is_postgres(self.url):
             import asyncpg
 
-            connection = await asyncpg.connect(self.url)
+            connection = await asyncpg.connect(parse_place(self.url).dsn)
             await connection.execute("ANALYZE")
             await connection.close()
 
@@ -76,7 +88,7 @@ class Holdfast(Peer):
 
     async def left(self) -> int:
         figures = await self.store.operator.figures()
-        return int(figures["unrouted"]) + int(figures["pending"])
+        return figures.unrouted + figures.pending
 
     def event(self, number: int) -> NewEvent:
         streams, size = self.order.get("streams"), self.order.get("bytes")
@@ -98,12 +110,13 @@ async def callers(peer: Peer, count: int) -> dict[str, Any]:
     """Many concurrent callers, each waiting for its own commit."""
     number = int(peer.order["callers"])
 
-    async def caller() -> None:
+    async def caller(count: int) -> None:
         for _ in range(count // number):
             await peer.one()
 
+    await asyncio.gather(*[caller(int(peer.order.get("warm", 0))) for _ in range(number)])
     began = time.perf_counter()
-    await asyncio.gather(*[caller() for _ in range(number)])
+    await asyncio.gather(*[caller(count) for _ in range(number)])
     return {"seconds": time.perf_counter() - began, "done": count // number * number}
 
 
@@ -112,15 +125,29 @@ async def whole(peer: Peer, count: int) -> dict[str, Any]:
     assert isinstance(peer, Holdfast)
     tally = Tally()
     await peer.work(tally)
-    began = time.perf_counter()
+    profile = Sampling() if peer.order.get("profile") else None
+    if profile is not None:
+        profile.start()
+    before, written, began = cost()["cpu_s"], written_bytes(), time.perf_counter()
     for start in range(0, count, 200):
         await peer.many(min(200, count - start))
     await tally.reach(count)
     while peer.delivered() < count:
         await asyncio.sleep(0.001)
     seconds = time.perf_counter() - began
+    used = {"work_cpu_s": cost()["cpu_s"] - before, "written_bytes": written_bytes() - written}
+    shares = {} if profile is None else {"profile": profile.stop()}
     await peer.stop()
-    return {"seconds": seconds}
+    return {"seconds": seconds, **used, **shares}
+
+
+def written_bytes() -> int:
+    """What this process has written to disks so far; 0 where the kernel does not say."""
+    try:
+        lines = Path("/proc/self/io").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("write_bytes:"))
+    except (OSError, StopIteration):
+        return 0
 
 
 async def some(peer: Peer, count: int) -> dict[str, Any]:

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks import __main__ as command  # noqa: E402
-from benchmarks import goals, machine, measure, page, sizes, svg  # noqa: E402
+from benchmarks import goals, machine, measure, page, sizes, svg, tables  # noqa: E402
 from benchmarks.measure import Results  # noqa: E402
 
 
@@ -28,7 +28,7 @@ def results(**figures: list[float]) -> Results:
     return made
 
 
-@pytest.mark.parametrize("module", [measure, goals, svg, page])
+@pytest.mark.parametrize("module", [measure, goals, svg, tables])
 def test_the_examples_in_the_docstrings_hold(module):
     done = doctest.testmod(module)
     assert done.attempted >= 1
@@ -76,7 +76,7 @@ def test_growth_covers_every_size_and_counts_only_slowdowns():
 
 
 def test_the_goals_of_webhooks_and_matching_read_their_figures(tmp_path):
-    made = results(**{"webhooks.bare client": [100.0], "webhooks.holdfast": [60.0]})
+    made = results(**{"webhooks.own client, bare": [100.0], "webhooks.holdfast": [60.0]})
     made.add("http.bare Starlette, 64 connections", 100.0, "/s")
     made.add("http.events, 64 connections", 60.0, "/s")
     made.add("http.webhooks, 64 connections", 40.0, "/s")
@@ -101,7 +101,8 @@ def test_every_explanation_belongs_to_a_goal():
     ids = [goal.id for goal in goals.goals()]
     assert len(ids) == len(set(ids))
     assert set(goals.explanations()) <= set(ids)
-    assert goals.explanations("# a note: no\nP5 pgmq: the disk: it is slow\n\n") == {"P5 pgmq": "the disk: it is slow"}
+    with pytest.raises(ValueError, match="is not a goal id"):
+        goals.explanations("P5 pgmq, because: of that")
 
 
 def test_the_page_can_be_made_again_from_the_figures_alone(tmp_path):
@@ -127,14 +128,38 @@ def test_a_peer_that_could_not_be_installed_is_named_with_the_reason(tmp_path):
     assert "it needs Python 3.12" in row
 
 
-def test_a_missed_goal_without_an_explanation_is_marked(tmp_path, monkeypatch):
-    made = results(**{"sqlite.drain.holdfast": [1.0]})
+def test_a_missed_goal_says_by_how_much_why_and_what_was_tried(tmp_path, monkeypatch):
+    made = results(**{"sqlite.drain.holdfast": [30_000.0]})
     monkeypatch.setattr(page, "explanations", dict)
     page.write(made, tmp_path / "numbers.md")
-    assert "**SQLite: drain to a no-op handler**: missed, not explained yet." in (tmp_path / "numbers.md").read_text()
-    monkeypatch.setattr(page, "explanations", lambda: {"P3 drain": "one core."})
+    text = (tmp_path / "numbers.md").read_text()
+    missed = "- **SQLite: drain to a no-op handler**: 30,000 /s instead of ≥ 40,000 /s, missed by 25 %."
+    assert f"{missed}\n  - Why: not explained yet." in text
+    known = goals.explanations("P3 drain: one core.\nP3 drain, limit: 45,000 /s.\nP3 drain, tried: this; 2 % more.")
+    monkeypatch.setattr(page, "explanations", lambda: known)
     page.write(made, tmp_path / "numbers.md")
-    assert "**SQLite: drain to a no-op handler**: one core." in (tmp_path / "numbers.md").read_text()
+    lines = f"{missed}\n  - Why: one core.\n  - Limit: 45,000 /s.\n  - Tried: this; 2 % more.\n"
+    assert lines in (tmp_path / "numbers.md").read_text()
+
+
+def test_the_goals_say_whether_a_user_sees_the_whole_path_or_a_part(tmp_path):
+    made = results(**{"pg.drain.holdfast": [20_000.0], "pg.drain.pgqueuer": [10_000.0]})
+    made.add("pg.drain.holdfast, routed on the way", 15_000.0, "/s")
+    page.write(made, tmp_path / "numbers.md")
+    text = (tmp_path / "numbers.md").read_text()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if "relative to pg" in line]
+    shown = {row[0]: (row[2], row[-1]) for row in rows if len(row) == 7}
+    assert shown["PostgreSQL: published to settled, relative to pgqueuer"] == ("1.50 ×", "whole path")
+    assert shown["PostgreSQL: drain, relative to pgqueuer"] == ("2.00 ×", "part")
+    user, parts = text.index("## What a user sees"), text.index("## Parts in isolation")
+    assert user < text.index("| **holdfast** | – | – | 15,000 /s |") < parts
+    assert parts < text.index("| PostgreSQL: holdfast | 20,000 /s |")
+
+
+def test_earlier_figures_of_goals_name_existing_goals():
+    names = {name.removeprefix("goal ") for name in tables.earlier() if name.startswith("goal ")}
+    assert names
+    assert names <= {goal.id for goal in goals.goals()}
 
 
 def test_measuring_a_part_again_replaces_only_its_own_figures():

@@ -102,10 +102,10 @@ def test_a_fill_adds_only_what_is_missing(tmp_path):
 @pytest.mark.parametrize("work", ["single", "batch", "drain", "latency", "whole", "path"])
 def test_an_order_is_carried_out_to_the_last_job(tmp_path, monkeypatch, work):
     monkeypatch.setattr(orders, "CACHE", tmp_path)
-    told = ask(sys.executable, "holdfast", url=f"sqlite:///{tmp_path}/o.db", work=work, count=20, size=10)
-    assert told["done"] == 20
-    assert told["cpu_s"] > 0
-    assert told["rss_mb"] > 1
+    result = ask(sys.executable, "holdfast", url=f"sqlite:///{tmp_path}/o.db", work=work, count=20, size=10)
+    assert result["done"] == 20
+    assert result["cpu_s"] > 0
+    assert result["rss_mb"] > 1
 
 
 @pytest.mark.slow
