@@ -9,7 +9,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 
 .DEFAULT_GOAL := help
-.PHONY: help up demo test quick check prove agents bench lock clean
+.PHONY: help up demo test quick check prove agents bench screenshots lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## (.*)/\1|\2/' | awk -F'|' '{printf "  make %-7s %s\n", $$1, $$2}'
@@ -44,8 +44,8 @@ test: $(VENV)/.test check ## style, types, import law and the whole test suite
 	@$(BIN)/python -m compileall -q -f src tests/support
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --maxfail=10 --durations=15
 
-quick: $(VENV)/.test ## the inner loop, under a minute: package tests on SQLite
-	@$(BIN)/python -m pytest -q -m 'not slow' -k 'not postgres and not sqlite3' \
+quick: $(VENV)/.test ## the inner loop: package tests on SQLite
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m 'not slow' -k 'not postgres and not sqlite3' \
 	  tests/domain tests/store tests/ingress tests/routing tests/egress tests/daemon
 
 check: $(VENV)/.test ## style, types and import law only
@@ -69,10 +69,13 @@ agents: $(VENV)/.test .agents/.done ## run the real agent CLIs against a model o
 bench: $(VENV)/.bench ## measure beside the peers and the limits of this machine, write docs/proof/numbers.md (40 min; BENCH=--quick)
 	@exec $(BIN)/python -m benchmarks $(BENCH)
 
+screenshots: $(VENV)/.test ## take the pictures of the web page that the docs show
+	@SCREENSHOTS=$(CURDIR)/docs/operate/images $(BIN)/python -m pytest -q tests/web/test_screens.py -k accessible_and_inside
+
 lock: ## update the lock files (needs uv)
 	@for f in run test bench $(patsubst requirements/%.in,%,$(wildcard requirements/bench-*.in)); do \
 	  case $$f in bench-oban) v=3.12;; *) v=3.11;; esac; \
-	  uv pip compile -q --upgrade --universal --python-version $$v --generate-hashes --no-emit-index-url --custom-compile-command 'make lock' requirements/$$f.in -o requirements/$$f.lock; done
+	  uv pip compile -q --upgrade --universal --no-strip-extras --python-version $$v --generate-hashes --no-emit-index-url --custom-compile-command 'make lock' requirements/$$f.in -o requirements/$$f.lock; done
 
 clean: ## remove what the other targets created
 	@rm -rf $(VENV) .agents .bench .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

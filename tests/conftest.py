@@ -35,8 +35,8 @@ class Tally:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self.counts:
-            told = ", ".join(f"{count} {name}" for name, count in self.counts.items())
-            terminalreporter.write_line(told)
+            text = ", ".join(f"{count} {name}" for name, count in self.counts.items())
+            terminalreporter.write_line(text)
         if self.servers is not None:
             from postgres import versions
 

@@ -1,4 +1,4 @@
-"""Rates and limits over several daemons: they hold for all together, and nobody waits for a receiver that hangs."""
+"""Rates and limits over several daemons hold for all of them together. A receiver that hangs delays no other."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ async def test_two_daemons_together_keep_to_a_contracts_rate(tmp_path: Path) -> 
 
     with two_daemons(tmp_path) as daemons:
         async with Sink(note) as sink:
-            wish = {"id": "slow", "target": {"url": sink.url}, "type_criterion": {"match": "a.b"}, "rate": f"{RATE}/s"}
-            assert (await asyncio.to_thread(daemons[0].request, "POST", "/hooks/contracts", wish))[0] == 201
+            one = {"id": "slow", "target": {"url": sink.url}, "type_criterion": {"match": "a.b"}, "rate": f"{RATE}/s"}
+            assert (await asyncio.to_thread(daemons[0].request, "POST", "/hooks/contracts", one))[0] == 201
 
             def publish(daemon: Daemon) -> None:
                 for _ in range(EVENTS // 2):
@@ -74,8 +74,8 @@ async def test_two_daemons_together_keep_to_a_contracts_concurrency_and_use_it(t
 
     with two_daemons(tmp_path) as daemons:
         async with Sink(count) as sink:
-            wish = {"id": "few", "target": {"url": sink.url}, "type_criterion": {"match": "a.b"}, "concurrency": 3}
-            assert (await asyncio.to_thread(daemons[0].request, "POST", "/hooks/contracts", wish))[0] == 201
+            one = {"id": "few", "target": {"url": sink.url}, "type_criterion": {"match": "a.b"}, "concurrency": 3}
+            assert (await asyncio.to_thread(daemons[0].request, "POST", "/hooks/contracts", one))[0] == 201
 
             def publish(daemon: Daemon) -> None:
                 for _ in range(60):
@@ -105,10 +105,10 @@ async def test_one_receiver_that_hangs_holds_up_none_of_a_hundred(tmp_path: Path
         with Daemon(tmp_path / "home", config=CONFIG) as daemon:
 
             def prepare() -> None:
-                wishes = [contract("hangs", hanging.url)]
-                wishes += [contract(f"c{number}", f"{good.url}/{number}") for number in range(others)]
-                for wish in wishes:
-                    assert daemon.request("POST", "/hooks/contracts", wish)[0] == 201
+                contracts = [contract("hangs", hanging.url)]
+                contracts += [contract(f"c{number}", f"{good.url}/{number}") for number in range(others)]
+                for one in contracts:
+                    assert daemon.request("POST", "/hooks/contracts", one)[0] == 201
                 for number in range(events):
                     assert daemon.request("POST", "/api/events", {"type": "a.b", "payload": number})[0] == 201
 

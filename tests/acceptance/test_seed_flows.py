@@ -1,4 +1,4 @@
-"""The hook service's own story, told on a running daemon: its configuration as it was written, its four flows, a sink.
+"""The flows of the hook service on a running daemon: its configuration as it was written, its four flows, a sink.
 
 An internal event reaches a handler and a URL; a platform's push comes in, is normalized and goes out; deliveries are
 retried, rejected and buried; contracts come from the file, the API and the code, and go again.
@@ -219,7 +219,7 @@ async def test_503_is_retried_under_one_id_with_fresh_signatures_until_it_is_del
     assert stamps[2] > stamps[1], "the receiver asked for a second"
 
 
-async def test_400_is_rejected_for_good_and_503_is_buried_after_its_attempts(tmp_path: Path) -> None:
+async def test_400_is_rejected_at_once_and_503_is_dead_after_its_attempts(tmp_path: Path) -> None:
     async def answer(request: web.Request) -> web.Response:
         return web.Response(status=json.loads(await request.read())["payload"]["answer"])
 
@@ -236,7 +236,7 @@ async def test_400_is_rejected_for_good_and_503_is_buried_after_its_attempts(tmp
     assert len(sink.received) == 4
 
 
-def test_the_schedule_is_the_one_that_was_written_down() -> None:
+def test_the_schedule_is_the_documented_one() -> None:
     webhook = POLICIES["webhook"]
     waits = [webhook.delay_s(attempt, chance=0.0) for attempt in range(1, 10)]
     assert (waits, webhook.attempts) == ([1, 2, 4, 8, 16, 32, 60, 60, 60], 10)
@@ -252,7 +252,7 @@ from holdfast.domain.contract import Criterion
 
 outbox = Outbox("sqlite:///" + os.environ["HOLDFAST_HOME"] + "/holdfast.db")
 outbox.contracts.register(
-    Contract("in-code", parse_address(os.environ["SINK"]), type_criterion=Criterion("code.told"), source="programmatic")
+    Contract("in-code", parse_address(os.environ["SINK"]), type_criterion=Criterion("code.sent"), source="programmatic")
 )
 """
 
@@ -270,14 +270,14 @@ async def test_contracts_come_from_the_file_the_api_and_the_code(tmp_path: Path)
                 assert {one["id"]: one["source"] for one in found} == {
                     "by-api": "api", "in-code": "programmatic", "log-sessions": "config", "notify-on-error": "config",
                 }  # fmt: skip
-                await emit(daemon, type="code.told")
+                await emit(daemon, type="code.sent")
                 await sink.wait_for(life + 1)
                 await asyncio.to_thread(daemon.restart)
             kept = (await call(daemon, "GET", "/hooks/contracts?source=programmatic"))[1]
             assert [one["id"] for one in kept] == ["in-code"]
 
 
-async def test_a_contract_with_a_time_to_live_wants_nothing_after_it(tmp_path: Path) -> None:
+async def test_a_contract_matches_nothing_after_its_time_to_live(tmp_path: Path) -> None:
     async with Sink() as sink:
         with Daemon(tmp_path / "home", config=QUICK) as daemon:
             wish = {"id": "short", "target": {"url": sink.url}, "type_criterion": {"match": "a.b"}, "ttl_seconds": 2}
@@ -295,7 +295,7 @@ async def test_a_contract_with_a_time_to_live_wants_nothing_after_it(tmp_path: P
             assert len(sink.received) == 1
 
 
-async def test_contracts_are_listed_by_what_they_ask_for_and_deleted(tmp_path: Path) -> None:
+async def test_contracts_are_listed_by_their_criteria_and_deleted(tmp_path: Path) -> None:
     with Daemon(tmp_path / "home", config=HOOKS, env=ENV) as daemon:
         for id, severity in (("one", ["error", "fatal"]), ("two", "info")):
             wish = {
@@ -321,7 +321,7 @@ async def test_contracts_are_listed_by_what_they_ask_for_and_deleted(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({"type_criterion": {"regex": "x"}}, "unknown key 'regex'"),
         ({"type_criterion": {"match": []}}, "never match"),
@@ -334,9 +334,9 @@ async def test_contracts_are_listed_by_what_they_ask_for_and_deleted(tmp_path: P
         ({"ttl_seconds": 60, "expires_at": "2999-01-01T00:00:00Z"}, "not both"),
     ],
 )
-def test_what_cannot_be_a_contract_is_told_why(running: Daemon, change: dict[str, Any], told: str) -> None:
+def test_an_invalid_contract_is_refused_with_the_reason(running: Daemon, change: dict[str, Any], message: str) -> None:
     status, problem = running.request("POST", "/hooks/contracts", {"id": "c", "target": {"handler": "h"}, **change})
-    assert (status, told in problem["detail"]) == (422, True), problem
+    assert (status, message in problem["detail"]) == (422, True), problem
 
 
 @pytest.fixture(scope="module")
@@ -349,7 +349,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 async def test_a_change_made_at_one_daemon_is_in_force_at_the_other_within_a_second(tmp_path: Path) -> None:
-    """The other one accepts an event a second later, and the new contract is given it, whoever routes it."""
+    """The other one accepts an event a second later, and the new contract gets it, whichever daemon routes it."""
     env = {"HOLDFAST_STORE": start(newest()).url(f"seed_{tmp_path.name[-20:].replace('-', '_').lower()}")}
     async with Sink() as sink:
         with Daemon(tmp_path / "a", config=QUICK, env=env) as one, Daemon(tmp_path / "b", config=QUICK, env=env) as two:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from holdfast.config.config import FREE_SECTIONS, default_text, load_config
+from holdfast.config.config import load_config
+from holdfast.config.settings_file import FREE_SECTIONS, default_text
 from holdfast.domain.address import KINDS
 from holdfast.domain.retry import POLICIES
 

@@ -157,3 +157,23 @@ def test_the_example_and_the_library_agree_about_every_form_of_secret():
         assert receiver.is_hook(secret, signed, b"{}")
         assert not receiver.is_standard(secret, signed, b"{}", 1_700_000_400)
         assert not receiver.is_hook(secret, signed, b"{} ")
+
+
+def test_the_projection_counts_every_step_once(environment, tmp_path):
+    environment = {**environment, "TOTALS_DB": str(tmp_path / "totals.db")}
+
+    def totals(*arguments):
+        return subprocess.run(
+            [sys.executable, "totals.py", *arguments], cwd=EXAMPLES, env=environment, text=True, capture_output=True,
+            timeout=TIMEOUT_S,
+        )  # fmt: skip
+
+    for number in ("1", "2"):
+        done = totals("run", number)
+        assert done.returncode == 0, done.stderr
+    assert "UNIQUE constraint failed" in totals("run", "1").stderr
+    with daemon(environment, "--app", "totals:outbox"):
+        counted = totals("count")
+        assert (counted.stdout, counted.returncode) == ("run:1 3\nrun:2 3\n", 0), counted.stderr
+        assert totals("run", "3").returncode == 0
+        assert totals("count").stdout == "run:1 3\nrun:2 3\nrun:3 3\n"

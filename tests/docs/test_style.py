@@ -11,62 +11,48 @@ ROOT = Path(__file__).parents[2]
 SRC = ROOT / "src" / "holdfast"
 
 FILE_LINES_MAX = 400
+LONG_FILES = frozenset({"tests/surfaces/test_parity.py"})
+"""Files still above the limit. This list may only shrink."""
 FUNCTION_LINES_MAX = 50
 LONG_FUNCTIONS: frozenset[str] = frozenset()
 """Functions still above the limit, as path:name. This list may only shrink."""
 
-ANY_MAX = 140
+ANY_MAX = 117
 """Uses of `Any` in src, except testing and proof. May only be lowered."""
 
 BANNED = (
+    "anew",
+    "anybody",
     "dawdle",
+    "everybody",
     "hitherto",
+    "house",
     "inkwell",
     "mend",
+    "mended",
     "mends",
     "mourn",
     "mourns",
     "neighbour",
+    "neighbours",
     "newsroom",
     "nought",
     "obituary",
     "patience",
+    "somebody",
     "teleclaude",
-)
-"""Words with a plain replacement, or from outside the project. Matched as whole words, in any case."""
-
-BANNED_IN_DOCS = (
-    "anew",
-    "everybody",
-    "mend",
-    "mended",
-    "neighbour",
-    "neighbours",
-    "nobody",
-    "somebody",
-    "told",
-    "whoever",
-)
-"""Words that no page uses."""
-
-BANNED_SOON = (
-    "anew",
-    "anybody",
-    "everybody",
-    "house",
-    "mended",
-    "neighbours",
-    "somebody",
     "told",
     "whoever",
     "wished",
     "wishes",
 )
-BANNED_SOON_MAX = 3
-"""Uses of these words that are left in src. May only be lowered; at 0 the words move to `BANNED`."""
+"""Words with a plain replacement, or from outside the project. Matched in any case, also as parts of names."""
 
-ALLOWED: frozenset[tuple[str, str]] = frozenset()
-"""(path, word) pairs that may stay: names that the API or a compatibility view promises."""
+BANNED_IN_DOCS = ("nobody",)
+"""Words that no page uses."""
+
+ALLOWED = frozenset({("tests/ingress/test_verifiers.py", "everybody")})
+"""(path, word) pairs that may stay: names that the API promises, and quotations."""
 
 
 def sources() -> dict[str, str]:
@@ -82,17 +68,18 @@ def long_functions(path: str, text: str) -> Iterator[str]:
 
 
 def prose() -> Iterator[Path]:
-    """Every text a reader may see: code, SQL and documentation."""
-    for folder in ("src", "docs", "architecture"):
+    """Every text a reader may see: code, SQL, tests and documentation."""
+    for folder in ("src", "docs", "architecture", "tests"):
         for path in sorted((ROOT / folder).rglob("*")):
-            if path.suffix in (".py", ".sql", ".md", ".txt"):
+            if path.suffix in (".py", ".sql", ".md", ".txt") and path != Path(__file__):
                 yield path
-    yield ROOT / "README.md"
+    yield from sorted(ROOT.glob("*.md"))
 
 
 def test_no_file_exceeds_its_limit() -> None:
-    long = {path: lines for path, text in sources().items() if (lines := len(text.splitlines())) > FILE_LINES_MAX}
-    assert long == {}
+    files = [path for folder in ("src", "tests") for path in (ROOT / folder).rglob("*.py")]
+    lines = {str(path.relative_to(ROOT)): len(path.read_text("utf-8").splitlines()) for path in files}
+    assert {path for path, count in lines.items() if count > FILE_LINES_MAX} - LONG_FILES == set()
 
 
 def test_no_function_exceeds_its_limit() -> None:
@@ -111,7 +98,7 @@ def test_the_number_of_any_does_not_grow() -> None:
 
 
 def test_no_banned_word_is_used() -> None:
-    pattern = re.compile(rf"\b(?:{'|'.join(map(re.escape, BANNED))})\b", re.IGNORECASE)
+    pattern = re.compile(rf"(?<![A-Za-z])(?:{'|'.join(BANNED)})(?![A-Za-z])", re.IGNORECASE)
     found = []
     for path in prose():
         name = str(path.relative_to(ROOT))
@@ -119,13 +106,6 @@ def test_no_banned_word_is_used() -> None:
             words = [word for word in pattern.findall(line) if (name, word.lower()) not in ALLOWED]
             found += [f"{name}:{number}: {word}" for word in words]
     assert found == []
-
-
-def test_words_that_are_going_away_do_not_come_back() -> None:
-    pattern = re.compile(rf"\b(?:{'|'.join(BANNED_SOON)})\b", re.IGNORECASE)
-    files = [path for path in SRC.rglob("*") if path.suffix in (".py", ".sql", ".txt")]
-    uses = sum(len(pattern.findall(path.read_text("utf-8"))) for path in files)
-    assert uses <= BANNED_SOON_MAX
 
 
 def test_no_page_uses_a_word_with_a_plain_replacement() -> None:

@@ -5,6 +5,7 @@ Clients share nothing, so that each can run in its own process.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,13 @@ class Client:
         if self.blocks:
             return outbox.publish(self.handle, *arguments, **fields)
         return await outbox.publish_async(self.handle, *arguments, **fields)
+
+    async def call(self, function: Callable[..., Any], *arguments: Any, **fields: Any) -> Any:
+        """Call a method that has an awaited form under the same name with `_async`."""
+        if self.blocks:
+            return function(*arguments, **fields)
+        owner = function.__self__  # type: ignore[attr-defined]
+        return await getattr(owner, f"{function.__name__}_async")(*arguments, **fields)
 
     async def _end(self, verb: str) -> None:
         if self.begins is not None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.agents.hooks.decoder import decode_hook
-from holdfast.agents.sessions.consumer import read_agent_hook
+from holdfast.agents.sessions.agent_hook import read_agent_hook
 from holdfast.agents.sessions.lifecycle import advance
 from holdfast.domain.event import Event, NewEvent, iso_time
 from holdfast.domain.session import Session
@@ -52,8 +52,8 @@ def drop_hook(
 def fixture(name: str) -> tuple[str, str | None, bytes]:
     """The agent, the event name passed to the receiver (Copilot's payloads do not contain it), and the payload."""
     agent, _, file = name.partition("/")
-    told = file.partition(".")[0]
-    return agent, None if told == "notify" else told, (FIXTURES / name).read_bytes()
+    event = file.partition(".")[0]
+    return agent, None if event == "notify" else event, (FIXTURES / name).read_bytes()
 
 
 def claude(native_event: str, session: str = "s1", **fields: Any) -> dict[str, Any]:
@@ -77,7 +77,7 @@ class Life:
 
     def __init__(self) -> None:
         self.session: Session | None = None
-        self.told: list[NewEvent] = []
+        self.events: list[NewEvent] = []
         self._number = 0
 
     def feed(self, payload: Mapping[str, Any], agent: str = "claude", late: bool = False, **more: Any) -> Session:
@@ -86,13 +86,13 @@ class Life:
         raw = decode_hook(header(self._number, agent, more.pop("event", None), **more), body, late)
         assert raw is not None
         change, events = advance(self.session, read_agent_hook(stored(raw)))
-        self.told = events
+        self.events = events
         self.session = applied(self.session, change)
         return self.session
 
     @property
     def types(self) -> list[str]:
-        return [event.type for event in self.told]
+        return [event.type for event in self.events]
 
 
 def applied(session: Session | None, change: Any) -> Session:

@@ -62,8 +62,8 @@ def _fetch(cache: Path) -> None:
             for package in Path(folder).glob("*.deb"):
                 subprocess.run(["dpkg", "-x", package, f"{folder}/root"], check=True, capture_output=True, timeout=60)
         except (OSError, subprocess.SubprocessError) as error:
-            told = getattr(error, "stderr", None) or error
-            pytest.fail(f"these tests need PgBouncer; install it, such as: apt-get install pgbouncer ({told})", False)
+            reason = getattr(error, "stderr", None) or error
+            pytest.fail(f"these tests need PgBouncer; install it, such as: apt-get install pgbouncer ({reason})", False)
         cache.parent.mkdir(parents=True, exist_ok=True)
         shutil.copytree(f"{folder}/root", cache, dirs_exist_ok=True)
 
@@ -102,6 +102,6 @@ def _wait(folder: Path, process: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + 60
     while not (folder / ".s.PGSQL.5432").exists():
         if process.poll() is not None or time.monotonic() > deadline:
-            told = (folder / "log").read_text()[-500:] if (folder / "log").exists() else "it left no log"
-            pytest.fail(f"PgBouncer did not start: {told}", pytrace=False)
+            reason = (folder / "log").read_text()[-500:] if (folder / "log").exists() else "it left no log"
+            pytest.fail(f"PgBouncer did not start: {reason}", pytrace=False)
         time.sleep(0.02)

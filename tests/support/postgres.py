@@ -27,9 +27,11 @@ import asyncpg
 import pytest
 from _pytest.mark import ParameterSet
 
+from holdfast.domain.store_url import PGMQ_PREFIX
 from holdfast.ports import Chance, Clock
 from holdfast.proof.kills.processes import Stuck
 from holdfast.proof.kills.server import OwnServer, all_programs, fast_folder
+from holdfast.store.pgmq.statements import queue_name
 from holdfast.store.postgres.place import in_schema
 from holdfast.store.postgres.store import PostgresStore, prepare_database
 from holdfast.testing.suite.harness import OpenStore
@@ -43,8 +45,8 @@ tried: set[str] = set()  # printed at the end of a run
 class Server(OwnServer):
     """A running server; `url` names a schema of it."""
 
-    def url(self, schema: str) -> str:
-        return f"{self.address}&schema={schema}"
+    def url(self, schema: str, prefix: str = "") -> str:
+        return f"{prefix}{self.address}&schema={schema}"
 
     def psql(self, sql: str, role: str = "postgres") -> subprocess.CompletedProcess[str]:
         """Run statements as typed by a user; stops at the first error."""
@@ -105,8 +107,8 @@ def own_server(version: str) -> Server:
     try:
         server.__enter__()
     except (OSError, subprocess.SubprocessError, Stuck) as error:
-        told = getattr(error, "stderr", None) or error
-        pytest.fail(f"PostgreSQL {version} from {server.programs} did not start: {told}", pytrace=False)
+        reason = getattr(error, "stderr", None) or error
+        pytest.fail(f"PostgreSQL {version} from {server.programs} did not start: {reason}", pytrace=False)
     _running.append(server)
     tried.add(version)
     return server
@@ -156,20 +158,30 @@ def schema(server: Server) -> Iterator[str]:
 @pytest.fixture
 def open_postgres(server: Server) -> Iterator[OpenStore]:
     """Open a PostgreSQL store for the suite, with the test's clock."""
+    yield from _opening(server, "")
+
+
+@pytest.fixture
+def open_pgmq(server: Server) -> Iterator[OpenStore]:
+    """The same with the ready queue in pgmq."""
+    yield from _opening(server, PGMQ_PREFIX)
+
+
+def _opening(server: Server, prefix: str) -> Iterator[OpenStore]:
     schemas: dict[str, str] = {}
     opened: list[PostgresStore] = []
 
     async def open_store(name: str, clock: Clock, chance: Chance, keep: bool) -> PostgresStore:
         if name not in schemas:
-            schemas[name] = await _take_schema(server)
-        store = PostgresStore.open(server.url(schemas[name]), clock=clock, chance=chance)
+            schemas[name] = await _take_schema(server, prefix)
+        store = PostgresStore.open(server.url(schemas[name], prefix), clock=clock, chance=chance)
         _wait_for_hints(store, opened)
         opened.append(store)
         return store
 
     yield open_store
     for schema in schemas.values():
-        asyncio.run(_give_back(server, schema))
+        asyncio.run(_give_back(server, schema, prefix))
 
 
 def _wait_for_hints(store: PostgresStore, opened: list[PostgresStore]) -> None:
@@ -200,6 +212,7 @@ async def _looking(server: Server, schema: str) -> AsyncIterator[Any]:
     connection = await server.connect()
     try:
         await connection.execute("SET lock_timeout = '60s'")  # sessions left in a transaction
+        await connection.execute("SET work_mem = '256MB'")  # the checks compare whole tables
         if await connection.fetchval("SELECT to_regclass($1)", f"{schema}.meta") is None:
             yield None
             return
@@ -213,21 +226,24 @@ async def _looking(server: Server, schema: str) -> AsyncIterator[Any]:
 
 async def _drop(connection: Any, schema: str) -> None:
     await connection.execute("SET client_min_messages = warning")
+    if await connection.fetchval("SELECT to_regclass($1)", f"pgmq.q_{queue_name(schema)}"):
+        await connection.execute(f"DROP SCHEMA {schema} CASCADE; SELECT pgmq.drop_queue('{queue_name(schema)}')")
+        return
     await connection.execute(f"DROP SCHEMA {schema} CASCADE")
 
 
 # Creating and dropping a schema is most of the cost of a small test. Tests that only use the store change no table
 # definition, so their schema is reused once it is empty.
-_spare: dict[str, list[str]] = defaultdict(list)
+_spare: dict[tuple[str, str], list[str]] = defaultdict(list)
 _meta: dict[str, list[Any]] = {}
 
 
-async def _take_schema(server: Server) -> str:
+async def _take_schema(server: Server, prefix: str) -> str:
     """A migrated schema: a returned one, or a new one."""
-    if _spare[server.version]:
-        return _spare[server.version].pop()
+    if spare := _spare[server.version, prefix]:
+        return spare.pop()
     schema = fresh_schema()
-    await prepare_database(server.url(schema))
+    await prepare_database(server.url(schema, prefix))
     connection = await server.connect()
     try:
         _meta[schema] = [tuple(row) for row in await connection.fetch(f"SELECT key, value FROM {schema}.meta")]
@@ -236,7 +252,7 @@ async def _take_schema(server: Server) -> str:
     return schema
 
 
-async def _give_back(server: Server, schema: str) -> None:
+async def _give_back(server: Server, schema: str, prefix: str) -> None:
     """Empty the schema for reuse. If a session is still connected and might write, drop it instead."""
     async with _looking(server, schema) as connection:
         if connection is None:
@@ -249,7 +265,7 @@ async def _give_back(server: Server, schema: str) -> None:
             await connection.execute(f"INSERT INTO {schema}.counts VALUES (1, 0, 0, 0)")
             await connection.execute(f"DELETE FROM {schema}.meta")
             await connection.executemany(f"INSERT INTO {schema}.meta (key, value) VALUES ($1, $2)", _meta[schema])
-        _spare[server.version].append(schema)
+        _spare[server.version, prefix].append(schema)
 
 
 async def _others(connection: Any) -> bool:
@@ -266,8 +282,10 @@ async def _others(connection: Any) -> bool:
 
 async def _emptying(connection: Any, schema: str) -> str:
     tables = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = $1", schema)
-    named = ", ".join(f"{schema}.{table}" for (table,) in tables if table != "meta")
-    return f"TRUNCATE {named} RESTART IDENTITY"
+    named = [f"{schema}.{table}" for (table,) in tables if table != "meta"]
+    if await connection.fetchval("SELECT to_regclass($1)", table := f"pgmq.q_{queue_name(schema)}"):
+        named.append(table)
+    return f"TRUNCATE {', '.join(named)} RESTART IDENTITY"
 
 
 @contextlib.asynccontextmanager
