@@ -96,17 +96,23 @@ class Pool:
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[PooledConnection]:
-        """Lend a connection. One that broke meanwhile is discarded, not returned to the pool."""
+        """Lend a connection. One that broke, or whose state is not known, is discarded and not returned to the pool.
+
+        A query that was cancelled may still run on the server. If it was a BEGIN, the driver does not know of the
+        transaction yet, and what the next borrower writes would never be committed.
+        """
         if self._closed:
             raise StoreError("this store is closed")
         async with self._slots:
             connection = await self._take()
             try:
                 yield connection
-            except BaseException:
-                # It may be in any state (an open transaction, a cancelled query): a new connection is safe.
-                if connection.closed or connection.raw.is_in_transaction():
+            except Exception as error:
+                if isinstance(error, TimeoutError):  # the driver's own way to cancel a query
                     self._discard(connection)
+                raise
+            except BaseException:
+                self._discard(connection)
                 raise
             finally:
                 if connection.pid in self.pids:
@@ -174,7 +180,7 @@ class Pool:
                 connection.drop()
 
     def _give(self, connection: PooledConnection) -> None:
-        if connection.closed or self._closed:
+        if connection.closed or self._closed or connection.raw.is_in_transaction():
             self._discard(connection)
         else:
             self._idle.append(connection)
