@@ -117,3 +117,34 @@ async def test_a_head_whose_body_comes_later_leaves_at_the_end_of_the_step() -> 
     writes.write(b"last")
     writes.close()
     assert (under.written, under.closed) == ([b"head of a stream", b"last"], True)
+
+
+async def _bare(scope: Any, receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+    await send({"type": "http.response.body", "body": b"ok"})
+
+
+@pytest.mark.parametrize("steps", range(1, 6))
+async def test_a_connection_that_is_accepted_while_the_server_stops_is_not_kept(
+    steps: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    listener = bind("127.0.0.1", 0)
+    server = Server(_bare, listener)
+    await server.start()
+    with socket.create_connection(listener.getsockname(), WAIT_S) as client:
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        stopping = asyncio.create_task(server.stop())
+        await asyncio.sleep(0)
+        client.sendall(head("GET", "/", "t") * 2)
+        async with asyncio.timeout(WAIT_S):
+            await stopping
+        client.settimeout(WAIT_S)
+        answer = b""
+        try:
+            while data := client.recv(1000):
+                answer += data
+        except ConnectionResetError:
+            pass
+        assert answer.count(b"HTTP/1.1") <= 1
+        assert "graceful shutdown exceeded" not in caplog.text

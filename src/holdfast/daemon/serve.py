@@ -59,9 +59,11 @@ class Server:
 
         from holdfast.surfaces.rest.http_limits import connection_class, open_socket
 
+        self._running, self._stopping = asyncio.Event(), asyncio.Event()
+        most = connections_max() if connections is None else connections
         config = uvicorn.Config(
             app,
-            http=connection_class(connections_max() if connections is None else connections),
+            http=connection_class(most, self._stopping.is_set),
             ws=open_socket,  # type: ignore[arg-type]
             ws_max_size=SOCKET_MESSAGE_MAX,
             ws_per_message_deflate=False,
@@ -78,7 +80,6 @@ class Server:
         self._server = uvicorn.Server(config)
         self._server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign,assignment]
         self._server.main_loop = self._main_loop  # type: ignore[method-assign]  # uvicorn's own wakes up ten times a second
-        self._running, self._stopping = asyncio.Event(), asyncio.Event()
         self._listener = listener
         self._task: asyncio.Task[None] | None = None
 
@@ -91,9 +92,12 @@ class Server:
             await self._task
 
     async def stop(self) -> None:
+        """Answer the requests that have begun, for a limited time. Afterwards no connection is open."""
         if self._task is not None:
             self._stopping.set()
             await self._task
+            for connection in list(self._server.server_state.connections):
+                connection.transport.abort()
 
     async def _main_loop(self) -> None:
         self._listener.listen(BACKLOG)  # asyncio has lowered it to ACCEPT_MAX

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import Callable
 from email.utils import formatdate
 from functools import lru_cache
 from http import HTTPStatus
@@ -48,9 +49,14 @@ def _date_header(second: int) -> list[tuple[bytes, bytes]]:
 
 
 class LimitedConnection(HttpToolsProtocol):
-    """Uvicorn's connection with limits. `connections_max` limits how many are open at a time."""
+    """Uvicorn's connection with limits. `connections_max` limits how many are open at a time.
+
+    `is_stopping`: whether the server is about to end. Uvicorn asks only the connections that are open at that moment to
+    close. One that is just being accepted would be kept alive, and its requests answered while the store is closing.
+    """
 
     connections_max = 1000
+    is_stopping: Callable[[], bool] = staticmethod(lambda: False)
     head_s = HEAD_S
     body_s = BODY_S
 
@@ -65,6 +71,9 @@ class LimitedConnection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.transport = self._writes = JoinedWrites(transport, self.loop)  # type: ignore[assignment]
+        if self.is_stopping():
+            self.transport.close()
+            return
         if len(self.connections) > self.connections_max:
             self._refuse(503, "Too many connections", f"{self.connections_max} are open already; try again later")
             return
@@ -107,6 +116,8 @@ class LimitedConnection(HttpToolsProtocol):
         finally:
             self.app = app
         self.scope[ABORT] = self._abort  # type: ignore[literal-required]
+        if self.is_stopping():
+            self.cycle.keep_alive = False
 
     def _apply_absolute_form(self) -> None:
         """In `GET http://host/path` the host of the request line replaces the Host header (RFC 9112, 3.2.2)."""
@@ -188,6 +199,7 @@ def open_socket(config: Config, server_state: ServerState, app_state: dict[str, 
     return SocketConnection(config, server_state, app_state)
 
 
-def connection_class(connections_max: int) -> type[Any]:
+def connection_class(connections_max: int, is_stopping: Callable[[], bool]) -> type[Any]:
     """The connection class of a server with this limit."""
-    return type("LimitedConnection", (LimitedConnection,), {"connections_max": connections_max})
+    settings = {"connections_max": connections_max, "is_stopping": staticmethod(is_stopping)}
+    return type("LimitedConnection", (LimitedConnection,), settings)
