@@ -58,11 +58,12 @@ def test_a_settlement_by_a_stale_holder_is_detected(settle: Settle) -> None:
     assert "stale" in broken(with_settle(held(), settle))
 
 
-def test_a_failed_attempt_from_before_the_claim_is_detected() -> None:
+@pytest.mark.parametrize(("started_ms", "is_stale"), [(42, True), (43, False)])
+def test_an_attempt_from_before_the_claim_is_detected(started_ms: int, is_stale: bool) -> None:
     evidence = held()
     assert evidence.holders is not None
-    old = replace(evidence.holders, attempts=[Attempt(1, 1, 44)])
-    assert "stale" in broken(replace(evidence, holders=old))
+    old = replace(evidence.holders, attempts=[Attempt(1, 1, started_ms)])
+    assert ("stale" in broken(replace(evidence, holders=old))) is is_stale
 
 
 def test_a_disruption_of_another_daemon_or_at_a_later_time_is_not_the_cause() -> None:

@@ -51,7 +51,12 @@ def _got_ok(evidence: Evidence, holders: Holders, lease: Lease, contract: str, e
 
 
 def _check_attempt_starts(holders: Holders) -> Iterator[Violation]:
-    """A recorded failed attempt started under the lease that it ended."""
+    """A recorded attempt started under the lease that it ended.
+
+    A daemon dates an attempt by its estimate of the database's clock, which lags by as long as the server's answer
+    took. An attempt that outlived its lease started at least a whole lease before the next one was claimed.
+    """
+    slack_ms = holders.lease_ms // 10
     settles: defaultdict[int, list[Lease]] = defaultdict(list)
     for settle in holders.settles:
         if settle.lease is not None:
@@ -61,8 +66,9 @@ def _check_attempt_starts(holders: Holders) -> Iterator[Violation]:
         # The n-th settlement of a delivery writes its n-th attempt.
         if 0 < attempt.attempt <= len(leases):
             lease = leases[attempt.attempt - 1]
-            if attempt.started_ms < lease.claimed_ms - holders.clock_slack_ms:
-                what = f"attempt {attempt.attempt} started before the lease that it ended was claimed"
+            if attempt.started_ms < lease.claimed_ms - slack_ms:
+                early_ms = lease.claimed_ms - attempt.started_ms
+                what = f"attempt {attempt.attempt} started {early_ms} ms before the lease that it ended was claimed"
                 yield Violation("stale", f"delivery {attempt.delivery}", what)
 
 

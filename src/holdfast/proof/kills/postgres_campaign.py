@@ -165,6 +165,7 @@ class PostgresCampaign:
     def _restart_daemon(self) -> None:
         """SIGTERM, an end in order, and a new process."""
         setup, number = self._setup, self._chance.randrange(DAEMONS)
+        setup.daemons[number].wait_answering()  # before that, SIGTERM ends a process as the system does
         began, life = now(), setup.lives[number]
         setup.daemons[number].signal(signal.SIGTERM)
         if (code := setup.daemons[number].wait(RECOVERY_S)) != 0:
