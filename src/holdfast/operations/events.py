@@ -19,7 +19,7 @@ from holdfast.operations.answers.events import (
     event_with_deliveries,
 )
 from holdfast.operations.answers.explain import EventExplanation, ExplainedDelivery
-from holdfast.operations.answers.fields import extend
+from holdfast.operations.answers.fields import DeliveryState, extend
 from holdfast.operations.answers.page import LIMIT_DEFAULT, Page, check_cursor, check_limit
 from holdfast.operations.context import LOCAL, OperationsContext
 from holdfast.operations.explain import NEAREST_DEFAULT, change_times, match_all, receipts_of, verdict
@@ -97,7 +97,7 @@ class EventVerbs:
         page = await self._store.events.find(event_filter, check_cursor(after), check_limit(limit))
         return Page([event_answer(event) for event in page.items], page.next)
 
-    async def states(self, ids: list[str]) -> dict[str, dict[str, int]]:
+    async def states(self, ids: list[str]) -> dict[str, dict[DeliveryState, int]]:
         """How many deliveries of each event are in each state, for lists."""
         return await self._store.operator.states_of(ids[:PAGE_MAX])
 

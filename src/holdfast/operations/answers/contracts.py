@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, TypeAlias
+from typing import Annotated, ClassVar, TypeAlias
 
 from holdfast.domain.address import Address, without_tokens
-from holdfast.domain.contract import Contract, Criterion
+from holdfast.domain.contract import SOURCES, Contract, Criterion
 from holdfast.domain.event import iso_time
 from holdfast.operations.answers.explain import MissGroup
-from holdfast.operations.answers.fields import OMITTED_IF_NONE, Time, time_or_none
+from holdfast.operations.answers.fields import OMITTED_IF_NONE, Format, Time, time_or_none
 
 MASKED = "***"
+ContractOrigin = Annotated[str, Format(enum=SOURCES)]
 
 ContractTarget: TypeAlias = dict[str, str | bool | None]
 """Where a contract delivers: one key per address kind, one of them not null; `secret`, always null; `has_secret`."""
@@ -41,7 +42,7 @@ class ContractAnswer:
     type_criterion: CriterionAnswer | None
     properties: dict[str, CriterionAnswer]
     active: bool
-    source: str
+    source: ContractOrigin
     created_at: Time
     expires_at: Time | None
     policy: str

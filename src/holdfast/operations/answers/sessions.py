@@ -42,7 +42,7 @@ class TimelineEntry:
     A message has an id, a sender and a status.
     """
 
-    at: str
+    at: Time
     kind: str
     text: str
     message_id: str | None = None
