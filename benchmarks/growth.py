@@ -60,10 +60,10 @@ def _claims(results: Results, store: str, url: str, size: int, sizes: Sizes) -> 
 
 def _part(results: Results, store: str, url: str, size: int, sizes: Sizes) -> None:
     """The rate over the first ten thousand deliveries, at any backlog size."""
-    told = _ours(url, work="some", count=min(sizes.backlog_part, size * 9 // 10))
-    results.add(f"backlog.{store}.{size}.drain", told["done"] / told["seconds"], "/s")
-    results.add(f"backlog.{store}.{size}.CPU", told["work_cpu_s"] / told["done"] * 1e6, "µs")
-    results.add(f"backlog.{store}.{size}.memory", told["rss_mb"], "MB")
+    measured = _ours(url, work="some", count=min(sizes.backlog_part, size * 9 // 10))
+    results.add(f"backlog.{store}.{size}.drain", measured["done"] / measured["seconds"], "/s")
+    results.add(f"backlog.{store}.{size}.CPU", measured["work_cpu_s"] / measured["done"] * 1e6, "µs")
+    results.add(f"backlog.{store}.{size}.memory", measured["rss_mb"], "MB")
 
 
 def measure_streams(results: Results, folder: Path, server: Server | None, sizes: Sizes) -> None:
@@ -89,17 +89,17 @@ def _path(results: Results, name: str, store: str, folder: Path, server: Server 
     try:
         with fresh(store, folder, server) as url:
             before = server.cpu_s() if server and store == "postgres" else None
-            told = _ours(url, work="path", **order)
+            measured = _ours(url, work="path", **order)
             after = server.cpu_s() if server and store == "postgres" else None
     except (Failed, OSError) as error:
         results.miss(name, str(error))
         return
     for stretch in ("accept", "route", "drain"):
-        results.add(f"{name}.{stretch}", told["done"] / told[f"{stretch}_s"], "/s")
-    results.add(f"{name}.CPU", told["work_cpu_s"] / told["done"] * 1e6, "µs")
+        results.add(f"{name}.{stretch}", measured["done"] / measured[f"{stretch}_s"], "/s")
+    results.add(f"{name}.CPU", measured["work_cpu_s"] / measured["done"] * 1e6, "µs")
     if before is not None and after is not None:
-        results.add(f"{name}.CPU of the server", (after - before) / told["done"] * 1e6, "µs")
-    results.add(f"{name}.memory", told["rss_mb"], "MB")
+        results.add(f"{name}.CPU of the server", (after - before) / measured["done"] * 1e6, "µs")
+    results.add(f"{name}.memory", measured["rss_mb"], "MB")
 
 
 def _ours(url: str, **order: Any) -> dict[str, Any]:

@@ -23,7 +23,7 @@ def measure(results: Results, server: Server, sizes: Sizes) -> None:
         except Failed as error:
             results.miss(f"pg.{peer}", str(error))
     works = ("single", "batch", "drain", "latency")
-    for _ in range(sizes.times):  # everybody in turn, so that a noisy minute strikes all alike
+    for _ in range(sizes.times):  # candidates take turns, so noise affects all of them
         for work in works:
             for peer, python in pythons.items():
                 if f"pg.{peer}" not in results.missing:

@@ -132,8 +132,8 @@ def _newest() -> Path:
     found = [path for path in Path(wheel.origin).parent.glob("pginstall*/bin") if (path / "postgres").exists()]
 
     def version(programs: Path) -> float:
-        told = subprocess.run([programs / "postgres", "--version"], capture_output=True, text=True, check=True).stdout
-        return float(told.split()[2])
+        text = subprocess.run([programs / "postgres", "--version"], capture_output=True, text=True, check=True).stdout
+        return float(text.split()[2])
 
     return max(found, key=version)
 

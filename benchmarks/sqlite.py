@@ -40,7 +40,7 @@ def measure(results: Results, folder: Path, sizes: Sizes) -> None:
 
 def _ours(folder: Path, **order: object) -> float:
     place = folder / f"accept-{time.monotonic_ns()}.db"
-    told = ask(sys.executable, "holdfast", url=f"sqlite:///{place}", size=500, **order)
+    measured = ask(sys.executable, "holdfast", url=f"sqlite:///{place}", size=500, **order)
     for path in folder.glob(f"{place.name}*"):
         path.unlink()
-    return float(told["done"]) / float(told["seconds"])
+    return float(measured["done"]) / float(measured["seconds"])

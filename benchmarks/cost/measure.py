@@ -36,15 +36,15 @@ def _take(results: Results, store: str, folder: Path, server: Server | None, cou
         _whole(url, WARM)  # creates the tables
         before = server.cpu_by_process() if server and store == "postgres" else {}
         log = _log_bytes(server) if server and store == "postgres" else 0
-        told = _whole(url, count)
+        measured = _whole(url, count)
         after = server.cpu_by_process() if server and store == "postgres" else {}
-        written = _log_bytes(server) - log if server and store == "postgres" else told["written_bytes"]
-    each = {"this process": told["work_cpu_s"], **{name: after[name] - before.get(name, 0.0) for name in after}}
+        written = _log_bytes(server) - log if server and store == "postgres" else measured["written_bytes"]
+    each = {"this process": measured["work_cpu_s"], **{name: after[name] - before.get(name, 0.0) for name in after}}
     for name, seconds in each.items():
         results.add(f"cost.{store}.{name}", seconds / count * 1e6, "µs")
     results.add(f"cost.{store}.all", sum(each.values()) / count * 1e6, "µs")
     results.add(f"cost.{store}.written", written / count, "bytes")
-    results.add(f"cost.{store}.rate", count / told["seconds"], "/s")
+    results.add(f"cost.{store}.rate", count / measured["seconds"], "/s")
 
 
 def _profile(store: str, folder: Path, server: Server | None, count: int) -> dict[str, Any]:
@@ -54,8 +54,8 @@ def _profile(store: str, folder: Path, server: Server | None, count: int) -> dic
         if store == "sqlite":
             return {"profile": _largest(_whole(url, count, profile=True)["profile"])}
         with Statements(url) as statements:
-            told = _whole(url, count, profile=True)
-        return {"profile": _largest(told["profile"]), "statements": statements.shares()[:ROWS]}
+            measured = _whole(url, count, profile=True)
+        return {"profile": _largest(measured["profile"]), "statements": statements.shares()[:ROWS]}
 
 
 def _largest(shares: dict[str, float]) -> list[tuple[str, float]]:

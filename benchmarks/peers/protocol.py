@@ -182,12 +182,12 @@ def answer(peer_type: type[Peer], run: Callable[[Coroutine[Any, Any, Any]], Any]
         peer = peer_type(order["url"], order)
         await peer.open()
         try:
-            told = await WORKS[order["work"]](peer, int(order["count"]))
+            measured = await WORKS[order["work"]](peer, int(order["count"]))
         except NotImplementedError as error:
             return {"unsupported": str(error), "settings": peer.settings}
         finally:
             await peer.close()
-        return {"done": int(order["count"]), "settings": peer.settings, **told, **cost()}
+        return {"done": int(order["count"]), "settings": peer.settings, **measured, **cost()}
 
-    told = run(carry_out())
-    print(json.dumps(told), flush=True)
+    measured = run(carry_out())
+    print(json.dumps(measured), flush=True)

@@ -116,13 +116,13 @@ def _run(
             progress(f"  {passed / 60:.1f} of {seconds / 60:.1f} min: {_newest(series)}")
         time.sleep(max(0.0, every_s - (time.monotonic() - began - passed)))
     for store in stores:
-        told = store.loaded()
+        measured = store.loaded()
         after = store.tables()
         store.drain()
-        results.add(f"soak.{store.name}.rate", told["published"] / told["seconds"], "/s")
-        results.add(f"soak.{store.name}.events", told["published"], "events")
+        results.add(f"soak.{store.name}.rate", measured["published"] / measured["seconds"], "/s")
+        results.add(f"soak.{store.name}.events", measured["published"], "events")
         _add_series(results, store.name, series[store.name], warm_s / seconds)
-        _add_tables(results, store.name, tables[store.name], after, told["published"] * (1 - warm_s / seconds))
+        _add_tables(results, store.name, tables[store.name], after, measured["published"] * (1 - warm_s / seconds))
     return series
 
 

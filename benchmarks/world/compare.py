@@ -155,11 +155,11 @@ def _take(results: Results, server: Server, name: str, python: str, folder: Path
         results.add(f"world.{name}.p99", percentile(times, 0.99), "ms")
         count = sizes.count(name, "world")
         before = processes.cpu_s(worker), server.cpu_s()
-        _, told = _arrived(log, candidate.place(count))
+        _, measured = _arrived(log, candidate.place(count))
         time.sleep(QUIET_S)  # the last ends are stored
         after = processes.cpu_s(worker), server.cpu_s()
-        results.add(f"world.{name}.rate", count / told["took_s"], "/s")
-        _add_cpu(results, name, count, told["cpu_s"], after[0] - before[0], after[1], before[1])
+        results.add(f"world.{name}.rate", count / measured["took_s"], "/s")
+        _add_cpu(results, name, count, measured["cpu_s"], after[0] - before[0], after[1], before[1])
     results.facts.setdefault("world", {})[name] = settings
 
 
@@ -174,16 +174,16 @@ def _add_cpu(
     results.add(f"world.{name}.CPU", sum(parts.values()) / count * 1e6, "µs")
 
 
-def _arrived(log: Path, told: dict[str, Any]) -> tuple[list[float], dict[str, Any]]:
+def _arrived(log: Path, measured: dict[str, Any]) -> tuple[list[float], dict[str, Any]]:
     """Wait until each placed order has arrived. Returns the milliseconds from its publish to its first arrival."""
-    called = dict(told["placed"])
+    called = dict(measured["placed"])
     ends = time.monotonic() + ARRIVE_S
     while len(found := _received(log, called)) < len(called):
         if time.monotonic() > ends:
             raise Failed(f"{len(found)} of {len(called)} webhooks arrived within {ARRIVE_S:g} s")
         time.sleep(0.05)
-    told["took_s"] = max(found.values()) - min(called.values())
-    return [max(0.0, (at - called[id]) * 1000) for id, at in found.items()], told
+    measured["took_s"] = max(found.values()) - min(called.values())
+    return [max(0.0, (at - called[id]) * 1000) for id, at in found.items()], measured
 
 
 def _received(log: Path, called: dict[str, float]) -> dict[str, float]:

@@ -69,9 +69,9 @@ def long_functions(path: str, text: str) -> Iterator[str]:
 
 def prose() -> Iterator[Path]:
     """Every text a reader may see: code, SQL, tests and documentation."""
-    for folder in ("src", "docs", "architecture", "tests"):
+    for folder in ("src", "docs", "architecture", "tests", "benchmarks", "examples", "monitoring"):
         for path in sorted((ROOT / folder).rglob("*")):
-            if path.suffix in (".py", ".sql", ".md", ".txt") and path != Path(__file__):
+            if path.suffix in (".py", ".sql", ".md", ".txt", ".html", ".js", ".yml", ".css", ".pl") and path != Path(__file__):
                 yield path
     yield from sorted(ROOT.glob("*.md"))
 

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain_strategies import examples, json_values, texts
-from holdfast.domain.canonical import BYTES_MAX, DEPTH_MAX, dump_json, parse_json
+from holdfast.domain.canonical import BYTES_MAX, dump_json, parse_json
 from holdfast.domain.errors import BadInput, BadJson, TooLarge
+from holdfast.domain.json_value import DEPTH_MAX
 
 CIRCLE: list[object] = []
 CIRCLE.append(CIRCLE)

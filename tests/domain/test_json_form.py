@@ -14,8 +14,9 @@ from uuid import UUID
 import pytest
 from pydantic import BaseModel
 
-from holdfast.domain.canonical import DEPTH_MAX, dump_json
+from holdfast.domain.canonical import dump_json
 from holdfast.domain.errors import BadJson
+from holdfast.domain.json_value import DEPTH_MAX
 
 
 class Size(enum.Enum):

@@ -11,9 +11,8 @@ import re
 from collections.abc import Callable, Collection
 
 from holdfast.domain.errors import BadJson, TooLarge
-from holdfast.domain.json_value import Json
+from holdfast.domain.json_value import DEPTH_MAX, Json
 
-DEPTH_MAX = 64
 BYTES_MAX = 1024 * 1024
 
 _ARRAYS = (list, tuple)

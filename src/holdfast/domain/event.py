@@ -11,9 +11,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from holdfast.domain.address import parse_address
-from holdfast.domain.canonical import BYTES_MAX, DEPTH_MAX, dump_json
+from holdfast.domain.canonical import BYTES_MAX, dump_json
 from holdfast.domain.errors import BadInput
-from holdfast.domain.json_value import Json, KnownJson
+from holdfast.domain.json_value import DEPTH_MAX, Json, KnownJson
 from holdfast.domain.text import short_repr
 from holdfast.domain.trace import without_traceparent
 

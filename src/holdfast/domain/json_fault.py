@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from holdfast.domain.canonical import DEPTH_MAX
 from holdfast.domain.json_form import json_form
+from holdfast.domain.json_value import DEPTH_MAX
 from holdfast.domain.text import clip_text, short_repr
 
 _NAME_MAX = 60

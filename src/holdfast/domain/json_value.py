@@ -7,6 +7,9 @@ from typing import Any, TypeAlias, TypeVar
 
 T = TypeVar("T")
 
+DEPTH_MAX = 64
+"""How deeply objects and arrays may be nested."""
+
 Json: TypeAlias = bool | int | float | str | list["Json"] | dict[str, "Json"] | None
 """A decoded JSON value of unknown shape, so it has to be checked before use, for example with the readers below.
 

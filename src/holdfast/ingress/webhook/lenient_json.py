@@ -17,9 +17,8 @@ from __future__ import annotations
 import json
 import re
 
-from holdfast.domain.canonical import DEPTH_MAX
 from holdfast.domain.errors import BadJson
-from holdfast.domain.json_value import Json
+from holdfast.domain.json_value import DEPTH_MAX, Json
 
 DIGITS_MAX = 4300  # the limit of Python's int()
 _CONTAINERS = (dict, list)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from holdfast.domain.errors import StoreBusy
 from holdfast.domain.event import Appended, NewEvent
@@ -12,9 +11,7 @@ from holdfast.proof.kills.records import Accepted, Sent, digest_json
 from holdfast.proof.simulation.fixtures import STREAMS, draw_fact, killer_fact, write_to_spool
 from holdfast.proof.simulation.process import Died
 from holdfast.proof.simulation.swarm import Swarm
-
-if TYPE_CHECKING:
-    from holdfast.proof.simulation.world import World
+from holdfast.proof.simulation.world import World
 
 
 class Clients:

@@ -5,17 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from holdfast.domain.errors import StoreBusy
 from holdfast.domain.lane import lane_key
+from holdfast.proof.simulation.environment import SimulatedProcess
 from holdfast.proof.simulation.fixtures import CONTRACTS, TEMPORARY
 from holdfast.proof.simulation.process import Died, Process
-from holdfast.testing.clock import NOON_MS
-
-if TYPE_CHECKING:
-    from holdfast.proof.simulation.world import World
+from holdfast.proof.simulation.world import World
 from holdfast.store.roles.owners import Actor
+from holdfast.testing.clock import NOON_MS
 
 POINTS = ("begun", "before_commit", "after_commit")
 ENDED = frozenset({"dead", "delivered", "dropped"})
@@ -89,7 +87,7 @@ class FaultInjector:
         """How far the wall clock of a new process is off."""
         return self._chance.choice(SKEWS_MS) if self._world.swarm.skew and not self._world.calm else 0
 
-    def maybe_crash_after_import(self, keeper: Process) -> None:
+    def maybe_crash_after_import(self, keeper: SimulatedProcess) -> None:
         """Called between the commit of an import and the removal of its records."""
         swarm, calm = self._world.swarm, self._world.calm
         if (swarm.crash_commit or swarm.crash_step) and not calm and self._chance.random() < 0.4:
@@ -141,7 +139,7 @@ class FaultInjector:
         """Freeze the next process that has a delivery in flight."""
         self._freezes += 1
 
-    def maybe_freeze(self, target: Process) -> None:
+    def maybe_freeze(self, target: SimulatedProcess) -> None:
         """Called while a delivery is in flight, the critical moment for a freeze."""
         if self._freezes == 0 or self._world.calm or self._chance.random() < 0.5:
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from contextvars import Context
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from holdfast.agents.hooks.decoder import HookDecoder
 from holdfast.daemon.loop import Duty, Loop
@@ -16,11 +16,12 @@ from holdfast.egress.gatekeeper import Gatekeeper
 from holdfast.ingress.importer import SpoolImport
 from holdfast.operations.duties.sweeper import Sweeper
 from holdfast.proof.simulation.clock import SkewedClock
+from holdfast.proof.simulation.deliverers import SimHandler, SimWebhook
 from holdfast.proof.simulation.driver import SimConnection
+from holdfast.proof.simulation.environment import Environment
 from holdfast.proof.simulation.fixtures import CONTRACTS, POLICIES
 from holdfast.proof.simulation.ledger import LifeRecord
 from holdfast.proof.simulation.loop import Crash, Life
-from holdfast.proof.simulation.receiver import SimHandler, SimWebhook
 from holdfast.proof.simulation.wrappers import (
     CrashingEvents,
     RecordedDeliveries,
@@ -36,9 +37,6 @@ from holdfast.store.roles.routing import Routing
 from holdfast.store.sqlite.disk import DiskSpace
 from holdfast.store.sqlite.store import SqliteStore, inline_executor
 from holdfast.testing.clock import SeededChance
-
-if TYPE_CHECKING:
-    from holdfast.proof.simulation.world import World
 
 T = TypeVar("T")
 
@@ -57,7 +55,7 @@ class CannotOpen(Exception):
 
 
 class Process:
-    def __init__(self, world: World, name: str, keep: bool) -> None:
+    def __init__(self, world: Environment, name: str, keep: bool) -> None:
         self.world, self.name, self.keep = world, name, keep
         self.life = Life(name)
         self.note = world.ledger.lives[name] = LifeRecord(name)
@@ -210,7 +208,7 @@ class Process:
             self.life.dead = True
             self.release_files()
 
-    def crash(self, why: str) -> None:
+    def crash(self, why: str) -> NoReturn:
         """Kill it from inside one of its own steps."""
         self.kill(why)
         raise Crash(why)

@@ -18,9 +18,9 @@ from holdfast.egress.attempt_log import describe
 from holdfast.proof.kills.evidence import Violation
 from holdfast.proof.simulation.checks import check_case
 from holdfast.proof.simulation.mutants import MUTANTS, NONE, Mutant, recorded_seeds
+from holdfast.proof.simulation.schedule import Schedule
 from holdfast.proof.simulation.swarm import draw_swarm
 from holdfast.proof.simulation.workspace import Workspaces
-from holdfast.proof.simulation.world import World
 
 COLLECT_EVERY = 50
 FRESH_EVERY = 16
@@ -96,8 +96,8 @@ class Runner:
                 _captured_errors() as errors_logged,
                 workspaces.fresh() if fresh else workspaces.warm() as workspace,
             ):
-                world = World(chance, swarm, workspace, mutant, trace)
-                case = world.run()
+                schedule = Schedule(chance, swarm, workspace, mutant, trace)
+                case = schedule.run()
                 violations = check_case(case)
         except Exception as error:
             raise ScheduleAborted(f"the schedule of seed {seed} was aborted: {describe(error)}") from error
@@ -106,6 +106,7 @@ class Runner:
             if self._count % COLLECT_EVERY == 0:
                 gc.collect()
         violations += [Violation("error", "log", line) for line in errors_logged]
+        world = schedule.world
         return Outcome(
             seed, tuple(violations), world.ledger.fingerprint, world.ledger.faults, tuple(world.swarm.names),
             tuple(world.ledger.trace or ()), world.loop.steps, world.loop.time(),

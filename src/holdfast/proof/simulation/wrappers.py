@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from holdfast.daemon.loop import Duty
 from holdfast.domain.delivery import Claim, Settlement
 from holdfast.domain.event import Appended, NewEvent
 from holdfast.egress.deadlines import Deadlines
+from holdfast.proof.simulation.environment import Environment, SimulatedProcess
 from holdfast.proof.simulation.ledger import Settled
 from holdfast.store.roles.deliveries import Deliveries
 from holdfast.store.roles.events import Events
 from holdfast.store.roles.gates import Gate, Gates
 from holdfast.store.roles.owners import Actor, Owner
 from holdfast.store.roles.routing import Plan, Routing, RoutingBatch
-
-if TYPE_CHECKING:
-    from holdfast.proof.simulation.process import Process
-    from holdfast.proof.simulation.world import World
 
 IDLE_S = 4.0
 AT_ONCE_S = 1.0
@@ -29,7 +26,7 @@ AT_ONCE_S = 1.0
 class RecordedDeliveries:
     """Deliveries for the engine: records released leases and the result of each settlement."""
 
-    def __init__(self, process: Process, inner: Deliveries) -> None:
+    def __init__(self, process: SimulatedProcess, inner: Deliveries) -> None:
         self._process, self._inner = process, inner
 
     def __getattr__(self, name: str) -> Any:
@@ -54,7 +51,7 @@ class RecordedDeliveries:
 class RecordedGates:
     """Gates for the gatekeeper: checks that no probe is refused because a dead keeper holds it."""
 
-    def __init__(self, process: Process, inner: Gates) -> None:
+    def __init__(self, process: SimulatedProcess, inner: Gates) -> None:
         self._process, self._inner = process, inner
 
     def __getattr__(self, name: str) -> Any:
@@ -92,7 +89,7 @@ class RecordedGates:
 class CrashingEvents:
     """Events for the spool import: the process may crash between the commit and the removal of the records."""
 
-    def __init__(self, process: Process, inner: Events) -> None:
+    def __init__(self, process: SimulatedProcess, inner: Events) -> None:
         self._process, self._inner = process, inner
 
     def __getattr__(self, name: str) -> Any:
@@ -111,7 +108,7 @@ class SlowPolledDuty:
     work is found a little later, never sooner.
     """
 
-    def __init__(self, world: World, inner: Duty, poll_s: float = 1.0) -> None:
+    def __init__(self, world: Environment, inner: Duty, poll_s: float = 1.0) -> None:
         self._world, self._inner, self.name, self._poll_s = world, inner, inner.name, poll_s
         self._hurries = not isinstance(inner, Deadlines)  # it would poll the same deadlines twenty times a second
         self._wait_s, self._seen = poll_s, -1

@@ -180,17 +180,6 @@ def find_client(answer_s: float = ANSWER_S) -> Client:
     )
 
 
-def find_client_of(store: str | None, app: str | None, answer_s: float = ANSWER_S) -> Client:
-    """The client of a store or of an application's store if one is named, else of the daemon."""
-    if store is None and app is None:
-        return find_client(answer_s)
-    if store is not None and app is not None:
-        raise BadInput("--store and --app cannot be combined")
-    from holdfast.surfaces.cli.local_client import open_client
-
-    return open_client(store, app)
-
-
 def encode_body(body: KnownJson) -> bytes:
     """The bytes of a request, or a usage error."""
     try:

@@ -7,7 +7,7 @@ from functools import wraps
 from typing import TypeVar, cast
 
 from holdfast.domain.errors import BadInput
-from holdfast.surfaces.cli.client import ANSWER_S, LONG_S, find_client_of
+from holdfast.surfaces.cli.client import ANSWER_S, LONG_S, Client, find_client
 from holdfast.surfaces.cli.options import direct_options
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -32,6 +32,17 @@ def store_of(store: str | None, app: str | None) -> str | None:
     from holdfast.config.application import load_app
 
     return load_app(app).url
+
+
+def find_client_of(store: str | None, app: str | None, answer_s: float = ANSWER_S) -> Client:
+    """The client of a store or of an application's store if one is named, else of the daemon."""
+    if store is None and app is None:
+        return find_client(answer_s)
+    if store is not None and app is not None:
+        raise BadInput("--store and --app cannot be combined")
+    from holdfast.surfaces.cli.local_client import open_client
+
+    return open_client(store, app)
 
 
 def _with_client(command: F, answer_s: float) -> F:

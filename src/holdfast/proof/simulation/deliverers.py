@@ -1,12 +1,10 @@
-"""The receivers: webhooks and a handler that accept, reject, fail, are slow, or lose their answer."""
+"""The deliverers of a simulated process: the real judgement and the real handlers, with simulated answers."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 from contextvars import ContextVar
-from random import Random
-from typing import TYPE_CHECKING
 
 from holdfast.domain.delivery import Claim, Delivered, Outcome
 from holdfast.domain.errors import Reject, RetryAfter
@@ -15,52 +13,12 @@ from holdfast.egress import deliverer as deliverers
 from holdfast.egress.handler.deliverer import HandlerDeliverer
 from holdfast.egress.webhook.exchange import judge
 from holdfast.proof.kills.records import Sent, digest_json
+from holdfast.proof.simulation.environment import SimulatedProcess
 from holdfast.proof.simulation.ledger import Attempt
-from holdfast.proof.simulation.swarm import Swarm
+from holdfast.proof.simulation.receivers import SLOW_S
 
-if TYPE_CHECKING:
-    from holdfast.proof.simulation.process import Process
-
-SLOW_S = (31.0, 75.0)
 AFTER_S = 2.0
 _ANSWER: ContextVar[Callable[[], object]] = ContextVar("answer")
-
-
-class Receivers:
-    """All receivers. `calm`: only events that always fail still fail."""
-
-    def __init__(self, chance: Random, swarm: Swarm) -> None:
-        self._chance, self._swarm = chance, swarm
-        self.calm = False
-        self.down_until_s = 0.0
-
-    def is_down(self, now_s: float) -> bool:
-        return not self.calm and now_s < self.down_until_s
-
-    def answer(self, event: Event) -> tuple[float, str]:
-        """The delay in seconds, and the answer."""
-        kind = event.payload["kind"] if isinstance(event.payload, dict) else "good"
-        if self.calm:
-            return 0.01, {"poison": "503", "reject": "400", "killer": "kill"}.get(kind, "ok")
-        chance, swarm = self._chance, self._swarm
-        delay = chance.choice((0.0, 0.0, 0.01, 0.2, 1.0))
-        if swarm.slow and chance.random() < 0.1:
-            delay = chance.uniform(*SLOW_S)
-        if kind in ("poison", "reject", "killer"):
-            return delay, {"poison": "503", "reject": "400", "killer": "kill"}[kind]
-        failures = [
-            name
-            for name, on in (
-                ("503", swarm.server_errors), ("307", swarm.redirects), ("lost", swarm.lost_replies),
-                ("lied", swarm.lying), ("429", swarm.throttles),
-            )
-            if on
-        ]  # fmt: skip
-        if swarm.rejects and chance.random() < 0.05:
-            return delay, "400"
-        if failures and chance.random() < 0.3:
-            return delay, chance.choice(failures)
-        return delay, "ok"
 
 
 class SimWebhook:
@@ -68,7 +26,7 @@ class SimWebhook:
 
     kind = "https"
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: SimulatedProcess) -> None:
         self._process = process
 
     def serves(self) -> frozenset[str] | None:
@@ -93,7 +51,7 @@ class SimHandler:
 
     kind = "handler"
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: SimulatedProcess) -> None:
         self._process, self._inner = process, HandlerDeliverer()
         self._inner.add("plain", _plain)
 
@@ -118,7 +76,7 @@ async def _plain(event: Event) -> None:
         raise ConnectionError(answer)
 
 
-async def take(process: Process, claim: Claim) -> str:
+async def take(process: SimulatedProcess, claim: Claim) -> str:
     """One attempt reaches the receiver. It is recorded first, and completed when it is answered."""
     world, event = process.world, claim.event
     ledger, observer = world.ledger, world.observer
@@ -150,7 +108,7 @@ async def take(process: Process, claim: Claim) -> str:
     return answer
 
 
-def _effect_of(process: Process, event: Event) -> NewEvent:
+def _effect_of(process: SimulatedProcess, event: Event) -> NewEvent:
     key, payload = f"effect:{event.id}", {"kind": "good", "of": event.id, "key": f"effect:{event.id}"}
     process.world.ledger.sent.setdefault(key, Sent(key, "effects", digest_json(payload), 0))
     return new_event("sim.effect", payload, stream="effects", dedup_key=key)
