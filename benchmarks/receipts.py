@@ -120,7 +120,7 @@ async def _write_postgres(url: str, count: int) -> None:
 async def _adds(url: str, count: int) -> float:
     """Settle batches with and without receipts, alternately, and compare the times."""
     store = open_store(url, keep=True)
-    owner = await store.owners.enlist()
+    owner = await store.owners.register()
     taken = {True: 0.0, False: 0.0}
     try:
         with_receipts = settling.write_link

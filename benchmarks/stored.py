@@ -117,7 +117,7 @@ async def _prepare(url: str) -> None:
             Contract(f"contract-{number:02}", parse_address(f"https://h{number}.example.com/"), type_criterion=wanted),
             None,
         )
-    await store.owners.enlist()
+    await store.owners.register()
     await store.close()
 
 

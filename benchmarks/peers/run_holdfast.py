@@ -167,7 +167,7 @@ async def claims(peer: Peer, count: int) -> dict[str, Any]:
     """Milliseconds of each claim of 100. The claims are settled outside the measured time."""
     assert isinstance(peer, Holdfast)
     deliveries, policy = peer.store.deliveries, POLICIES["hook"]
-    owner = await peer.store.owners.enlist()
+    owner = await peer.store.owners.register()
     lease_ms, served = lease_times_ms(), Served(frozenset(), frozenset({"handler:bench"}))
     request = ClaimRequest(owner.id, served, CLAIM, lease_ms, {}, dict.fromkeys(lease_ms, CLAIM))
 

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from holdfast.ledger.receipt_client import ReceiptClient
     from holdfast.outbox import Outbox
 
-_HOMES = {
+_MODULES = {
     "BadInput": "holdfast.domain.errors",
     "Conflict": "holdfast.domain.errors",
     "Contract": "holdfast.domain.contract",
@@ -91,8 +91,8 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Load a public name when it is first used, so that `import holdfast` is fast."""
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_MODULES[name]), name)

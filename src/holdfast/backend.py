@@ -22,7 +22,7 @@ from holdfast.domain.json_value import Json, JsonObject
 from holdfast.domain.states import Reason
 from holdfast.domain.store_url import PGMQ_PREFIX, is_postgres
 from holdfast.domain.text import short_repr
-from holdfast.home import shown_url
+from holdfast.home import masked_url
 from holdfast.ingress.fork_lock import ForkLock
 from holdfast.ingress.loop_thread import LoopThread
 from holdfast.ingress.publish import event_from_mapping, publish, tables_of
@@ -197,6 +197,6 @@ class PgmqOutbox(NativeSqlOutbox):
     def __init__(self, url: str, *, lease_seconds: float = 300.0) -> None:
         if not is_postgres(url):
             raise BadConfig(
-                f"pgmq is part of PostgreSQL: use pgmq+postgresql://USER@HOST/DATABASE, not {shown_url(url)!r}"
+                f"pgmq is part of PostgreSQL: use pgmq+postgresql://USER@HOST/DATABASE, not {masked_url(url)!r}"
             )
         super().__init__(PGMQ_PREFIX + url.removeprefix(PGMQ_PREFIX), lease_seconds=lease_seconds)

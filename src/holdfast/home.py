@@ -86,10 +86,10 @@ def find_home() -> Home:
                 "go to another folder, or give an absolute path"
             ) from None
     state = os.environ.get("XDG_STATE_HOME")
-    return Home(Path(state) / "holdfast") if state and sys.platform != "darwin" else usual_home()
+    return Home(Path(state) / "holdfast") if state and sys.platform != "darwin" else default_home()
 
 
-def usual_home() -> Home:
+def default_home() -> Home:
     """The platform's default folder for state."""
     if sys.platform == "darwin":
         return Home(Path.home() / "Library" / "Application Support" / "holdfast")
@@ -101,10 +101,10 @@ def store_url(home: Home) -> str:
     return os.environ.get("HOLDFAST_STORE") or f"sqlite:///{home.database}"
 
 
-def shown_url(url: str) -> str:
+def masked_url(url: str) -> str:
     """A store's URL with its password masked, for display.
 
-    >>> shown_url("postgresql://app:secret@db.example.com/shop?schema=holdfast")
+    >>> masked_url("postgresql://app:secret@db.example.com/shop?schema=holdfast")
     'postgresql://app:***@db.example.com/shop?schema=holdfast'
     """
     start, at, rest = url.rpartition("@")
@@ -141,7 +141,7 @@ def write_secret(path: Path, text: str) -> None:
     os.close(_replace(path, text, lock=False))
 
 
-class Presence:
+class AddressFile:
     """A daemon's address in a file that it keeps locked. The system releases the lock when the process dies.
 
     A killed daemon leaves its file, and any process may take its port. Readers therefore check the lock first, so that

@@ -38,7 +38,7 @@ from holdfast.domain.json_value import Json
 from holdfast.domain.registered_contracts import RegisteredContracts
 from holdfast.domain.store_url import check_store_url
 from holdfast.domain.text import short_repr
-from holdfast.home import shown_url
+from holdfast.home import masked_url
 from holdfast.operations.outbox_calls import OutboxCalls
 from holdfast.streams.reading import Reading
 
@@ -286,7 +286,7 @@ class Outbox(Reading, OutboxCalls):
         module = self._module
         defined = list(vars(sys.modules.get(module) or sys.modules["__main__"]).items())
         names = [name for name, value in defined if value is self]
-        option = f"--app {module}:{names[0]}" if names else f"--store {shown_url(self.url)}"
+        option = f"--app {module}:{names[0]}" if names else f"--store {masked_url(self.url)}"
         if Path("alembic.ini").exists():
             return (
                 "add a revision with holdfast.alembic.upgrade(op) and run: alembic upgrade head (or without Alembic: "

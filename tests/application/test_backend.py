@@ -221,7 +221,7 @@ async def test_it_survives_a_keeper_that_comes_later(sqlite_url: str) -> None:
         enqueue(outbox, connection, "x")
         row = outbox.claim()
         keeper = open_store(sqlite_url, driver="sqlite3", keep=True)
-        await keeper.owners.enlist()
+        await keeper.owners.register()
         with pytest.raises(Conflict):
             outbox.confirm(row.id)
         again = outbox.claim()

@@ -20,7 +20,7 @@ def test_every_public_name_can_be_imported(name: str) -> None:
 def test_a_private_name_is_not_an_attribute() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         _ = holdfast.Nothing
-    assert sorted(holdfast._HOMES) == sorted(set(holdfast.__all__) - {"__version__"})
+    assert sorted(holdfast._MODULES) == sorted(set(holdfast.__all__) - {"__version__"})
 
 
 def test_a_contract_of_the_applications_own_needs_public_names_only() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.domain.errors import BadConfig
-from holdfast.home import Home, find_home, read_secret, shown_url, write_secret
+from holdfast.home import Home, find_home, masked_url, read_secret, write_secret
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from holdfast.home import Home, find_home, read_secret, shown_url, write_secret
     ],
 )
 def test_a_password_is_never_shown(url: str, shown: str) -> None:
-    assert shown_url(url) == shown
+    assert masked_url(url) == shown
 
 
 def test_the_home_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ async def test_a_read_that_meets_damage_ends_all_work(tmp_path: Path) -> None:
         await store._reader.run(damaged)  # type: ignore[attr-defined]
     assert runtime.loop.fatal.done()
     with pytest.raises(StoreFailed):
-        await store.owners.enlist()
+        await store.owners.register()
     await runtime.abandon()
 
 

@@ -54,6 +54,8 @@ BANNED_IN_DOCS = ("nobody",)
 ALLOWED = frozenset({("tests/ingress/test_verifiers.py", "everybody")})
 """(path, word) pairs that may stay: names that the API promises, and quotations."""
 
+TEXTS = frozenset({".py", ".sql", ".md", ".txt", ".html", ".js", ".yml", ".css", ".pl"})
+
 
 def sources() -> dict[str, str]:
     return {str(path.relative_to(SRC)): path.read_text("utf-8") for path in sorted(SRC.rglob("*.py"))}
@@ -71,7 +73,9 @@ def prose() -> Iterator[Path]:
     """Every text a reader may see: code, SQL, tests and documentation."""
     for folder in ("src", "docs", "architecture", "tests", "benchmarks", "examples", "monitoring"):
         for path in sorted((ROOT / folder).rglob("*")):
-            if path.suffix in (".py", ".sql", ".md", ".txt", ".html", ".js", ".yml", ".css", ".pl") and path != Path(__file__):
+            if path.suffix in (".py", ".sql", ".md", ".txt", ".html", ".js", ".yml", ".css", ".pl") and path != Path(
+                __file__
+            ):
                 yield path
     yield from sorted(ROOT.glob("*.md"))
 

@@ -29,7 +29,7 @@ contracts = st.builds(
 @given(contracts, st.sampled_from(["app", "hook"]) | names, event_types, properties, moments_ms)
 @examples
 def test_a_contract_matches_exactly_when_no_criterion_fails(contract, source, type_, values, at_ms):
-    assert contract.matches(source, type_, values, at_ms) is not any(contract.misses(source, type_, values, at_ms))
+    assert contract.matches(source, type_, values, at_ms) is not any(contract.mismatches(source, type_, values, at_ms))
 
 
 @given(st.sets(st.sampled_from(PARTS)))
@@ -45,7 +45,7 @@ def test_every_failing_criterion_is_named_and_no_other(fails):
     )
     values = {"tool": "Read" if "'tool'" in fails else "Bash", "branch": None if "'branch'" in fails else ""}
     reasons = list(
-        contract.misses(
+        contract.mismatches(
             "gitlab" if "source" in fails else "github",
             "pull" if "type" in fails else "push.tag",
             values,
@@ -61,7 +61,7 @@ def test_a_contract_without_criteria_matches_all_but_hidden_sources():
     contract = Contract("c", HANDLER)
     assert contract.matches("app", "x", {}, 0)
     assert not contract.matches("hook", "x", {}, 0)
-    assert "names that source" in next(contract.misses("hook", "x", {}, 0))
+    assert "names that source" in next(contract.mismatches("hook", "x", {}, 0))
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_expiry_is_counted_when_the_event_was_accepted(expires, accepted):
 
 def test_a_miss_shows_hostile_text_harmlessly():
     contract = Contract("c", HANDLER, type_criterion=Criterion("a"), properties={"p": Criterion("a")})
-    reasons = "".join(contract.misses("app", "\x1b[2J", {"p": "\x1b]0;owned\x07" + "x" * 500}, 0))
+    reasons = "".join(contract.mismatches("app", "\x1b[2J", {"p": "\x1b]0;owned\x07" + "x" * 500}, 0))
     assert reasons.isprintable()
     assert len(reasons) < 300
 

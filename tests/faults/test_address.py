@@ -12,7 +12,7 @@ import pytest
 
 from daemon import Daemon, run_cli
 from holdfast.domain.errors import BadConfig
-from holdfast.home import Home, Presence, read_address, read_secret, write_secret
+from holdfast.home import AddressFile, Home, read_address, read_secret, write_secret
 
 
 class Stranger:
@@ -74,10 +74,10 @@ def test_without_a_daemon_the_default_port_is_not_contacted(tmp_path: Path) -> N
 def test_an_address_is_trusted_while_its_writer_is_alive(tmp_path: Path) -> None:
     path = tmp_path / "address"
     assert read_address(path) is None
-    first = Presence(path, "http://127.0.0.1:1")
+    first = AddressFile(path, "http://127.0.0.1:1")
     assert read_address(path) == "http://127.0.0.1:1"
     assert path.stat().st_mode & 0o777 == 0o600
-    second = Presence(path, "http://127.0.0.1:2")
+    second = AddressFile(path, "http://127.0.0.1:2")
     first.end()
     assert read_address(path) == "http://127.0.0.1:2", "who goes must not take away another's"
     second.end()

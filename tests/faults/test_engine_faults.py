@@ -141,7 +141,7 @@ async def test_s12_a_handler_in_flight_at_the_end_is_called_again(harness: Engin
     assert len(harness.script.seen) == 1
     await harness.engine.stop(grace_s=0)
     await harness.store.owners.retire(harness.owner)
-    harness.owner = await harness.store.owners.enlist()
+    harness.owner = await harness.store.owners.register()
     harness.engine = harness.new_engine()
     await harness.store.deliveries.reclaim()
     await harness.drain()

@@ -16,7 +16,7 @@ from holdfast.agents.receiver.fallback_folders import count_waiting, fallback_fo
 from holdfast.agents.receiver.spool_duty import UNFINISHED_S, SpoolDuty, remove_unfinished
 from holdfast.domain.event import new_event
 from holdfast.ingress.importer import SpoolImport
-from holdfast.ingress.lateness import Lateness
+from holdfast.ingress.lateness import LateRecords
 from holdfast.ingress.spool import write_event
 from holdfast.store.roles.events import EventFilter
 from hooks import claude, write_hook
@@ -34,7 +34,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def make_duty(harness: EngineHarness, home: Path) -> SpoolDuty:
-    lateness = Lateness()
+    lateness = LateRecords()
 
     def make(folder: Path) -> SpoolImport:
         return SpoolImport(folder, harness.store.events, harness.clock, [HookDecoder()], lateness)

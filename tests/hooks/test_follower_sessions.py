@@ -80,7 +80,7 @@ async def test_an_ended_session_is_read_to_its_end_and_no_longer_followed(world:
     append(world.path(), line("last words"))
     await world.drain()
     assert await world.output() == ["while we were away", "last words"]
-    world.clock.advance(module.LINGER_MS / 1000 + 1)
+    world.clock.advance(module.FOLLOW_AFTER_END_MS / 1000 + 1)
     append(world.path(), line("too late"))
     await world.drain()
     assert await world.output() == ["while we were away", "last words"]
@@ -96,7 +96,7 @@ async def test_a_session_that_continues_in_another_file_is_read_to_the_end_of_th
     await world.session(transcript=str(world.path("next")))
     await world.drain()
     assert sorted(await world.output()) == ["one", "three", "two"]
-    world.clock.advance(module.LINGER_MS / 1000 + 1)
+    world.clock.advance(module.FOLLOW_AFTER_END_MS / 1000 + 1)
     await world.drain()
     assert [path for _, path in world.follower._followed] == [str(world.path("next"))]
 
@@ -110,7 +110,7 @@ async def test_a_limited_number_of_transcripts_is_followed_newest_first(tmp_path
     await world.drain()
     assert [await world.output(name) for name in ("a", "b", "c")] == [[], ["b"], ["c"]]
     await world.session("a")
-    world.follower.nudge("a")
+    world.follower.read_now("a")
     await world.drain()
     assert await world.output("a") == ["a"]
 
@@ -122,17 +122,17 @@ async def test_a_nudge_reads_the_transcript_at_once(world: World) -> None:
     append(world.path(), line("one"))
     assert await world.follower.tick() is not None
     assert await world.output() == []
-    world.follower.nudge("s", str(world.path()))
+    world.follower.read_now("s", str(world.path()))
     assert woken == [True]
     await world.follower.tick()
     assert await world.output() == ["one"]
     append(world.path(), line("two"))
     await world.follower.tick()
     assert await world.output() == ["one"]  # not due yet: no time has passed
-    world.follower.nudge("s")
+    world.follower.read_now("s")
     await world.follower.tick()
     assert await world.output() == ["one", "two"]
-    world.follower.nudge("nobody", "/tmp/nothing.jsonl")
+    world.follower.read_now("nobody", "/tmp/nothing.jsonl")
     await world.follower.tick()
 
 
@@ -167,7 +167,7 @@ async def test_an_unchanged_file_is_not_opened(world: World, monkeypatch: pytest
     delays = [await world.tick() for _ in range(3)]
     assert delays == [1.0, 1.0, 1.0]
     await world.session(state=SessionState.IDLE)
-    world.follower.nudge("s")
+    world.follower.read_now("s")
     assert await world.tick() == 5.0
 
 
@@ -262,7 +262,7 @@ async def test_in_the_daemons_loop_a_nudge_appends_new_output(world: World) -> N
     await world.session(transcript=None)
     append(world.path(), line("one"))
     follower.wake = loop.add(follower, poll_s=3600)
-    follower.nudge("s", str(world.path()))
+    follower.read_now("s", str(world.path()))
     async with asyncio.timeout(30):
         while await world.output() != ["one"]:
             await stored.wait()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.agents.messages.screen import Screen, read_picture
+from holdfast.agents.messages.screen import Screen, parse_capture
 from holdfast.agents.messages.terminal import Box, Terminal
 from holdfast.agents.messages.tmux import TmuxError, check_pattern, pane_of
 from holdfast.agents.registry import AGENTS, find_agent
@@ -21,7 +21,7 @@ def terminal(name: str) -> Terminal:
 
 
 def screen(*lines: str, title: str = "", cursor: tuple[int, int] = (0, 0), **more: bool) -> Screen:
-    picture = read_picture("\n".join(lines))
+    picture = parse_capture("\n".join(lines))
     return Screen(1, "agent", title, more.get("dead", False), more.get("in_mode", False), cursor, "", "", picture)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from engine_harness import EngineHarness
 from holdfast.domain.event import NewEvent, new_event
-from holdfast.routing.router import LOOKS_S
+from holdfast.routing.router import RECHECK_DELAYS_S
 
 
 @pytest.fixture
@@ -97,5 +97,5 @@ async def test_the_router_looks_again_for_events_that_were_committed_without_a_w
     assert await harness.router.tick() is None, "no event was routed yet"
     await harness.store.events.append([new_event("t.x")])
     assert await harness.router.tick() == 0.0
-    assert [await harness.router.tick() for _ in LOOKS_S] == list(LOOKS_S)
+    assert [await harness.router.tick() for _ in RECHECK_DELAYS_S] == list(RECHECK_DELAYS_S)
     assert await harness.router.tick() is None

@@ -54,7 +54,7 @@ async def test_what_an_application_rolled_back_on_sqlite_is_not_counted(tmp_path
 
 async def _route(store: Any) -> None:
     harness = Harness.__new__(Harness)
-    harness.store, harness.owner = store, await store.owners.enlist()
+    harness.store, harness.owner = store, await store.owners.register()
     await harness.route()
 
 

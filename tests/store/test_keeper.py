@@ -56,7 +56,7 @@ async def test_the_lock_is_free_the_moment_its_holder_is_killed(tmp_path: Path, 
     os.kill(other.pid, signal.SIGKILL)
     other.wait(60)
     store = keep(tmp_path / "h.db")
-    assert (await store.owners.enlist()).id >= 1
+    assert (await store.owners.register()).id >= 1
     await store.close()
 
 

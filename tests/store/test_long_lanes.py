@@ -18,13 +18,13 @@ from holdfast.store.sqlite.bursts import Joined
 def thinned(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The positions in lanes after which the store looked for rows to remove."""
     places: list[int] = []
-    real = routing.thin_out
+    real = routing.coalesce_and_evict
 
-    def thin_out(connection: object, ready: object, owner: object, joined: Joined, now_ms: int) -> Counter[str]:
+    def noted(connection: object, ready: object, owner: object, joined: Joined, now_ms: int) -> Counter[str]:
         places.append(joined.pos)
         return real(connection, ready, owner, joined, now_ms)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(routing, "thin_out", thin_out)
+    monkeypatch.setattr(routing, "coalesce_and_evict", noted)
     monkeypatch.setattr(routing, "LANE_MAX", 2)
     return places
 

@@ -22,7 +22,7 @@ pytest_plugins = ("postgres",)
 @asynccontextmanager
 async def on(store: Any) -> AsyncIterator[Harness]:
     harness = Harness.__new__(Harness)
-    harness.store, harness.owner = store, await store.owners.enlist()
+    harness.store, harness.owner = store, await store.owners.register()
     yield harness
 
 

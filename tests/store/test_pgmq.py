@@ -73,7 +73,7 @@ async def test_a_new_store_keeps_its_queue_in_pgmq_if_its_url_asks_for_it(
     store = open_store(url)
     try:
         assert await store.queue_admin.kind() is PGMQ
-        owner = await store.owners.enlist()
+        owner = await store.owners.register()
         await send(store, 3)  # type: ignore[arg-type]
         async with reach(server, schema) as (connection, name):
             shown = await connection.fetchrow(f"SELECT * FROM pgmq.metrics('{name}')")
@@ -105,7 +105,7 @@ async def test_a_plain_url_uses_the_queue_in_force(server: Server, schema: str, 
     assert await store.queue_admin.kind() is PGMQ
     await store.close()
     async with opened(server, schema) as plain:
-        owner = await plain.owners.enlist()
+        owner = await plain.owners.register()
         await send(plain)
         assert await end(plain, owner, await claim(plain, owner)) == set()
         assert await plain.queue_admin.kind() is PGMQ
@@ -113,7 +113,7 @@ async def test_a_plain_url_uses_the_queue_in_force(server: Server, schema: str, 
 
 async def test_a_move_there_and_back_keeps_rows_leases_starts_and_due_times(server: Server, schema: str) -> None:
     async with opened(server, schema) as store, reach(server, schema) as (connection, _):
-        owner = await store.owners.enlist()
+        owner = await store.owners.register()
         await send(store, 5)
         held = await claim(store, owner)
         await store.deliveries.release(held[2:])
@@ -141,7 +141,7 @@ async def test_a_move_there_and_back_keeps_rows_leases_starts_and_due_times(serv
 
 async def test_a_move_writes_a_receipt(server: Server, schema: str) -> None:
     async with opened(server, schema) as store:
-        owner = await store.owners.enlist()
+        owner = await store.owners.register()
         await send(store, 2)
         await store.queue_admin.move(PGMQ, owner.acting("local:test"))
         links = [link for page in [page async for page in store.receipts.every()] for link in page]
@@ -151,7 +151,7 @@ async def test_a_move_writes_a_receipt(server: Server, schema: str) -> None:
 
 async def test_views_and_their_grants_survive_a_move(server: Server, schema: str) -> None:
     async with opened(server, schema) as store, reach(server, schema) as (connection, _):
-        owner = await store.owners.enlist()
+        owner = await store.owners.register()
         await send(store)
         await connection.execute(f"GRANT SELECT ON {schema}.webhook_outbox TO PUBLIC")
         claims = await claim(store, owner)
@@ -169,7 +169,7 @@ async def test_views_and_their_grants_survive_a_move(server: Server, schema: str
 
 async def test_processes_that_run_meanwhile_continue_with_the_moved_queue(server: Server, schema: str) -> None:
     async with opened(server, schema) as store, opened(server, schema) as other:
-        owner, second = await store.owners.enlist(), await other.owners.enlist()
+        owner, second = await store.owners.register(), await other.owners.register()
         for kind in (PGMQ, NATIVE, PGMQ):
             await send(store, 4)
             assert await end(other, second, await claim_all(other, second, 4)) == set()  # statements are prepared now
@@ -182,7 +182,7 @@ async def test_processes_that_run_meanwhile_continue_with_the_moved_queue(server
 
 async def test_moves_among_claims_lose_and_repeat_nothing(server: Server, schema: str) -> None:
     async with opened(server, schema) as store, opened(server, schema) as other:
-        owner, second = await store.owners.enlist(), await other.owners.enlist()
+        owner, second = await store.owners.register(), await other.owners.register()
         seen: list[int] = []
         sent, stop = 0, False
 
@@ -293,7 +293,7 @@ class TestOtherPrograms:
 
 async def test_a_queue_of_the_same_name_is_not_taken_over(server: Server, schema: str) -> None:
     async with opened(server, schema) as store, reach(server, schema) as (connection, name):
-        owner = await store.owners.enlist()
+        owner = await store.owners.register()
         await send(store)
         await store.queue_admin.move(PGMQ, owner.acting("test"))
         await store.queue_admin.move(NATIVE, owner.acting("test"))
@@ -310,7 +310,7 @@ async def test_a_move_does_not_hold_up_the_store_for_long(
     """A dump or a person's open transaction keeps the lock away: the move gives up, and everything goes on."""
     monkeypatch.setattr(queue_admin, "LOCK_WAIT_MS", 200)
     async with opened(server, schema) as store, reach(server, schema) as (connection, _):
-        owner = await store.owners.enlist()
+        owner = await store.owners.register()
         await send(store)
         async with connection.transaction():
             await connection.fetch(f"SELECT * FROM {schema}.ready")
@@ -326,7 +326,7 @@ async def test_without_pgmq_on_the_server_and_without_its_package_the_message_na
     server = own_server(list(versions())[-1])
     monkeypatch.setattr(queue_admin, "find_spec", lambda name: None)
     async with opened(server, "holdfast") as store:
-        owner = await store.owners.enlist()
+        owner = await store.owners.register()
         with pytest.raises(BadConfig, match=r"pip install '.\[pgmq\]'"):
             await store.queue_admin.move(PGMQ, owner.acting("test"))
         assert await store.queue_admin.kind() is NATIVE
@@ -349,7 +349,7 @@ def extended(tmp_path: Path) -> Iterator[Server]:
 
 async def test_the_servers_own_extension_is_preferred(extended: Server) -> None:
     async with opened(extended, "holdfast") as store:
-        owner = await store.owners.enlist()
+        owner = await store.owners.register()
         await send(store)
         await store.queue_admin.move(PGMQ, owner.acting("test"))
         connection = await extended.connect()

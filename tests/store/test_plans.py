@@ -11,10 +11,10 @@ from holdfast.store.sqlite.statements import sql
 from holdfast.store.sqlite.store import DRIVERS, prepare_file
 
 HOT = [
-    "contract_changed", "delivery_arrive", "delivery_known", "delivery_lanes", "event_first", "event_get",
+    "contract_changed", "delivery_delivered", "delivery_known", "delivery_lanes", "event_first", "event_get",
     "cursor_begin", "cursors_of_stream", "event_seq", "handed_due", "lagging_claim", "lagging_extend", "lagging_held",
     "lagging_leased", "lagging_mark", "lagging_next", "reader_oldest", "stream_first", "survey_page",
-    "lane_join", "lane_next", "lease_release", "lease_renew", "paused_unready",
+    "lane_join", "lane_next", "lease_release", "lease_renew", "ready_remove_paused",
     "ready_again", "ready_end", "ready_lease", "ready_leased", "ready_queues", "receipt_at", "sessions_old",
     "stream_emptied", "stream_read", "streams_emptied", "streams_pinned", "streams_refilled", "suspect_lease",
     "unrouted_take", "unserved_pending",

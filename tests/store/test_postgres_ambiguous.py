@@ -106,7 +106,7 @@ async def test_a_claim_whose_answer_is_lost_is_found_again(
     server: Server, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with opened(server, schema) as store:
-        owner = await store.owners.enlist()
+        owner = await store.owners.register()
         await send(store, 3)
         cutting = Cutting(monkeypatch, ".lease(", done=True)
         claims = await claim(store, owner)
@@ -119,7 +119,7 @@ async def test_leases_of_a_claim_that_never_answered_are_returned_with_the_next(
 ) -> None:
     """Else it would lie there until its lease ends: its owner lives, and does not know of it."""
     async with opened(server, schema) as store:
-        owner = await store.owners.enlist()
+        owner = await store.owners.register()
         await send(store, 3)
         cutting = Cutting(monkeypatch, ".lease(", done=True, times=TRIES)
         with pytest.raises(StoreBusy):

@@ -29,8 +29,8 @@ WORKER = Path(__file__).parent.parent / "support" / "pg_worker.py"
 
 async def test_a_blocked_loop_keeps_its_leases(server: Server, schema: str) -> None:
     async with opened(server, schema) as busy, opened(server, schema) as other:
-        owner = await busy.owners.enlist()
-        await other.owners.enlist()
+        owner = await busy.owners.register()
+        await other.owners.register()
         await send(busy)
         claims = await claim(busy, owner, lease_s=1)
         time.sleep(3)  # noqa: ASYNC251
@@ -42,7 +42,7 @@ async def test_a_blocked_loop_keeps_its_leases(server: Server, schema: str) -> N
 async def test_the_lease_keeper_does_nothing_while_the_loop_runs(server: Server, schema: str) -> None:
     """A lease that the engine does not renew ends: the thread steps in for a silent loop only."""
     async with opened(server, schema) as store:
-        owner = await store.owners.enlist()
+        owner = await store.owners.register()
         await send(store)
         await claim(store, owner, lease_s=4)
         await asyncio.sleep(5)

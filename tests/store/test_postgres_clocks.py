@@ -75,14 +75,14 @@ async def test_deliveries_routed_with_a_wrong_clock_are_due_for_all(server: Serv
     async with opened_by(WrongClock(skew_s), server, schema) as wrong, opened(server, schema) as right:
         await wrong.events.append([new_event("t")])
         await route(wrong)
-        assert len((await claim(right, await right.owners.enlist())).claims) == 1
+        assert len((await claim(right, await right.owners.register())).claims) == 1
 
 
 @WRONG
 async def test_an_attempt_is_recorded_with_the_databases_times(server: Server, schema: str, skew_s: float) -> None:
     clock = WrongClock(skew_s)
     async with opened_by(clock, server, schema) as wrong:
-        owner = await wrong.owners.enlist()
+        owner = await wrong.owners.register()
         await wrong.events.append([new_event("t")])
         await route(wrong)
         (held,) = (await claim(wrong, owner)).claims
@@ -102,9 +102,9 @@ async def test_a_delayed_event_is_neither_early_nor_late(server: Server, schema:
         now = datetime.now(UTC)
         await store.events.append([new_event("t", at=now + timedelta(hours=1)), new_event("t", at=now)])
         await route(store)
-        claimed = await claim(store, await store.owners.enlist())
+        claimed = await claim(store, await store.owners.register())
         assert len(claimed.claims) == 1
-        claimed = await claim(store, await store.owners.enlist())
+        claimed = await claim(store, await store.owners.register())
         assert claimed.claims == []
         assert claimed.next_due_ms is not None
         assert abs(claimed.next_due_ms - clock.now_ms() - 3_600_000) < 60_000
@@ -152,7 +152,7 @@ async def test_a_handler_served_with_a_clock_far_behind_is_not_ended_by_others(s
         await behind.events.append([new_event("t")])
         await route(behind)
         await behind.deliveries.record_served(["handler:h"])
-        owner = await right.owners.enlist()
+        owner = await right.owners.register()
         assert await right.deliveries.dead_letter_unserved(owner, 3_600_000, 0) == 0
 
 

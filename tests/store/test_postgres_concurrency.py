@@ -109,7 +109,7 @@ async def test_two_daemons_never_claim_the_same_and_order_holds(server: Server, 
         (queue,) = await one.contracts.queues()
         await one.events.append([new_event("t", i, stream=f"s{i % 20}" if i % 2 else None) for i in range(1000)])
         await route_all(one, queue.id)
-        owners = [await one.owners.enlist(), await two.owners.enlist()]
+        owners = [await one.owners.register(), await two.owners.register()]
         assert owners[0].chain != owners[1].chain
         seen: list[tuple[str, int]] = []
 
@@ -177,7 +177,7 @@ async def test_the_end_of_a_lane_head_is_notified_without_waiting_for_a_poll(ser
         queue = (await store.contracts.queues())[0].id
         await store.events.append([new_event("t", stream="s") for _ in range(2)] + [new_event("t")])
         await route_all(store, queue)
-        owner = await store.owners.enlist()
+        owner = await store.owners.register()
         claims = {claim.event.stream: claim for claim in (await store.deliveries.claim(request(owner))).claims}
         topics: list[str] = []
         store.on_change(topics.append)

@@ -57,7 +57,13 @@ async def test_dead_letters_and_heads_of_lanes_are_found_by_their_index(server: 
     dead, _ = _where(DeliveryFilter(state="dead"))
     texts = {
         "deliveries_dead": [sql.figures_dead, f"{sql.delivery_columns} WHERE true {dead} ORDER BY d.id DESC LIMIT 5"],
-        "deliveries_by_lane": [sql.lane_next, sql.burst_behind, sql.burst_oldest, sql.lane_unready, sql.paused_unready],
+        "deliveries_by_lane": [
+            sql.lane_next,
+            sql.burst_behind,
+            sql.burst_oldest,
+            sql.ready_remove_lane,
+            sql.ready_remove_paused,
+        ],
     }
     async with opened(server, schema) as store, store._pool.connection() as pooled:
         await pooled.raw.execute("SET enable_seqscan = off")
@@ -73,7 +79,7 @@ async def test_dead_letters_and_heads_of_lanes_are_found_by_their_index(server: 
 async def test_a_requeued_delivery_goes_to_the_end_of_its_lane(server: Server, schema: str, state: str) -> None:
     reason = {"delivered": None, "dead": "rejected", "dropped": "cancelled"}[state]
     async with opened(server, schema) as store:
-        owner = await store.owners.enlist()
+        owner = await store.owners.register()
         connection = await server.connect()
         await connection.execute(
             f"INSERT INTO {schema}.queues (contract, address, kind) VALUES ('c', 'handler:h', 'handler');"

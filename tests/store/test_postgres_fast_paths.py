@@ -68,7 +68,7 @@ async def assert_the_book_is_whole(store: PostgresStore) -> int:
 
 async def test_an_event_takes_eight_round_trips_from_its_append_to_its_end(server: Server, schema: str) -> None:
     async with opened(server, schema) as store:
-        owner = await store.owners.enlist()
+        owner = await store.owners.register()
         await send(store)
         await end(store, owner, await claim(store, owner))  # from now on it knows its chain's head
         async with store.routing.batch(500) as batch:  # as the router does after each batch
@@ -91,7 +91,7 @@ async def test_an_event_takes_eight_round_trips_from_its_append_to_its_end(serve
 
 async def test_a_claim_that_finds_nothing_takes_one_round_trip(server: Server, schema: str) -> None:
     async with opened(server, schema) as store:
-        owner = await store.owners.enlist()
+        owner = await store.owners.register()
         await send(store)
         await end(store, owner, await claim(store, owner))
         async with trips(store) as sent:
@@ -127,7 +127,7 @@ async def test_a_plan_that_names_a_queue_twice_makes_one_delivery(server: Server
 
 async def test_one_lost_lease_does_not_hold_up_the_others(server: Server, schema: str) -> None:
     async with opened(server, schema) as store:
-        owner = await store.owners.enlist()
+        owner = await store.owners.register()
         await send(store)
         await end(store, owner, await claim(store, owner))
         await send(store, 3)
@@ -142,7 +142,7 @@ async def test_one_lost_lease_does_not_hold_up_the_others(server: Server, schema
 
 async def test_a_chain_extended_by_another_process_stays_valid(server: Server, schema: str) -> None:
     async with opened(server, schema) as store:
-        owner = await store.owners.enlist()
+        owner = await store.owners.register()
         for head in (None, Head(7, bytes(32)), Head(0, bytes(32))):
             if head is not None:
                 store.deliveries._heads[owner.chain] = head
@@ -153,7 +153,7 @@ async def test_a_chain_extended_by_another_process_stays_valid(server: Server, s
 
 async def test_the_next_in_a_lane_comes_after_each_short_settle(server: Server, schema: str) -> None:
     async with opened(server, schema) as store:
-        owner = await store.owners.enlist()
+        owner = await store.owners.register()
         await store.contracts.put(Contract("c", parse_address("handler:h")), None)
         (queue,) = await store.contracts.queues()
         await store.events.append([new_event("t", i, stream="s") for i in range(4)])
@@ -186,7 +186,7 @@ async def test_no_lease_is_compared_with_every_other(server: Server, schema: str
 
 async def test_an_event_of_another_process_wakes_listeners_at_once(server: Server, schema: str) -> None:
     async with opened(server, schema) as worker, opened(server, schema) as writer:
-        await worker.owners.enlist()
+        await worker.owners.register()
         topics: list[str] = []
         worker.on_change(topics.append)
         await writer.events.append([new_event("t")])

@@ -12,7 +12,7 @@ from holdfast.domain.contract import Contract
 from holdfast.domain.errors import StoreBusy
 from holdfast.domain.event import new_event
 from holdfast.domain.states import State
-from holdfast.store.postgres.routing import PAYLOAD_MAX, Position, PostgresRoutingBatch
+from holdfast.store.postgres.routing import PAYLOAD_MAX, PostgresRoutingBatch, RouterPosition
 from holdfast.store.postgres.store import PostgresStore
 from holdfast.store.roles.operator import DeliveryFilter
 from holdfast.store.roles.owners import Owner
@@ -24,7 +24,7 @@ pytest_plugins = ("postgres",)
 
 
 async def prepare(store: PostgresStore, ordered: bool = False) -> tuple[Owner, RouteTarget]:
-    owner = await store.owners.enlist()
+    owner = await store.owners.register()
     await store.contracts.put(Contract("c", parse_address("handler:h"), ordered=ordered), None)
     (queue,) = await store.contracts.queues()
     return owner, RouteTarget(queue.id, "handler:h", "handler", None, None, "c")
@@ -64,7 +64,7 @@ async def test_a_lease_taken_while_routing_is_reclaimed_when_its_owner_is_gone(s
         assert len(batch.claims) == 1
         await store.owners.retire(owner)
         await store.deliveries.reclaim()
-        successor = await store.owners.enlist()
+        successor = await store.owners.register()
         (again,) = await claim(store, successor)
         assert (again.delivery.id, again.starts) == (batch.claims[0].delivery.id, 2)
         assert await end(store, owner, list(batch.claims)) == {again.delivery.id}
@@ -100,7 +100,7 @@ async def test_delayed_events_and_large_payloads_are_queued(server: Server, sche
 async def test_several_processes_share_by_claims(server: Server, schema: str) -> None:
     async with opened(server, schema) as store, opened(server, schema) as other:
         owner, target = await prepare(store)
-        await other.owners.enlist()
+        await other.owners.register()
         await store.events.append([new_event("t")])
         async with store.routing.batch(500, payloads=True) as batch:
             assert not batch.can_lease
@@ -132,16 +132,16 @@ async def test_an_event_that_commits_late_is_routed_before_its_successor(
     server: Server, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The router reads on where it stopped; the first event of the stream has a number far behind that position."""
-    monkeypatch.setattr(Position, "EVERY_S", 1e9)
+    monkeypatch.setattr(RouterPosition, "EVERY_S", 1e9)
     async with opened(server, schema) as store:
         await prepare(store)
         await store.events.append([new_event("t", stream="s")])
-        await store.events.append([new_event("t") for _ in range(Position.BACK + 100)])
+        await store.events.append([new_event("t") for _ in range(RouterPosition.BACK + 100)])
         connection = await server.connect()
         late = await connection.fetchval(f'SELECT min(event) FROM "{schema}".unrouted')
         await connection.execute(f'DELETE FROM "{schema}".unrouted WHERE event = $1', late)  # not committed yet
         routed = 0
-        while routed < Position.BACK + 100:
+        while routed < RouterPosition.BACK + 100:
             async with store.routing.batch(500) as batch:
                 assert await batch.commit([Plan(event.n, (), 0) for event in batch.events])
                 routed += len(batch.events)
@@ -161,7 +161,7 @@ async def test_an_event_that_commits_late_is_found_without_a_successor(server: S
         await connection.execute(f'DELETE FROM "{schema}".unrouted WHERE event = $1', late)  # not committed yet
         async with store.routing.batch(500) as batch:
             assert await batch.commit([Plan(event.n, (), 0) for event in batch.events])
-        store.routing._position._last = late + Position.BACK + 1
+        store.routing._position._last = late + RouterPosition.BACK + 1
         await connection.execute(f'INSERT INTO "{schema}".unrouted VALUES ($1)', late)
         async with asyncio.timeout(30):
             while True:
@@ -177,12 +177,12 @@ async def test_an_event_that_commits_late_is_found_without_a_successor(server: S
 def test_reading_all_waiting_events_takes_a_small_part_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [100.0]
     monkeypatch.setattr("holdfast.store.postgres.routing.time.monotonic", lambda: clock[0])
-    position = Position()
-    position._last = 10 * Position.BACK
+    position = RouterPosition()
+    position._last = 10 * RouterPosition.BACK
     assert position.start() == 0
     clock[0] += 0.5  # the read takes half a second
     position.passed([])
-    clock[0] += Position.SHARE * 0.5 - 0.1
-    assert position.start() == 9 * Position.BACK
+    clock[0] += RouterPosition.SHARE * 0.5 - 0.1
+    assert position.start() == 9 * RouterPosition.BACK
     clock[0] += 0.2
     assert position.start() == 0

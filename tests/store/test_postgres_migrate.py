@@ -147,7 +147,7 @@ async def test_a_schema_name_may_be_an_sql_keyword(server: Server, name: str) ->
     url = f"postgresql://postgres@/words?host={server.folder}&schema={name}"
     migrate_store(url, own=True)
     store = PostgresStore.open(url)
-    owner = await store.owners.enlist()
+    owner = await store.owners.register()
     connection = await asyncpg.connect(url.partition("&schema")[0])
     async with connection.transaction():
         await Outbox(url).publish_async(connection, "order.placed", stream="s", dedup="k")

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from holdfast.store import process_id
-from holdfast.store.postgres.owner_check import BACK_S, OwnerCheck
+from holdfast.store.postgres.owner_check import RECONNECT_S, OwnerCheck
 from holdfast.store.postgres.store import PostgresStore
 from holdfast.store.process_id import ProcessId, is_running, own_process_id, parse_process_id
 from pg_work import claim, end, send
@@ -54,18 +54,18 @@ def test_a_process_id_parses_as_written_and_an_old_form_proves_nothing() -> None
 
 
 def test_an_owner_on_another_machine_is_dead_only_after_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    now_s, troubled = 100.0, False
+    now_s, recently_disconnected = 100.0, False
     monkeypatch.setattr(time, "monotonic", lambda: now_s)
-    others = OwnerCheck(lambda owner: False, lambda: troubled)
+    others = OwnerCheck(lambda owner: False, lambda: recently_disconnected)
     missing = [(7, 1234, OTHER)]
-    assert (others.gone(missing), others.doubtful) == ([], True)
-    now_s += BACK_S
-    assert (others.gone([]), others.doubtful) == ([], False), "it came back"
+    assert (others.gone(missing), others.undecided) == ([], True)
+    now_s += RECONNECT_S
+    assert (others.gone([]), others.undecided) == ([], False), "it came back"
     assert others.gone(missing) == [], "and is missing again"
-    now_s += BACK_S
-    troubled = True
+    now_s += RECONNECT_S
+    recently_disconnected = True
     assert others.gone(missing) == [], "the server lost us too, so it may need longer"
-    troubled = False
+    recently_disconnected = False
     assert others.gone(missing) == [7]
     assert others.gone([(8, None, None)]) == [8], "nobody remembers it"
 
@@ -82,13 +82,13 @@ async def lose_session(store: PostgresStore) -> None:
 
 async def test_a_living_process_without_a_session_keeps_its_work(server: Server, schema: str) -> None:
     async with opened(server, schema) as one, opened(server, schema) as two:
-        living, _ = await one.owners.enlist(), await two.owners.enlist()
+        living, _ = await one.owners.register(), await two.owners.register()
         await send(one, 5)
         claims = await claim(one, living)
         await lose_session(one)
         assert await two.deliveries.reclaim() == 0
         assert await one.deliveries.reclaim() == 0, "nor does it take its own"
-        await asyncio.sleep(BACK_S)
+        await asyncio.sleep(RECONNECT_S)
         assert await two.deliveries.reclaim() == 0
         assert await end(one, living, claims) == set()
 
@@ -97,7 +97,7 @@ async def test_a_living_process_without_a_session_loses_its_work_when_its_lease_
     server: Server, schema: str
 ) -> None:
     async with opened(server, schema) as one, opened(server, schema) as two:
-        living, _ = await one.owners.enlist(), await two.owners.enlist()
+        living, _ = await one.owners.register(), await two.owners.register()
         await send(one)
         claims = await claim(one, living, lease_s=1)
         await lose_session(one)
@@ -109,7 +109,7 @@ async def test_a_living_process_without_a_session_loses_its_work_when_its_lease_
 
 async def test_a_process_on_another_machine_has_time_to_reconnect(server: Server, schema: str) -> None:
     async with opened(server, schema) as one, opened(server, schema) as two:
-        away, _ = await one.owners.enlist(), await two.owners.enlist()
+        away, _ = await one.owners.register(), await two.owners.register()
         woken: list[str] = []
         two.on_change(woken.append)
         await send(one)
@@ -117,7 +117,7 @@ async def test_a_process_on_another_machine_has_time_to_reconnect(server: Server
         await one._pool.rows("UPDATE {schema}.owners SET boot_id = $1 WHERE id = $2 RETURNING id", OTHER, away.id)
         await lose_session(one)
         assert await two.deliveries.reclaim() == 0
-        await asyncio.sleep(BACK_S + 0.1)
+        await asyncio.sleep(RECONNECT_S + 0.1)
         assert "owners" in woken, "the next look is not left to chance"
         assert await two.deliveries.reclaim() == 1
         assert await end(one, away, claims) == {one.delivery.id for one in claims}

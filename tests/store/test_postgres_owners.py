@@ -27,7 +27,7 @@ async def until(condition: Any, seconds: float = 60.0) -> None:
 
 async def test_the_work_of_a_process_that_died_is_free_at_once(server: Server, schema: str) -> None:
     async with opened(server, schema) as one, opened(server, schema) as two:
-        dead, alive = await one.owners.enlist(), await two.owners.enlist()
+        dead, alive = await one.owners.register(), await two.owners.register()
         await send(one, 5)
         stale = await claim(one, dead)
         assert await two.deliveries.reclaim() == 0
@@ -40,7 +40,7 @@ async def test_the_work_of_a_process_that_died_is_free_at_once(server: Server, s
 async def test_a_process_that_slept_past_its_lease_cannot_settle(server: Server, schema: str) -> None:
     """As after SIGSTOP: its lock is still held, its lease is over, and its token worth nothing."""
     async with opened(server, schema) as one, opened(server, schema) as two:
-        sleeper, awake = await one.owners.enlist(), await two.owners.enlist()
+        sleeper, awake = await one.owners.register(), await two.owners.register()
         await send(one)
         (stale,) = await claim(one, sleeper, lease_s=0.05)
         await until_freed(two, 1)
@@ -52,7 +52,7 @@ async def test_a_process_that_slept_past_its_lease_cannot_settle(server: Server,
 
 async def test_leases_run_on_the_databases_clock(server: Server, schema: str) -> None:
     async with opened(server, schema) as store:
-        owner = await store.owners.enlist()
+        owner = await store.owners.register()
         await send(store)
         await claim(store, owner, lease_s=30)
         left = await store._pool.value("SELECT lease_until - {schema}.now_ms() FROM {schema}.ready")
@@ -61,7 +61,7 @@ async def test_leases_run_on_the_databases_clock(server: Server, schema: str) ->
 
 async def test_a_broken_liveness_connection_is_replaced_with_its_locks(server: Server, schema: str) -> None:
     async with opened(server, schema) as store:
-        owner = await store.owners.enlist()
+        owner = await store.owners.register()
         await until(lambda: store._liveness.listens is not None)
         before = store._liveness.pid
         connection = await server.connect()
@@ -80,12 +80,12 @@ async def test_the_next_owner_learns_that_an_earlier_one_did_not_stop_cleanly(
     schema: str,
 ) -> None:
     async with opened(server, schema) as one, opened(server, schema) as two, opened(server, schema) as three:
-        first = await one.owners.enlist()
+        first = await one.owners.register()
         assert first.unclean is False
-        assert (await two.owners.enlist()).unclean is False
+        assert (await two.owners.register()).unclean is False
         await one.owners.retire(first)
         await until_gone(server, await cut_off(two))
-        last = await three.owners.enlist()
+        last = await three.owners.register()
         assert (last.unclean, last.chain) == (True, first.chain)
 
 
@@ -94,7 +94,7 @@ async def test_a_hint_arrives_from_another_process_and_not_from_this_one(
     schema: str,
 ) -> None:
     async with opened(server, schema) as worker, opened(server, schema) as writer:
-        await worker.owners.enlist()
+        await worker.owners.register()
         await until(lambda: worker._liveness.listens)
         worker.maintenance.changed_elsewhere()
         await worker.events.append([new_event("t")])
@@ -108,7 +108,7 @@ async def test_a_hint_arrives_from_another_process_and_not_from_this_one(
 
 async def test_an_append_after_a_backlog_sends_no_notification(server: Server, schema: str) -> None:
     async with opened(server, schema) as worker, opened(server, schema) as writer:
-        await worker.owners.enlist()
+        await worker.owners.register()
         await writer.events.append([new_event("t")])
         await until(lambda: worker.maintenance.changed_elsewhere())
         await writer.events.append([new_event("t")])
@@ -127,7 +127,7 @@ async def test_without_listen_a_warning_is_logged_once_and_polling_finds_events(
     monkeypatch.setattr(liveness.Liveness, "_on_notify", lambda *_: None)
     with caplog.at_level(logging.WARNING, "holdfast.store"):
         async with opened(server, schema) as store:
-            owner = await store.owners.enlist()
+            owner = await store.owners.register()
             await until(lambda: store._liveness._probes > 3)
             await send(store)
             assert len(await claim(store, owner)) == 1
@@ -140,7 +140,7 @@ async def test_without_listen_a_warning_is_logged_once_and_polling_finds_events(
 async def test_closing_at_the_moment_a_probe_comes_back_does_not_hang(server: Server, schema: str) -> None:
     for _ in range(40):
         async with opened(server, schema) as store, asyncio.timeout(60):
-            await store.owners.enlist()
+            await store.owners.register()
             await until(lambda: store._liveness._heard is not None)
             while not store._liveness._heard.done():  # type: ignore[union-attr]
                 await asyncio.sleep(0)
@@ -152,7 +152,7 @@ async def cut_off(store: PostgresStore) -> int | None:
     assert store._liveness._connection is not None
     pid = store._liveness.pid
     store._liveness._connection.drop()
-    liveness._HERE.difference_update(map(store._liveness._key, store._liveness._owners))
+    liveness._LOCAL_OWNERS.difference_update(map(store._liveness._key, store._liveness._owners))
     return pid
 
 

@@ -16,8 +16,8 @@ from holdfast.domain.contract import Contract
 from holdfast.domain.errors import BadConfig
 from holdfast.domain.event import new_event
 from holdfast.operations.answers.encode import encode
-from holdfast.store.postgres.liveness import SILENT
-from holdfast.store.postgres.owner_check import BACK_S
+from holdfast.store.postgres.liveness import POOLED
+from holdfast.store.postgres.owner_check import RECONNECT_S
 from holdfast.store.postgres.store import PostgresStore
 from pgbouncer import pgbouncer
 from postgres import Server
@@ -44,11 +44,11 @@ async def pooled(pooler: Path, schema: str) -> AsyncIterator[PostgresStore]:
 
 async def test_a_pooler_is_detected_and_logged_once(pooled: PostgresStore, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "holdfast.store"):
-        await pooled.owners.enlist()
-        await pooled.owners.enlist()
-    assert [record.message for record in caplog.records] == [SILENT]
-    assert pooled.maintenance.notes() == [SILENT]
-    assert "PgBouncer" in SILENT
+        await pooled.owners.register()
+        await pooled.owners.register()
+    assert [record.message for record in caplog.records] == [POOLED]
+    assert pooled.maintenance.notes() == [POOLED]
+    assert "PgBouncer" in POOLED
 
 
 async def test_a_daemon_behind_a_pooler_delivers_and_reports_every_event(
@@ -70,14 +70,14 @@ async def test_a_daemon_behind_a_pooler_delivers_and_reports_every_event(
         while len(seen) < 300:
             await asyncio.sleep(0.02)
     status = encode(await runtime.operations.status.show())
-    assert (status["healthy"], status["notes"]) == (True, [SILENT])
+    assert (status["healthy"], status["notes"]) == (True, [POOLED])
     await runtime.stop()
     assert sorted(seen) == list(range(300))
 
 
 async def test_two_silent_owners_do_not_take_each_others_work(pooler: Path, schema: str, pooled: PostgresStore) -> None:
     other = PostgresStore.open(url(pooler, schema))
-    one, two = await pooled.owners.enlist(), await other.owners.enlist()
+    one, two = await pooled.owners.register(), await other.owners.register()
     assert (one.chain != two.chain, two.unclean) == (True, False)
     await lease_one(pooled, one.id)
     assert await other.deliveries.reclaim() == 0
@@ -87,20 +87,20 @@ async def test_two_silent_owners_do_not_take_each_others_work(pooler: Path, sche
 async def test_the_work_of_a_silent_owner_that_stops_updating_its_row_is_taken_over(
     server: Server, pooler: Path, schema: str, pooled: PostgresStore
 ) -> None:
-    owner = await pooled.owners.enlist()
+    owner = await pooled.owners.register()
     await lease_one(pooled, owner.id)
     connection = await server.connect()
     await connection.execute(f"UPDATE {schema}.owners SET seen_at = seen_at - 61000, boot_id = 'elsewhere/1'")
     await connection.close()
     assert await pooled.deliveries.reclaim() == 0, "it may only have lost its connection"
-    await asyncio.sleep(BACK_S)
+    await asyncio.sleep(RECONNECT_S)
     assert await pooled.deliveries.reclaim() == 1
-    assert (await pooled.owners.enlist()).id != owner.id
+    assert (await pooled.owners.register()).id != owner.id
 
 
 async def test_a_direct_connection_has_locks_and_notifications(server: Server, pooler: Path, schema: str) -> None:
     store = PostgresStore.open(url(pooler, schema, f"&direct={server.folder}:5432"))
-    owner = await store.owners.enlist()
+    owner = await store.owners.register()
     async with asyncio.timeout(60):
         while store._liveness.listens is None:
             await asyncio.sleep(0.01)
@@ -118,7 +118,7 @@ async def test_a_direct_connection_has_locks_and_notifications(server: Server, p
 async def test_a_direct_address_that_is_a_pooler_is_refused(pooler: Path, schema: str) -> None:
     store = PostgresStore.open(url(pooler, schema, f"&direct={pooler}:5432"))
     with pytest.raises(BadConfig, match="leads to a pooler too"):
-        await store.owners.enlist()
+        await store.owners.register()
     await store.close()
 
 
@@ -126,7 +126,7 @@ async def test_without_a_pooler_nothing_is_logged(
     server: Server, schema: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = PostgresStore.open(server.url(schema))
-    await store.owners.enlist()
+    await store.owners.register()
     assert store.maintenance.notes() == []
     await store.close()
     assert caplog.records == []

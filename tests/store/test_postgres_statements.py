@@ -59,7 +59,7 @@ ONLY_SQLITE = {
     "node_advance": "goes with receipt_add here, to save a round trip",
     "delivery_lane": "here the end itself tells the lane",
     "delivery_lanes": "as delivery_lane",
-    "delivery_arrive": "here one call settles them, or each end says what it is",
+    "delivery_delivered": "here one call settles them, or each end says what it is",
     "router_place": "several commit at once here, so that a number may be seen before a smaller one",
     "router_advance": "as router_place",
     "again_take": "as router_place",

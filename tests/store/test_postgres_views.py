@@ -24,7 +24,7 @@ async def test_the_views_show_only_the_host_of_a_url(server: Server, schema: str
             await store.contracts.put(Contract(id, parse_address(url)), None)
         await store.events.append([new_event("t")])
         harness = Harness.__new__(Harness)
-        harness.store, harness.owner = store, await store.owners.enlist()
+        harness.store, harness.owner = store, await store.owners.register()
         await harness.route()
         connection = await server.connect()
         shown = dict(await connection.fetch(f"SELECT contract_id, target_url FROM {schema}.webhook_outbox"))

@@ -39,7 +39,7 @@ async def take(live: LiveViews, view: View, count: int) -> list[int]:
     seqs: list[int] = []
     async with asyncio.timeout(60):
         while len(seqs) < count:
-            following = asyncio.ensure_future(anext(view.signs))
+            following = asyncio.ensure_future(anext(view.items))
             while not following.done():
                 await live.tick()
                 await asyncio.sleep(0.001)
@@ -52,7 +52,7 @@ async def test_clients_at_the_same_position_get_the_same_bytes(store: Store) -> 
     live = LiveViews(store, event_json)
     await append(store, 1)
     views = [await live.tail("s", 1, False) for _ in range(3)]
-    waiting = [asyncio.ensure_future(anext(view.signs)) for view in views]
+    waiting = [asyncio.ensure_future(anext(view.items)) for view in views]
     while live.clients < 3:
         await asyncio.sleep(0)
     await append(store, 2)
@@ -62,7 +62,7 @@ async def test_clients_at_the_same_position_get_the_same_bytes(store: Store) -> 
     assert batches[0] is not None
     assert batches[0].sse.count(b"data: ") == 2
     for view in views:
-        await view.signs.aclose()
+        await view.items.aclose()
     assert live.clients == 0
 
 
@@ -82,18 +82,18 @@ async def test_what_a_client_of_the_feed_read_from_the_store_does_not_come_again
     live = LiveViews(store, event_json)
     await append(store, 1)
     first, second = await live.all_events(None, FeedFilter()), await live.all_events(None, FeedFilter(type="t"))
-    waiting = asyncio.ensure_future(anext(first.signs))
+    waiting = asyncio.ensure_future(anext(first.items))
     while not live.clients:
         await asyncio.sleep(0.001)
     await append(store, 2)
-    read = await anext(second.signs)  # from the store: the duty has not put them into the ring yet
+    read = await anext(second.items)  # from the store: the duty has not put them into the ring yet
     assert read is not None
     assert [entry.event.seq for entry in read.entries] == [2, 3]
     await live.tick()
     ringed = await waiting
     assert ringed is not None
     assert [entry.event.seq for entry in ringed.entries] == [2, 3]
-    later = asyncio.ensure_future(anext(second.signs))
+    later = asyncio.ensure_future(anext(second.items))
     await asyncio.sleep(0.05)
     assert not later.done(), "the ring holds only what was read"
     await append(store, 2)
@@ -104,7 +104,7 @@ async def test_what_a_client_of_the_feed_read_from_the_store_does_not_come_again
     await append(store, 1)
     assert await take(live, second, 1) == await take(live, first, 1) == [6]
     for view in (first, second):
-        await view.signs.aclose()
+        await view.items.aclose()
 
 
 async def test_heartbeats_come_every_fifteen_seconds_and_nothing_runs_without_clients(store: Store) -> None:
@@ -113,7 +113,7 @@ async def test_heartbeats_come_every_fifteen_seconds_and_nothing_runs_without_cl
     assert await live.tick() is None, "no client, no work"
     await append(store, 1)
     tail, feed = await live.tail("s", 1, False), await live.all_events(None, FeedFilter())
-    waiting = [asyncio.ensure_future(anext(view.signs)) for view in (tail, feed)]
+    waiting = [asyncio.ensure_future(anext(view.items)) for view in (tail, feed)]
     while live.clients < 2:
         await asyncio.sleep(0.001)
     now_s += HEARTBEAT_S - 1
@@ -124,7 +124,7 @@ async def test_heartbeats_come_every_fifteen_seconds_and_nothing_runs_without_cl
     await live.tick()
     assert await asyncio.gather(*waiting) == [None, None]
     for view in (tail, feed):
-        await view.signs.aclose()
+        await view.items.aclose()
     assert await live.tick() is None
 
 
@@ -132,7 +132,7 @@ async def test_a_stream_that_is_removed_and_begins_again_is_an_error(store: Stor
     live = LiveViews(store, event_json)
     await append(store, 5)
     view = await live.tail("s", 5, False)
-    waiting = asyncio.ensure_future(anext(view.signs))
+    waiting = asyncio.ensure_future(anext(view.items))
     while not live.clients:
         await asyncio.sleep(0.001)
     heads = live.tails._feed.heads
@@ -152,18 +152,18 @@ async def test_the_number_of_live_views_is_limited(store: Store) -> None:
     live.clients_max = 1
     await append(store, 1)
     view = await live.tail("s", 0, False)
-    await anext(view.signs)
+    await anext(view.items)
     with pytest.raises(TooMany, match="1 live views"):
         await live.tail("s", 0, False)
-    await view.signs.aclose()
-    await (await live.tail("s", 0, False)).signs.aclose()
+    await view.items.aclose()
+    await (await live.tail("s", 0, False)).items.aclose()
 
 
 async def test_stopping_ends_every_view_and_says_that_it_is_not_complete(store: Store) -> None:
     live = LiveViews(store, event_json)
     await append(store, 1)
     view = await live.tail("s", 1, False)
-    waiting = asyncio.ensure_future(anext(view.signs))
+    waiting = asyncio.ensure_future(anext(view.items))
     while not live.clients:
         await asyncio.sleep(0.001)
     live.stop()
@@ -182,5 +182,5 @@ async def test_events_of_another_process_on_postgresql_are_followed(server: Serv
         await append(other, 2, "elsewhere")
         assert await take(live, tail, 3) == [3, 4, 5]
         assert await take(live, feed, 3) == [3, 4, 5]
-        await tail.signs.aclose()
-        await feed.signs.aclose()
+        await tail.items.aclose()
+        await feed.items.aclose()

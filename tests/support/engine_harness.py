@@ -68,7 +68,7 @@ class EngineHarness:
         self.engine: Engine
 
     async def start(self, **options: Any) -> EngineHarness:
-        self.owner = await self.store.owners.enlist()
+        self.owner = await self.store.owners.register()
         self.engine = self.new_engine(**options)
         return self
 

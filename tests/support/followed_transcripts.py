@@ -60,7 +60,7 @@ class World:
 
     async def drain(self) -> None:
         """Until nothing is left to be read, however much time it takes."""
-        self.follower.nudge("s")
+        self.follower.read_now("s")
         for _ in range(500):
             if await self.tick() != 0.0:
                 return

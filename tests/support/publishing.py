@@ -85,7 +85,7 @@ class PublishHarness:
     ) -> None:
         keep = self.url.startswith("sqlite")
         self.store = open_store(self.url, driver=self.driver, keep=keep, clock=self.clock, chance=self.chance)
-        self.owner = await self.store.owners.enlist()
+        self.owner = await self.store.owners.register()
         configs = [SinkConfig(sink.name, "memory://", pattern, **more) for sink in sinks]
         await self.store.readers.register([config.reader for config in configs])
         self.router = Router(

@@ -137,7 +137,7 @@ async def python(daemon: Daemon) -> AsyncIterator[Operations]:
 
 async def operations_on(store: Any) -> Operations:
     config = load_config(None)
-    owner = await store.owners.enlist()
+    owner = await store.owners.register()
     guard = Guard(("127.0.0.0/8",))
     return Operations(
         OperationsContext(store, owner, guard, config.policies, config.retention, SystemClock(), SystemChance())

@@ -73,7 +73,7 @@ async def show(site: Site, path: str) -> str:
 async def serving(url: str) -> AsyncIterator[tuple[Site, str]]:
     """The page over a store, and an old event with a dead delivery."""
     store = open_store(url, keep=True)
-    config, owner = load_config(None), await store.owners.enlist()
+    config, owner = load_config(None), await store.owners.register()
     operations = Operations(
         OperationsContext(store, owner, Guard(()), config.policies, config.retention, SystemClock(), SystemChance())
     )

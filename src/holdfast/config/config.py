@@ -28,7 +28,7 @@ from holdfast.streams.sinks.sink import SinkConfig
 
 _DAY_MS = 24 * 3600 * 1000
 ADOPT = ("never", "ended")
-TRANSCRIPTS = ("heard", "beginning", "now", "off")
+TRANSCRIPTS = ("first_hook", "beginning", "now", "off")
 PER_HOST_MAX = 10_000
 
 
@@ -54,7 +54,7 @@ class Config:
     concurrency_per_host: int = 64
     proxies: Proxies = DIRECT
     session_events: tuple[str, ...] = EVENT_TYPES
-    transcripts: str = "heard"
+    transcripts: str = "first_hook"
     deliver_sessions: bool = False
     adopt_sessions: str = "never"
     transcriber: tuple[str, ...] = ()

@@ -29,7 +29,7 @@ from holdfast.domain.json_value import JsonObject
 from holdfast.domain.session import STREAM_PREFIX
 from holdfast.file_watch import FileWatch
 from holdfast.ingress.importer import SpoolImport
-from holdfast.ingress.lateness import Lateness
+from holdfast.ingress.lateness import LateRecords
 from holdfast.ports import Threads
 
 
@@ -56,7 +56,7 @@ class AgentDuties:
             context.chance,
         )
         self._threads, self._counts = Threads("transcripts"), context.counts
-        self._lateness = Lateness()
+        self._lateness = LateRecords()
         self._import: SpoolImport | None = None
         self._follower: Follower | None = None
         self._idle_hooks = None if context.home is None else IdleHooks(context.home, context.clock)
@@ -84,8 +84,8 @@ class AgentDuties:
         """The handler `sessions`: update the session of a hook event, and check its transcript for new output."""
         outcome = await self._sessions.handle(event)
         if self._follower is not None:
-            self._follower.nudge(event.stream.removeprefix(STREAM_PREFIX))
-        self._delivery.hook_came(event)
+            self._follower.read_now(event.stream.removeprefix(STREAM_PREFIX))
+        self._delivery.on_hook(event)
         return outcome
 
     async def _pane_facts(self, hook: Hook) -> JsonObject:

@@ -25,7 +25,7 @@ from holdfast.streams.archive.archiver import Archiver
 
 SLOW_POLL_S = 60.0
 INTEGRITY_POLL_S = 3600.0
-FOLLOWERS = ("router", "engine", "registry", "contracts", "sweeper", "live")
+WOKEN_BY_COMMITS = ("router", "engine", "registry", "contracts", "sweeper", "live")
 """Duties that may have work after a commit of another process."""
 
 
@@ -62,7 +62,7 @@ def add_duties(
         loop.add(HeadSigner(store, signed, context.clock, context.chance, registry.wants, *often), SLOW_POLL_S)
     loop.add(Checkpointer(store.maintenance), SLOW_POLL_S)
     loop.add(CountRecorder(store, context.counts, context.clock), EVERY_S)
-    watch = ChangeWatch(store.maintenance, lambda: loop.wake(*FOLLOWERS))
+    watch = ChangeWatch(store.maintenance, lambda: loop.wake(*WOKEN_BY_COMMITS))
     watch.watch(files)
     watch.wake = loop.add(watch, SLOW_POLL_S)
     if owner.unclean:

@@ -26,7 +26,7 @@ from holdfast.daemon.runtime import Runtime
 from holdfast.daemon.serve import Server, bind, connections_max
 from holdfast.daemon.stop_signals import StopSignals
 from holdfast.domain.errors import HoldfastError, StoreBusy, StoreFailed
-from holdfast.home import Home, Presence, shown_url, store_url, write_secret
+from holdfast.home import AddressFile, Home, masked_url, store_url, write_secret
 from holdfast.ports import Application, Probe, SystemChance, in_thread, no_probe
 from holdfast.progress import Progress
 from holdfast.store.open import open_store
@@ -68,9 +68,9 @@ async def run_daemon(
             return 0
         server = await _start_server(runtime, home, config, listener)
         address = _address(listener)
-        presence = Presence(home.address_file, address)
+        presence = AddressFile(home.address_file, address)
         page = address + (await runtime.operations.login.create()).path if sys.stdout.isatty() else "holdfast open"
-        say(_greeting(address, shown_url(url), home, page))
+        say(_greeting(address, masked_url(url), home, page))
         failed = await _wait_for_stop(stopping, runtime)
         deadline_s = time.monotonic() + config.grace_s
         say(f"Stopping: nothing new is started; running deliveries have {config.grace_s:g} s to finish.")

@@ -89,7 +89,7 @@ class Runtime:
         """
         context, store = self._context, self.store
         if self._owner is None:
-            self._owner = await store.owners.enlist()
+            self._owner = await store.owners.register()
         context.system_events.by = self._owner.acting("engine")
         sweep = await store_contracts(context, self._registered, self._owner)
         await store.deliveries.record_served(sorted(self.deliverers.served()))

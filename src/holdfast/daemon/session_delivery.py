@@ -63,7 +63,7 @@ class SessionDelivery:
         if self._own is not None and self.at_work:
             loop.add(self._own, poll_s=5.0)
 
-    def hook_came(self, event: Event) -> None:
+    def on_hook(self, event: Event) -> None:
         """Look at once for the confirmation of a message, or try the one that waits for this session."""
         if not self.at_work or event.type not in _EVIDENCE + _CHANGES:
             return
@@ -72,9 +72,9 @@ class SessionDelivery:
         if self._own is not None and self._terminals and started and event.payload.get("host") == HOST:
             self._own.add(event.stream)
         delay_s = 0.0 if event.type in _EVIDENCE else AFTER_CHANGE_S
-        self.deliverer.prompted(session_id)
-        for address in self.deliverer.waiting_for(session_id):
-            self.deliverer.hasten(address, delay_s)
+        self.deliverer.on_prompt(session_id)
+        for address in self.deliverer.lanes_waiting_for(session_id):
+            self.deliverer.make_due(address, delay_s)
 
     def _serves(self) -> frozenset[str] | None:
         if not self.at_work:

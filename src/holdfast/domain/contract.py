@@ -76,7 +76,7 @@ class Criterion:
             return False
         values = texts_of(value)
         return (self.match is None or _any_equal(values, self.match)) and (
-            self.pattern is None or _any_like(values, self.pattern)
+            self.pattern is None or _any_matches(values, self.pattern)
         )
 
     def why(self, what: str, value: object) -> str:
@@ -143,7 +143,7 @@ class Contract:
         by_default = KINDS[self.address.kind].ordered or self.address.text == SESSIONS or self.session is not None
         return self.ordered if self.ordered is not None else by_default
 
-    def is_over(self, at_ms: int) -> bool:
+    def is_expired(self, at_ms: int) -> bool:
         """Whether the contract had expired at that time."""
         return self.expires_at_ms is not None and at_ms >= self.expires_at_ms
 
@@ -161,20 +161,22 @@ class Contract:
 
     def matches(self, source: str, type: str, properties: Mapping[str, object], accepted_at_ms: int) -> bool:
         """Whether the event matches. Expiry is compared with the time when the event was accepted."""
-        return next(self._misses(source, type, properties, accepted_at_ms), None) is None
+        return next(self._failed_criteria(source, type, properties, accepted_at_ms), None) is None
 
-    def misses(self, source: str, type: str, properties: Mapping[str, object], accepted_at_ms: int) -> Iterator[str]:
+    def mismatches(
+        self, source: str, type: str, properties: Mapping[str, object], accepted_at_ms: int
+    ) -> Iterator[str]:
         """Why the event does not match: one clause per criterion that fails."""
-        for what, value, criterion in self._misses(source, type, properties, accepted_at_ms):
+        for what, value, criterion in self._failed_criteria(source, type, properties, accepted_at_ms):
             yield what if criterion is None else criterion.why(what, value)
 
-    def _misses(
+    def _failed_criteria(
         self, source: str, type: str, properties: Mapping[str, object], accepted_at_ms: int
     ) -> Iterator[tuple[str, object, Criterion | None]]:
         """The part that fails, its value and the criterion. Without a criterion the first item is the full reason."""
         if self.fault is not None:
             yield self.fault, None, None
-        if self.is_over(accepted_at_ms):
+        if self.is_expired(accepted_at_ms):
             yield "the contract had expired when the event was accepted", None, None
         if is_ping(source, type):
             if properties.get("contract") != self.id:
@@ -341,23 +343,23 @@ def _any_equal(values: list[str], match: str | tuple[str, ...]) -> bool:
     return any(item in allowed for item in values)
 
 
-def is_like(text: str, pattern: str) -> bool:
+def matches_wildcard(text: str, pattern: str) -> bool:
     """Whether a text matches a case-sensitive wildcard.
 
-    >>> is_like("run:42", "run:*"), is_like("walk:42", "run:*")
+    >>> matches_wildcard("run:42", "run:*"), matches_wildcard("walk:42", "run:*")
     (True, False)
     """
-    return _any_like([text], pattern)
+    return _any_matches([text], pattern)
 
 
-def _any_like(values: list[str], pattern: str) -> bool:
+def _any_matches(values: list[str], pattern: str) -> bool:
     if "?" in pattern or "[" in pattern:
         found = _compiled(pattern).match
         return any(found(item) for item in values)
-    return any(_like(item, pattern) for item in values)
+    return any(_matches_wildcard(item, pattern) for item in values)
 
 
-def _like(text: str, pattern: str) -> bool:
+def _matches_wildcard(text: str, pattern: str) -> bool:
     """Match a pattern with no wildcard but `*`, without compiling it: thousands of patterns need no cache."""
     first, *middle = pattern.split("*")
     if not middle:

@@ -139,7 +139,7 @@ def read_message(payload: Json) -> Message:
     return Message(**given)
 
 
-def signal_event(type: str, message: Event, reason: str | None = None, generation: int = 1) -> NewEvent:
+def message_status_event(type: str, message: Event, reason: str | None = None, generation: int = 1) -> NewEvent:
     """What became of a message: `message.sent`, `.accepted`, `.failed` or `.expired`.
 
     It goes to the session's lane, and contracts can subscribe to it. Appending it again in the same `generation` of the

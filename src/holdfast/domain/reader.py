@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from holdfast.domain.contract import is_like
+from holdfast.domain.contract import matches_wildcard
 from holdfast.domain.errors import BadInput
 from holdfast.domain.event import check_name
 from holdfast.domain.text import short_repr
@@ -29,7 +29,7 @@ class Reader:
     start: str = BEGINNING
 
     def matches(self, stream: str) -> bool:
-        return is_like(stream, self.pattern)
+        return matches_wildcard(stream, self.pattern)
 
     @property
     def prefix(self) -> str:

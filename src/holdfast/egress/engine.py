@@ -366,7 +366,7 @@ class Engine:
 
     def _forget(self, held: HeldClaim) -> None:
         if held.gate is not None:
-            held.leave_gate()
+            held.leave_gatekeeper()
         claim = held.claim
         self._queues[claim.queue].held_count -= 1
         if self._held.get(claim.delivery.id) is held:  # not if it was lost and claimed again meanwhile

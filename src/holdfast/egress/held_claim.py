@@ -80,7 +80,7 @@ class HeldClaim:
             self.worker.cancel()
         self.lost = True
 
-    def leave_gate(self, outcome: Outcome | None = None) -> None:
+    def leave_gatekeeper(self, outcome: Outcome | None = None) -> None:
         """Free its place at the address. `outcome` is how the attempt ended, None if there was none."""
         gate, self.gate = self.gate, None
         if gate is not None:

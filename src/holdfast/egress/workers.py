@@ -54,7 +54,7 @@ class Workers:
             if self._is_free(held) or await self._may_begin(held):
                 outcome = await self.attempt(held, worker)
                 if held.gate is not None:
-                    held.leave_gate(None if held.lost else outcome)
+                    held.leave_gatekeeper(None if held.lost else outcome)
                 held.ended = True
                 self.finished.append((held, outcome))
             else:

@@ -13,7 +13,7 @@ from holdfast.domain.errors import BadInput, DedupConflict, HoldfastError, Store
 from holdfast.domain.event import NewEvent, new_event
 from holdfast.domain.json_value import Json, text_in
 from holdfast.domain.text import short_repr
-from holdfast.ingress.lateness import Lateness
+from holdfast.ingress.lateness import LateRecords
 from holdfast.ingress.spool import RECORD_MAX, SpoolPosition, position_of, read_raw, read_record, sync_folder
 from holdfast.ingress.spool_decoder import EventDecoder, SpoolDecoder
 from holdfast.ports import NO_COUNTERS, Clock, Counters
@@ -48,12 +48,12 @@ class SpoolImport:
         events: Events,
         clock: Clock,
         decoders: Iterable[SpoolDecoder] = (),
-        lateness: Lateness | None = None,
+        lateness: LateRecords | None = None,
         counters: Counters = NO_COUNTERS,
     ) -> None:
         self._folder, self._events, self._clock = folder, events, clock
         self._decoders = {decoder.kind: decoder for decoder in (EventDecoder(), *decoders)}
-        self._lateness, self._counters = lateness or Lateness(), counters
+        self._lateness, self._counters = lateness or LateRecords(), counters
         self.imported = 0
         self.rejected = 0
         self.unlisted = 0

@@ -7,7 +7,7 @@ from holdfast.ingress.spool import SpoolPosition
 STREAMS_MAX = 10_000
 
 
-class Lateness:
+class LateRecords:
     """The newest imported record of each stream, over all spool folders of a home; at most 10,000 recent streams.
 
     Streams are compared separately: of two concurrent writers, the one that started first may finish last.

@@ -16,7 +16,7 @@ async def find_faults(
     contracts: Contracts, policies: Mapping[str, Policy], served_here: Collection[str], now_ms: int
 ) -> dict[str, str]:
     """Active contracts whose deliveries wait, each with the reason."""
-    active = [contract for contract in await contracts.all() if not contract.is_over(now_ms)]
+    active = [contract for contract in await contracts.all() if not contract.is_expired(now_ms)]
     unserved = await find_unserved(contracts, active, served_here, now_ms)
     faults = {}
     for contract in active:

@@ -109,7 +109,7 @@ class ContractVerbs:
     async def enable(self, id: str, active: bool, *, actor: str = LOCAL) -> ContractAnswer:
         """Enable a contract, or disable it: then its pending deliveries are parked until it is enabled or removed."""
         contract = await self._get(id)
-        if active and contract.is_over(self._clock.now_ms()):
+        if active and contract.is_expired(self._clock.now_ms()):
             expired_at = time_or_none(contract.expires_at_ms)
             raise Conflict(f"contract {short_repr(id)} expired at {expired_at}: replace it with a longer one")
         await self._store.contracts.set_active(id, active, by=self._owner.acting(actor))
@@ -228,7 +228,7 @@ class ContractVerbs:
     async def _active(self) -> list[Contract]:
         """Active contracts that have not expired; those that have are retired a little later by a duty."""
         now_ms = self._clock.now_ms()
-        return [contract for contract in await self._store.contracts.all() if not contract.is_over(now_ms)]
+        return [contract for contract in await self._store.contracts.all() if not contract.is_expired(now_ms)]
 
     async def _check_address(self, contract: Contract) -> None:
         """The same rule for a contract that is created and one that is tried."""
@@ -258,7 +258,7 @@ class ContractVerbs:
             return contract_answer(
                 contract,
                 has_secret=contract.id in signing,
-                active=contract.active and not contract.is_over(now_ms),
+                active=contract.active and not contract.is_expired(now_ms),
                 unserved=is_unserved,
                 fault=fault,
             )

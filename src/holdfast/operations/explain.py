@@ -16,7 +16,7 @@ from holdfast.operations.answers.explain import DeliveryReceipt, MissedContract,
 from holdfast.store.roles.operator import AttemptRow, DeliveryRow
 
 NEAREST_DEFAULT = 20
-WHY_MAX = 10  # sentences for one contract, and groups of misses
+WHY_MAX = 10  # sentences for one contract, and groups of mismatches
 BATCH = 500  # contracts matched before other tasks get their turn
 TYPE_WEIGHT, SOURCE_WEIGHT, PROPERTY_WEIGHT = 4, 3, 1  # of criteria, when contracts are ranked
 
@@ -55,7 +55,7 @@ async def match_all(contracts: Iterable[Contract], event: Event, limit: int) -> 
         why = why_not(contract, event)
         if why:
             missed += 1
-            unmet = len(why) - (not contract.active) - contract.is_over(event.accepted_at_ms)
+            unmet = len(why) - (not contract.active) - contract.is_expired(event.accepted_at_ms)
             likeness = type_likeness(contract.type_criterion, event.type)
             unfit = unfitness(contract, event, unmet)
             nearest.append(NearMiss(unfit, len(why), -likeness, contract.id, tuple(why[:WHY_MAX])))
@@ -94,7 +94,7 @@ def receipts_of(delivery: int, links: Iterable[Link]) -> list[DeliveryReceipt]:
 
 def why_not(contract: Contract, event: Event) -> list[str]:
     """One sentence for every criterion that fails. Empty if the contract matches the event."""
-    why = list(contract.misses(event.source, event.type, event.properties, event.accepted_at_ms))
+    why = list(contract.mismatches(event.source, event.type, event.properties, event.accepted_at_ms))
     return why if contract.active else ["the contract is disabled", *why]
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from holdfast.config.settings_file import load_store
 from holdfast.domain.errors import NotFound
 from holdfast.domain.store_url import PGMQ_PREFIX
-from holdfast.home import find_home, shown_url, store_url
+from holdfast.home import find_home, masked_url, store_url
 from holdfast.ingress.spool import sync_folder
 from holdfast.ledger.export import Export
 from holdfast.ledger.export import export_receipts as export
@@ -62,7 +62,7 @@ def migrate(store: str | None, app: Application | None) -> MigratedStore:
     own = app is None and (store is None or store == configured_store())
     before, after = migrate_store(url, own=own, driver="apsw" if app is None else "sqlite3")
     registered = [] if app is None else asyncio.run(_register(url, app))
-    return MigratedStore(shown_url(url), before, after, registered)
+    return MigratedStore(masked_url(url), before, after, registered)
 
 
 def schema(store: str | None, *, application: bool) -> str:
@@ -81,7 +81,7 @@ def backup(store: str | None, path: Path, progress: Progress = QUIET) -> StoreBa
     _with_store(url, lambda opened: opened.maintenance.backup(path))
     sync_file(path)
     sync_folder(path.parent)
-    return StoreBackup(shown_url(url), str(path), path.stat().st_size)
+    return StoreBackup(masked_url(url), str(path), path.stat().st_size)
 
 
 def restore(store: str | None, path: Path, progress: Progress = QUIET) -> RestoredStore:
@@ -89,7 +89,7 @@ def restore(store: str | None, path: Path, progress: Progress = QUIET) -> Restor
     url = store or configured_store()
     os.umask(0o077)
     kept = restore_file(url, path, progress)
-    return RestoredStore(shown_url(url), str(path), None if kept is None else str(kept))
+    return RestoredStore(masked_url(url), str(path), None if kept is None else str(kept))
 
 
 def copy(source: str, target: str, progress: CopyProgress) -> CopiedStore:
@@ -98,7 +98,7 @@ def copy(source: str, target: str, progress: CopyProgress) -> CopiedStore:
     from holdfast.store.copy import copy_store
 
     report = asyncio.run(copy_store(source, target, progress))
-    return CopiedStore(shown_url(source), shown_url(target), report.resumed, report.rows)
+    return CopiedStore(masked_url(source), masked_url(target), report.resumed, report.rows)
 
 
 def cancel_copy(source: str, target: str) -> None:
@@ -114,14 +114,14 @@ def promote(store: str | None, to: str) -> PromotedQueue:
     url = (store or configured_store()).removeprefix(PGMQ_PREFIX)  # opened whatever the queue is now
 
     async def run(opened: Store) -> QueueMove:
-        owner = await opened.owners.enlist()
+        owner = await opened.owners.register()
         try:
             return await opened.queue_admin.move(QueueKind(to), owner.acting(local_actor()))
         finally:
             await opened.owners.retire(owner)
 
     moved = _with_store(url, run)
-    return PromotedQueue(shown_url(url), moved.before, moved.after, moved.rows)
+    return PromotedQueue(masked_url(url), moved.before, moved.after, moved.rows)
 
 
 def create_token(store: str | None, name: str, scope: str) -> CreatedToken:
@@ -197,7 +197,7 @@ def _with_store(url: str, work: Callable[[Store], Awaitable[T]]) -> T:
 
 def _with_tokens(url: str | None, work: Callable[[TokenVerbs], Awaitable[T]]) -> T:
     async def run(opened: Store) -> T:
-        owner = await opened.owners.enlist()
+        owner = await opened.owners.register()
         try:
             by = owner.acting(local_actor())
             return await work(TokenVerbs(opened.tokens, SystemClock(), SystemChance(), by))
@@ -210,7 +210,7 @@ def _with_tokens(url: str | None, work: Callable[[TokenVerbs], Awaitable[T]]) ->
 async def _register(url: str, app: Application) -> list[str]:
     opened = open_store(url, driver="sqlite3", own=False)
     try:
-        owner = await opened.owners.enlist()
+        owner = await opened.owners.register()
         await register(opened.contracts, app.modules(), app.contracts.all(), by=owner.acting(local_actor()))
         await opened.owners.retire(owner)
     finally:

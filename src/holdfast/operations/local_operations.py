@@ -26,7 +26,7 @@ from holdfast.streams.live import LiveViews
 
 T = TypeVar("T")
 
-NOBODY = Owner(0, "")
+READ_ONLY_OWNER = Owner(0, "")
 """The owner of verbs that only read: nothing is written in its name."""
 
 
@@ -63,10 +63,10 @@ async def _open(url: str, write: bool, driver: str) -> AsyncIterator[OperationsC
     home = find_home()
     config = load_config(home.config)
     store = open_store(url, create=False, driver=driver)
-    owner = NOBODY
+    owner = READ_ONLY_OWNER
     try:
         if write:
-            owner = await store.owners.enlist()
+            owner = await store.owners.register()
         yield OperationsContext(
             store=store,
             owner=owner,
@@ -81,7 +81,7 @@ async def _open(url: str, write: bool, driver: str) -> AsyncIterator[OperationsC
             detached=True,
         )
     finally:
-        if owner is not NOBODY:
+        if owner is not READ_ONLY_OWNER:
             await store.owners.retire(owner)
         await store.close()
 

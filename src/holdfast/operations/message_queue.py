@@ -55,7 +55,7 @@ class MessageQueue:
     @classmethod
     async def open(cls, url: str, lease_ms: int) -> MessageQueue:
         store = open_store(url, driver="sqlite3", own=False)
-        return cls(url, store, await store.owners.enlist(), lease_ms)
+        return cls(url, store, await store.owners.register(), lease_ms)
 
     async def claim(self, queue: str) -> Claim | None:
         """The next message that is due. Messages in a crash loop become dead letters and are skipped."""
@@ -82,7 +82,7 @@ class MessageQueue:
             held.claim, outcome, policy, self._clock.now_ms(), self._chance.fraction(), held.started_at_ms
         )
         if await self._store.deliveries.settle(self._owner, [settlement]):
-            await self._enlist_again()
+            await self._register_again()
             raise Conflict(f"the lease of message {id} has expired, and another process may hold it; nothing changed")
 
     async def stats(self, queue: str) -> dict[str, int]:
@@ -114,10 +114,10 @@ class MessageQueue:
         await self._store.owners.retire(self._owner)
         await self._store.close()
 
-    async def _enlist_again(self) -> None:
+    async def _register_again(self) -> None:
         """Get a new owner id: a process that becomes the keeper of a SQLite file ends all other owners and leases."""
         await self._store.owners.retire(self._owner)
-        self._owner = await self._store.owners.enlist()
+        self._owner = await self._store.owners.register()
         self._held.clear()
 
     async def _route(self) -> None:

@@ -26,7 +26,7 @@ from holdfast.agents.sessions.rebuild import rebuild_event
 from holdfast.domain.errors import Ambiguous, BadInput, Conflict, NotFound
 from holdfast.domain.event import check_name, iso_time
 from holdfast.domain.json_value import JsonObject
-from holdfast.domain.message import EXPIRED, signal_event
+from holdfast.domain.message import EXPIRED, message_status_event
 from holdfast.domain.session import FINISHED_STATES, STREAM_PREFIX, Session, SessionState
 from holdfast.domain.states import State
 from holdfast.domain.text import short_repr
@@ -185,11 +185,11 @@ class SessionVerbs:
         """Drop the messages that wait. Their senders are notified first: if this process dies in between, closing the
         session again, or the next attempt to deliver them, drops them."""
         for _ in range(EXPIRE_BATCHES_MAX):
-            waiting = await self._store.operator.lane_head(session.stream, EXPIRE_BATCH)
+            waiting = await self._store.operator.first_in_lane(session.stream, EXPIRE_BATCH)
             if not waiting or self._owner is None:
                 return
             messages = [await self._store.events.get(event_id) for _, event_id in waiting]
-            signals = [signal_event(EXPIRED, one, EXPIRED_WHY) for one in messages if one is not None]
+            signals = [message_status_event(EXPIRED, one, EXPIRED_WHY) for one in messages if one is not None]
             await self._store.events.append(signals)
             if not await self._store.operator.expire(self._owner, [id for id, _ in waiting], actor):
                 return

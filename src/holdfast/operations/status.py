@@ -7,7 +7,7 @@ from itertools import islice
 
 from holdfast.domain.address import without_tokens
 from holdfast.domain.event import iso_time
-from holdfast.home import shown_url
+from holdfast.home import masked_url
 from holdfast.operations.answers.fields import time_or_none
 from holdfast.operations.answers.receipts import checked_receipts
 from holdfast.operations.answers.status import (
@@ -47,7 +47,7 @@ class StatusVerbs:
         hidden = [f"{len(paused) - PAGE_MAX:,} more are paused than are listed"] if len(paused) > PAGE_MAX else []
         return Status(
             version=__version__,
-            store=shown_url(store.url),
+            store=masked_url(store.url),
             queue=await store.queue_admin.kind(),
             healthy=self._is_healthy(refusal, duties),
             not_accepting=refusal,
@@ -85,7 +85,7 @@ class StatusVerbs:
 
     async def _disabled(self, now_ms: int) -> list[str]:
         contracts = await self._store.contracts.all(inactive=True)
-        return sorted(one.id for one in contracts if not one.active and not one.retired and not one.is_over(now_ms))
+        return sorted(one.id for one in contracts if not one.active and not one.retired and not one.is_expired(now_ms))
 
     async def queues(self, limit: int) -> list[QueueAnswer]:
         """The contracts and direct addresses for which the most waits. Counting it reads the whole backlog."""

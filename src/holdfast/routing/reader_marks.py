@@ -24,8 +24,8 @@ class ReaderMarks:
 
     async def mark(self, events: Sequence[Event]) -> None:
         """Mark the streams of these events. Called before they are routed, so that a crash only repeats it."""
-        if self._readers and (news := find_new_events(self._readers, events)):
-            await self._store.mark(news)
+        if self._readers and (new_events := find_new_events(self._readers, events)):
+            await self._store.mark(new_events)
 
 
 def find_new_events(readers: Sequence[Reader], events: Sequence[Event]) -> list[NewEvents]:

@@ -161,7 +161,7 @@ class Registry:
         if not is_ping(event.source, event.type):
             return self._index.matching(event.source, event.type, event.properties, event.accepted_at_ms)
         named = self._known.get(str(event.properties.get("contract")))
-        return [] if named is None or not named.active or named.is_over(event.accepted_at_ms) else [named]
+        return [] if named is None or not named.active or named.is_expired(event.accepted_at_ms) else [named]
 
     def wants(self, source: str, type: str, properties: Mapping[str, object], now_ms: int) -> bool:
         """Whether any contract matches such an event."""

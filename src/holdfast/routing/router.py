@@ -13,11 +13,11 @@ from holdfast.store.roles.deliveries import BATCH_MAX
 from holdfast.store.roles.owners import Owner
 from holdfast.store.roles.routing import LeaseOffer, Plan, Routing, RoutingBatch
 
-LOOKS_S = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5)
+RECHECK_DELAYS_S = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5)
 """Pauses between looks after the last event. See `Routing.misses_wakeups`."""
 
 
-class Taker(Protocol):
+class LocalEngine(Protocol):
     """The engine of the same process. It can begin new deliveries at once, so that they need not be claimed."""
 
     async def wait_for_places(self) -> None:
@@ -38,14 +38,14 @@ class Router:
         routing: Routing,
         registry: Registry,
         owner: Owner | None = None,
-        taker: Taker | None = None,
+        taker: LocalEngine | None = None,
         counters: Counters = NO_COUNTERS,
         tracing: Tracing = NO_TRACING,
     ) -> None:
         self._routing, self._registry, self._owner, self._taker = routing, registry, owner, taker
         self._counters, self._tracing = counters, tracing
         self._full = False
-        self._looks = len(LOOKS_S)
+        self._looks = len(RECHECK_DELAYS_S)
         self.routed = 0
 
     async def tick(self) -> float | None:
@@ -77,10 +77,10 @@ class Router:
 
     def _look_again_s(self) -> float | None:
         """When to look for events that were committed without a wake-up; None: there can be none, or no more."""
-        if not self._routing.misses_wakeups or self._looks == len(LOOKS_S):
+        if not self._routing.misses_wakeups or self._looks == len(RECHECK_DELAYS_S):
             return None
         self._looks += 1
-        return LOOKS_S[self._looks - 1]
+        return RECHECK_DELAYS_S[self._looks - 1]
 
     async def _commit(self, batch: RoutingBatch, plans: Sequence[Plan]) -> bool:
         offer = self._taker.offer(plans) if self._taker is not None and batch.can_lease else None

@@ -55,7 +55,7 @@ _TEXTS = {
 }
 
 
-_BRIEF = ("type", "payload")
+_SHORT_FIELDS = ("type", "payload")
 _DEFAULTS = NewEvent("", b"")[2:]
 
 
@@ -79,7 +79,7 @@ class Door:
 
     def __init__(self, dialect: str, marks: str, schema: str) -> None:
         self.dialect, self._marks, self.schema = dialect, marks, schema
-        self._brief = _publish_text(_BRIEF, marks, schema)
+        self._brief = _publish_text(_SHORT_FIELDS, marks, schema)
 
     def publish(self, event: NewEvent, now_ms: int, entropy: bytes) -> Steps[Published]:
         """Append one event: one statement, and on SQLite a second one that looks up the dedup key, if there is one.

@@ -12,7 +12,7 @@ from holdfast.domain.errors import BadConfig, StoreBusy
 from holdfast.domain.event import iso_time
 from holdfast.domain.extras import install_command
 from holdfast.domain.store_url import is_postgres
-from holdfast.home import shown_url
+from holdfast.home import masked_url
 from holdfast.ports import SystemClock
 from holdfast.store.roles.store import Store
 
@@ -37,14 +37,16 @@ def sqlite_path(url: str) -> Path:
         )
     scheme, found, rest = url.partition("://")
     if not found or scheme != "sqlite" or not rest.startswith("/") or rest == "/":
-        named = repr(shown_url(url)) if found else "the given value"  # not shown: it may be a secret that was misplaced
+        named = (
+            repr(masked_url(url)) if found else "the given value"
+        )  # not shown: it may be a secret that was misplaced
         raise BadConfig(
             f"{named} is not a store: use sqlite:///relative/path.db, sqlite:////absolute/path.db or postgresql://…"
         )
     if ":memory:" in rest or rest.startswith("/file:"):
-        raise BadConfig(f"{shown_url(url)!r} names no file: a store is a file of its own, such as sqlite:///app.db")
+        raise BadConfig(f"{masked_url(url)!r} names no file: a store is a file of its own, such as sqlite:///app.db")
     if "?" in rest:
-        raise BadConfig(f"{shown_url(url)!r}: the URL of a SQLite store takes no options; remove the part from ? on")
+        raise BadConfig(f"{masked_url(url)!r}: the URL of a SQLite store takes no options; remove the part from ? on")
     return Path(os.path.abspath(os.path.expanduser(rest[1:])))
 
 

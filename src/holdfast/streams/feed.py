@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
-from holdfast.domain.contract import is_like
+from holdfast.domain.contract import matches_wildcard
 from holdfast.domain.event import Event
 from holdfast.store.roles.feed import Feed, FeedPosition
 from holdfast.streams.ring import Batch, Encode, Entry, Ring, Wanted
-from holdfast.streams.tail import PAGE, Sign
+from holdfast.streams.tail import PAGE, LiveItem
 
 FEED_BYTES_MAX = 16 * 1024 * 1024
 
@@ -24,9 +24,9 @@ class FeedFilter:
 
     def __call__(self, event: Event) -> bool:
         return (
-            (self.type is None or is_like(event.type, self.type))
-            and (self.source is None or is_like(event.source, self.source))
-            and (self.stream is None or is_like(event.stream, self.stream))
+            (self.type is None or matches_wildcard(event.type, self.type))
+            and (self.source is None or matches_wildcard(event.source, self.source))
+            and (self.stream is None or matches_wildcard(event.stream, self.stream))
         )
 
     @property
@@ -52,7 +52,7 @@ class EventFeed:
         """The position of a client that resumes, or the present one."""
         return await self._feed.newest() if after is None else FeedPosition(after)
 
-    async def follow(self, start: FeedPosition, filter: FeedFilter) -> AsyncGenerator[Sign]:
+    async def follow(self, start: FeedPosition, filter: FeedFilter) -> AsyncGenerator[LiveItem]:
         """Events that become visible after a position, each once. None is a heartbeat."""
         ring = await self._open()
         signal, beats, order = ring.join(), self._beats, ring.last

@@ -10,7 +10,7 @@ from holdfast.domain.errors import TooMany
 from holdfast.store.roles.store import Store
 from holdfast.streams.feed import EventFeed, FeedFilter
 from holdfast.streams.ring import Encode
-from holdfast.streams.tail import Sign, Tails
+from holdfast.streams.tail import LiveItem, Tails
 
 POLL_S = 0.2
 """How often the store is read without a notification, while there are clients."""
@@ -22,7 +22,7 @@ CLIENTS_MAX = 1000
 class View:
     """What one client follows. `is_complete`, after the last sign: nothing will follow. Otherwise this process ends."""
 
-    signs: AsyncGenerator[Sign]
+    items: AsyncGenerator[LiveItem]
     is_complete: Callable[[], bool]
 
 

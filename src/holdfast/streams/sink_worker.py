@@ -17,7 +17,7 @@ from holdfast.streams.backoff import backoff_s
 from holdfast.streams.sequence import describe_gap, unbroken
 from holdfast.streams.sinks.sink import PublishFailed, Sink, SinkConfig
 from holdfast.streams.statistics import SinkStatistics
-from holdfast.streams.turns import Turns
+from holdfast.streams.turns import StreamLocks
 
 LEASE_MS = 60_000
 PUBLISH_S = 20.0
@@ -72,7 +72,7 @@ class SinkWorker:
         self.statistics = SinkStatistics(stores.clock.now_ms())
         self._running: set[asyncio.Task[None]] = set()
         self._results: list[Progress] = []
-        self._turns = Turns()
+        self._turns = StreamLocks()
         self._opened = self._opening = False
         self._failures = 0
         self._failing_since_ms: int | None = None
@@ -217,9 +217,9 @@ class SinkWorker:
             return self._failure(lease, position, since_ms, error)
         if self.config.poison == "stop":
             return await self._stop_stream(lease, position, since_ms, error)
-        return await self._pass_over(lease, rest[0], error)
+        return await self._skip_event(lease, rest[0], error)
 
-    async def _pass_over(self, lease: StreamLease, event: Event, error: str) -> Progress:
+    async def _skip_event(self, lease: StreamLease, event: Event, error: str) -> Progress:
         """Continue after an event that the sink refuses for good."""
         if self.config.poison == "quarantine":
             await self._stores.quarantine(self.config.name, event)

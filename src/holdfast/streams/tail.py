@@ -18,7 +18,7 @@ RINGS_BYTES_MAX = 64 * 1024 * 1024
 HEADS_MAX = 500
 """How many streams one read asks for."""
 
-Sign = Batch | None
+LiveItem = Batch | None
 """What a client receives: events, or None for a heartbeat."""
 
 
@@ -61,7 +61,7 @@ class Tails:
             await self._read(stream, after, 1)
         return after
 
-    async def follow(self, stream: str, after: int) -> AsyncGenerator[Sign]:
+    async def follow(self, stream: str, after: int) -> AsyncGenerator[LiveItem]:
         """Every event after a position, in order and without a gap, then those to come, until the stream is closed.
 
         None is a heartbeat. Raises Conflict if the stream is removed and begins again.

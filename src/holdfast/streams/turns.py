@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 
-class Turns:
+class StreamLocks:
     """A lock for each stream that is in use, and none for the others."""
 
     def __init__(self) -> None:

@@ -157,7 +157,7 @@ class RecordingOutbox(Outbox):
             await store.close()
 
     async def _deliver(self, store: Store) -> Drained:
-        owner = await store.owners.enlist()
+        owner = await store.owners.register()
         registry = Registry(store.contracts, POLICIES, readers=store.readers)
         await registry.refresh()
         handlers = HandlerDeliverer()

@@ -45,7 +45,7 @@ INSTALL = JsonHookConfig(
     tools=("PreToolUse", "PostToolUse", "PostToolUseFailure"),
     handler=_handler,
     words=_words,
-    switched_off=_switched_off,
+    disabled_by=_switched_off,
     strict=True,
     notes=("restart running sessions so that they load the hooks",),
 )  # fmt: skip

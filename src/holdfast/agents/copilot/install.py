@@ -39,5 +39,5 @@ INSTALL = JsonHookConfig(
     grouped=False,
     initial={"version": 1},
     own_file=True,
-    switched_off=_switched_off,
+    disabled_by=_switched_off,
 )  # fmt: skip

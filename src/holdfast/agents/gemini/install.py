@@ -40,5 +40,5 @@ INSTALL = JsonHookConfig(
     tools=("BeforeTool", "AfterTool"),
     handler=_handler,
     words=lambda handler: split_line(handler.get("command")),
-    switched_off=_switched_off,
+    disabled_by=_switched_off,
 )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.agents.receiver import program, receiver
-from holdfast.home import find_home, usual_home
+from holdfast.home import default_home, find_home
 
 GUARD = ("/bin/sh", "-c", '"$@" 2>/dev/null || :', "holdfast")
 """A shell around the receiver. Hooks may outlive the receiver, and an interpreter whose script is missing exits with 2,
@@ -77,7 +77,7 @@ def this_environment() -> Environment:
         project=find_project(Path.cwd()),
         python=sys.executable,
         program=python_receiver(),
-        spool_home=None if home == usual_home().root else str(home),
+        spool_home=None if home == default_home().root else str(home),
     )
 
 

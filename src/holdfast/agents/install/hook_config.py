@@ -82,7 +82,7 @@ class JsonHookConfig:
     - `handler` makes the JSON object for one event; `words` reads the command line out of such an object.
     - `grouped`: the file has groups with matchers (see `hook_entries`), else plain lists.
     - `initial`: the content of a new file. `own_file`: the file is removed with its last hook.
-    - `switched_off` returns the setting that disables all hooks, if it is set.
+    - `disabled_by` returns the setting that disables all hooks, if it is set.
     - `strict`: the CLI ignores a file with comments or trailing commas, hooks included.
     """
 
@@ -97,7 +97,7 @@ class JsonHookConfig:
     grouped: bool = True
     initial: Mapping[str, Json] = field(default_factory=dict)
     own_file: bool = False
-    switched_off: Callable[[Mapping[str, Json]], str | None] = lambda _: None
+    disabled_by: Callable[[Mapping[str, Json]], str | None] = lambda _: None
     notes: tuple[str, ...] = ()
     strict: bool = False
 
@@ -164,7 +164,7 @@ class JsonHookConfig:
         missing_file = next(filter(None, (find_missing(self.words(entry.handler)) for entry in entries)), None)
         if missing_file is not None:
             return HookStatus(STALE, path, f"{missing_file} does not exist; run: holdfast hooks install", events)
-        reason = self.switched_off(settings)
+        reason = self.disabled_by(settings)
         if reason is not None:
             return HookStatus(DISABLED, path, reason, events)
         missing = [event for event in self.lifecycle if event not in events]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from holdfast.agents.messages.journal import Journal, Trail
+from holdfast.agents.messages.journal import DeliveryTrail, Journal
 from holdfast.agents.messages.session_message import SessionMessage
 from holdfast.domain.session import Session
 
@@ -47,7 +47,7 @@ class Task:
 
     message: SessionMessage
     session: Session
-    trail: Trail
+    trail: DeliveryTrail
     journal: Journal
 
 

@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 
 from holdfast.agents.messages.adapter import Accepted, Adapter, NotYet, Result, Sent, Task, Unknown
 from holdfast.agents.messages.evidence import Evidence
-from holdfast.agents.messages.journal import Journal, Trail
+from holdfast.agents.messages.journal import DeliveryTrail, Journal
 from holdfast.agents.messages.message_files import MessageFiles
 from holdfast.agents.messages.session_message import SessionMessage, read_session_message
 from holdfast.agents.messages.successor import find_successor
@@ -73,23 +73,23 @@ class SessionDeliverer:
     def serves(self) -> frozenset[str] | None:
         return self._serves()
 
-    def waiting_for(self, session_id: str) -> list[str]:
+    def lanes_waiting_for(self, session_id: str) -> list[str]:
         """The lanes with a message that this process tried and that waits for this session."""
         return [lane for lane, target in self._tried.items() if target == session_id]
 
-    def prompted(self, session_id: str) -> None:
+    def on_prompt(self, session_id: str) -> None:
         """A prompt hook of this session was stored: look for evidence now."""
         if (waiting := self._waiting.get(session_id)) is not None:
             waiting.set()
 
-    def hasten(self, lane: str, after_s: float = 0.0) -> None:
+    def make_due(self, lane: str, after_s: float = 0.0) -> None:
         """Make the head of a lane due in a moment. Without this, it is due when the sweeper finds it."""
         if len(self._tasks) < TRIED_MAX:
-            task = asyncio.get_running_loop().create_task(self._hasten(lane, after_s))
+            task = asyncio.get_running_loop().create_task(self._make_due(lane, after_s))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _hasten(self, lane: str, after_s: float) -> None:
+    async def _make_due(self, lane: str, after_s: float) -> None:
         await asyncio.sleep(after_s)
         try:
             await self._deliveries.make_head_due(lane)
@@ -120,7 +120,7 @@ class SessionDeliverer:
 
     async def _deliver(self, message: SessionMessage, session: Session, first: bool) -> Outcome:
         trail = await self._journal.read(message, first)
-        if trail.begun and await self._took(message, trail):
+        if trail.begun and await self._is_accepted(message, trail):
             return self._accepted(message)
         if trail.submitting and self._evidence.idle_ms(message, trail, self._clock.now_ms()) >= UNCONFIRMED_MS:
             return await self._failed(
@@ -148,7 +148,7 @@ class SessionDeliverer:
                 return adapter
         return None
 
-    async def _took(self, message: SessionMessage, trail: Trail) -> bool:
+    async def _is_accepted(self, message: SessionMessage, trail: DeliveryTrail) -> bool:
         """Whether the agent took a message that was begun before: its hooks say so, or its transcript."""
         if await self._evidence.found(message, trail):
             return True
@@ -174,7 +174,7 @@ class SessionDeliverer:
             case NotYet() | Unknown():
                 return self._wait(message, trail, result)
 
-    async def _confirmed(self, message: SessionMessage, trail: Trail) -> bool:
+    async def _confirmed(self, message: SessionMessage, trail: DeliveryTrail) -> bool:
         """Wait a moment for the prompt hook, which an idle agent runs at once."""
         prompted = self._waiting[trail.session_id] = asyncio.Event()
         try:
@@ -192,13 +192,13 @@ class SessionDeliverer:
             if self._waiting.get(trail.session_id) is prompted:
                 del self._waiting[trail.session_id]
 
-    def _wait(self, message: SessionMessage, trail: Trail, result: Result) -> Outcome:
+    def _wait(self, message: SessionMessage, trail: DeliveryTrail, result: Result) -> Outcome:
         """Handed over if the message may have been submitted, else another attempt."""
         if isinstance(result, NotYet) and not (trail.submitting and trail.sent_ms is not None):
             return Retry(result.reason, result.after_s)
         waited_s = (self._clock.now_ms() - trail.begun_ms) / 1000
         check_s = min(CHECK_MAX_S, max(CHECK_MIN_S, waited_s / 2))
-        self.hasten(message.stream, check_s + SETTLED_S)
+        self.make_due(message.stream, check_s + SETTLED_S)
         return Handed(check_s)
 
     def _accepted(self, message: SessionMessage) -> Outcome:

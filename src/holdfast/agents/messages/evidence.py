@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from holdfast.agents.messages.journal import Trail
+from holdfast.agents.messages.journal import DeliveryTrail
 from holdfast.agents.messages.session_message import SessionMessage
 from holdfast.agents.messages.text import contains_message
 from holdfast.domain.event import Event, parse_time
@@ -41,7 +41,7 @@ class Evidence:
         self._events = events
         self._scans: OrderedDict[str, _Scan] = OrderedDict()
 
-    async def found(self, message: SessionMessage, trail: Trail) -> bool:
+    async def found(self, message: SessionMessage, trail: DeliveryTrail) -> bool:
         """Whether the agent took the message, according to the hooks that came after it was begun."""
         scan = self._scan(message, trail)
         for _ in range(PAGES_MAX):
@@ -54,7 +54,7 @@ class Evidence:
                 break
         return scan.found
 
-    def idle_ms(self, message: SessionMessage, trail: Trail, now_ms: int) -> int:
+    def idle_ms(self, message: SessionMessage, trail: DeliveryTrail, now_ms: int) -> int:
         """How long the agent was idle in all since the message was begun, as far as events were read."""
         scan = self._scan(message, trail)
         return scan.idle_ms + (0 if scan.busy else max(0, now_ms - scan.since_ms))
@@ -62,7 +62,7 @@ class Evidence:
     def forget(self, message: SessionMessage) -> None:
         self._scans.pop(message.mark, None)
 
-    def _scan(self, message: SessionMessage, trail: Trail) -> _Scan:
+    def _scan(self, message: SessionMessage, trail: DeliveryTrail) -> _Scan:
         scan = self._scans.get(message.mark)
         if scan is None or scan.begun != trail.begun:
             scan = self._scans[message.mark] = _Scan(trail.begun, trail.after_seq, trail.busy, trail.begun_ms)
@@ -71,7 +71,7 @@ class Evidence:
         return scan
 
 
-def _advance(scan: _Scan, event: Event, message: SessionMessage, trail: Trail) -> None:
+def _advance(scan: _Scan, event: Event, message: SessionMessage, trail: DeliveryTrail) -> None:
     scan.seq = event.seq
     if event.type != _PROMPT and event.type not in _IDLE:
         return

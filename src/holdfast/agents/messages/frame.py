@@ -19,7 +19,7 @@ TEXT_MAX = 60 * 1024  # bytes of UTF-8; a message may have 64 KiB
 QUOTE = "> "
 
 
-class Shown(NamedTuple):
+class Description(NamedTuple):
     """An event as a person would tell it: what happened, and the text that belongs to it."""
 
     head: str
@@ -44,20 +44,20 @@ def quoted(text: str) -> str:
     return whole.decode() if len(whole) <= TEXT_MAX else whole[:TEXT_MAX].decode("utf-8", "ignore") + " …"
 
 
-def describe(event: Event) -> Shown:
+def describe(event: Event) -> Description:
     """What happened, and its text: as the normalizer of the platform says it, or for an agent its answer."""
     if event.source == "agent":
         return _of_agent(event)
     given = event.properties
-    return Shown(str(given.get("headline") or f"{event.source}: {event.type}"), _text_of(event))
+    return Description(str(given.get("headline") or f"{event.source}: {event.type}"), _text_of(event))
 
 
-def _of_agent(event: Event) -> Shown:
+def _of_agent(event: Event) -> Description:
     payload = event.payload if isinstance(event.payload, dict) else {}
     session = event.properties.get("session_id")
     happened = "answered" if event.type == "agent.agent_stop" else event.type.removeprefix("agent.").replace("_", " ")
     text = next((text for name in ("last_answer", "message", "text") if (text := text_in(payload, name))), "")
-    return Shown(f"Agent {event.properties.get('agent') or 'unknown'}: session {session} {happened}", text)
+    return Description(f"Agent {event.properties.get('agent') or 'unknown'}: session {session} {happened}", text)
 
 
 def _text_of(event: Event) -> str:

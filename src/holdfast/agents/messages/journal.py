@@ -21,7 +21,7 @@ from holdfast.store.roles.events import Events
 KNOWN_MAX = 10_000
 
 
-class Trail(NamedTuple):
+class DeliveryTrail(NamedTuple):
     """What the journal says about one message.
 
     `begun` counts how often it was begun: again only if it surely did not arrive, such as in a pane that died before
@@ -44,19 +44,19 @@ class Journal:
 
     def __init__(self, events: Events, clock: Clock) -> None:
         self._events, self._clock = events, clock
-        self._known: OrderedDict[str, Trail] = OrderedDict()
+        self._known: OrderedDict[str, DeliveryTrail] = OrderedDict()
 
-    async def read(self, message: SessionMessage, first: bool) -> Trail:
+    async def read(self, message: SessionMessage, first: bool) -> DeliveryTrail:
         """The trail of a message. `first`: this is its first attempt, so it has none."""
         known = self._known.get(message.mark)
         if known is not None:
             return known
-        return self._keep(message, Trail() if first else await self._read(message))
+        return self._keep(message, DeliveryTrail() if first else await self._read(message))
 
-    async def begin(self, message: SessionMessage, trail: Trail, session: Session, place: str) -> Trail:
+    async def begin(self, message: SessionMessage, trail: DeliveryTrail, session: Session, place: str) -> DeliveryTrail:
         """Record that the message is about to be given to a session."""
         stream = await self._events.stream(session.stream)
-        trail = Trail(
+        trail = DeliveryTrail(
             trail.begun + 1,
             self._clock.now_ms(),
             place,
@@ -68,14 +68,14 @@ class Journal:
         await self._append(message, "paste", trail.begun, **more)
         return self._keep(message, trail)
 
-    async def submitting(self, message: SessionMessage, trail: Trail) -> Trail:
+    async def submitting(self, message: SessionMessage, trail: DeliveryTrail) -> DeliveryTrail:
         """Record that the key is about to be pressed."""
         if trail.submitting:
             return trail
         await self._append(message, "submit", trail.begun)
         return self._keep(message, trail._replace(submitting=True))
 
-    async def sent(self, message: SessionMessage, trail: Trail) -> Trail:
+    async def sent(self, message: SessionMessage, trail: DeliveryTrail) -> DeliveryTrail:
         """Record that the message was submitted."""
         if trail.sent_ms is not None:
             return trail
@@ -101,11 +101,11 @@ class Journal:
         event = message.signal(type, self._clock.now_ms(), reason)
         await self._events.append([event._replace(id=_id(message, type.rpartition(".")[2]))])
 
-    async def _read(self, message: SessionMessage) -> Trail:
-        trail = Trail()
+    async def _read(self, message: SessionMessage) -> DeliveryTrail:
+        trail = DeliveryTrail()
         while (entry := await self._events.get(_id(message, "paste", trail.begun + 1))) is not None:
             found = entry.payload if isinstance(entry.payload, dict) else {}
-            trail = Trail(
+            trail = DeliveryTrail(
                 trail.begun + 1,
                 parse_time(entry.timestamp, "timestamp"),
                 str(found.get("place") or ""),
@@ -121,7 +121,7 @@ class Journal:
             submitting=submitting, sent_ms=None if sent is None else parse_time(sent.timestamp, "timestamp")
         )
 
-    def _keep(self, message: SessionMessage, trail: Trail) -> Trail:
+    def _keep(self, message: SessionMessage, trail: DeliveryTrail) -> DeliveryTrail:
         self._known[message.mark] = trail
         while len(self._known) > KNOWN_MAX:
             self._known.popitem(last=False)

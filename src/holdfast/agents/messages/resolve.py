@@ -34,7 +34,7 @@ class Place(NamedTuple):
     branch: str | None = None
 
 
-NOWHERE = Place()
+NO_ORIGIN = Place()
 
 
 class Resolver:
@@ -43,7 +43,7 @@ class Resolver:
     def __init__(self, sessions: Sessions, checkout_of: Callable[[str], Checkout] = read_checkout) -> None:
         self._sessions, self._checkout_of = sessions, checkout_of
 
-    async def resolve(self, wanted: str, place: Place = NOWHERE) -> Session:
+    async def resolve(self, wanted: str, place: Place = NO_ORIGIN) -> Session:
         """The session that `wanted` names. NotFound, Ambiguous with the candidates, or Conflict if it is closed."""
         found = await (self._by_place(place) if wanted == AUTO else self._by_text(wanted))
         successors = [await find_successor(self._sessions, session) for session in found]

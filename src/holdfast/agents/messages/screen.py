@@ -38,10 +38,10 @@ class Screen(NamedTuple):
         return "\n".join(line.plain for line in self.lines)
 
 
-def read_picture(picture: str) -> tuple[Line, ...]:
+def parse_capture(picture: str) -> tuple[Line, ...]:
     r"""The lines of `capture-pane -e`. A style lasts until another one begins, also over the end of a line.
 
-    >>> read_picture("\x1b[1m>\x1b[0m hello \x1b[2mTry\nit\x1b[0m now")
+    >>> parse_capture("\x1b[1m>\x1b[0m hello \x1b[2mTry\nit\x1b[0m now")
     (Line(plain='> hello Try', typed='> hello'), Line(plain='it now', typed='   now'))
     """
     lines: list[Line] = []

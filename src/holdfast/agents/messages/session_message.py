@@ -8,7 +8,7 @@ from holdfast.agents.messages.text import check_content, is_command, opens_compl
 from holdfast.domain.delivery import Claim
 from holdfast.domain.event import Event, NewEvent, iso_time, new_event
 from holdfast.domain.json_value import Json
-from holdfast.domain.message import SOURCE, signal_event
+from holdfast.domain.message import SOURCE, message_status_event
 from holdfast.domain.session import STREAM_PREFIX
 
 LITERAL = "Message: "
@@ -47,7 +47,7 @@ class SessionMessage:
 
     def signal(self, type: str, at_ms: int, reason: str | None = None) -> NewEvent:
         """The event that says what became of the message, on the stream of its session."""
-        return signal_event(type, self.event, reason, self.generation)._replace(timestamp=iso_time(at_ms))
+        return message_status_event(type, self.event, reason, self.generation)._replace(timestamp=iso_time(at_ms))
 
     def step(self, at_ms: int, **what: Json) -> NewEvent:
         """An entry of the journal, see `holdfast.agents.messages.journal`."""

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from holdfast.agents.messages.screen import Screen, read_picture
+from holdfast.agents.messages.screen import Screen, parse_capture
 from holdfast.domain.session import Session
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Tmux:
             cursor=(int(found["cursor_x"] or 0), int(found["cursor_y"] or 0)),
             pasted=found["@holdfast_pasted"],
             pressed=found["@holdfast_pressed"],
-            lines=read_picture(picture),
+            lines=parse_capture(picture),
             process=int(found["pane_pid"] or 0),
         )
 

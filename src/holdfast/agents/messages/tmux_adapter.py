@@ -55,14 +55,14 @@ class TmuxAdapter:
             return NotYet("the session has no tmux pane")
         if terminal is None:
             return NotYet(f"how {task.session.agent} behaves in a terminal is not known")
-        work = _Work(task, pane, terminal, Tmux(pane.socket, self._program), self._clock)
+        work = _PaneAttempt(task, pane, terminal, Tmux(pane.socket, self._program), self._clock)
         try:
             return await work.run()
         except TmuxError as error:
             return work.lost(str(error))
 
 
-class _Work:
+class _PaneAttempt:
     """One try for one message in one pane."""
 
     def __init__(self, task: Task, pane: Pane, terminal: Terminal, tmux: Tmux, clock: Clock) -> None:
@@ -82,13 +82,13 @@ class _Work:
             return await self._pressed(screen)
         if here and screen.pasted == mark:
             return await self._pasted(screen)
-        return await self._fresh(screen)
+        return await self._not_pasted(screen)
 
     def lost(self, reason: str) -> Result:
         """The pane cannot be used. What is already in it may still be submitted only if the key may have been."""
         return Unknown(reason) if self._trail.submitting else NotYet(reason)
 
-    async def _fresh(self, screen: Screen) -> Result:
+    async def _not_pasted(self, screen: Screen) -> Result:
         """Nothing of this message is in the pane: paste it as soon as the agent can take it."""
         ready = await self._wait_until_ready(screen)
         if isinstance(ready, NotYet):

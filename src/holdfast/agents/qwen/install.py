@@ -32,5 +32,5 @@ INSTALL = JsonHookConfig(
     tools=("PreToolUse", "PostToolUse", "PostToolUseFailure"),
     handler=_handler,
     words=lambda handler: split_line(handler.get("command")),
-    switched_off=_switched_off,
+    disabled_by=_switched_off,
 )  # fmt: skip

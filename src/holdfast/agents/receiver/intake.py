@@ -22,7 +22,7 @@ LOG_MAX = 256 * 1024
 FALLBACKS = (b"/var/tmp/holdfast-%d", b"/tmp/holdfast-%d", b"/run/user/%d/holdfast")
 
 _CHUNK = 65536
-_ENDERS = (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP)
+_STOP_SIGNALS = (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP)
 _FOLDER = posix.O_RDONLY | posix.O_DIRECTORY | posix.O_CLOEXEC
 _NEW = posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_NOFOLLOW | posix.O_CLOEXEC
 _LOG = posix.O_WRONLY | posix.O_CREAT | posix.O_APPEND | posix.O_NOFOLLOW | posix.O_NONBLOCK | posix.O_CLOEXEC
@@ -36,7 +36,7 @@ def run(arguments: list[str]) -> None:
     names = f'"agent":{quote(agent[:NAME_MAX])},"event":{quote(event and event[:NAME_MAX])}'
     try:
         body, size, cut = read() if payload is None else (payload[:BODY_MAX], len(payload), None)
-        for number in _ENDERS:  # from here on the process ends soon by itself
+        for number in _STOP_SIGNALS:  # from here on the process ends soon by itself
             _signal.signal(number, _signal.SIG_IGN)
         if size > BODY_MAX:
             cut = cut or "size"
@@ -85,7 +85,7 @@ def read() -> tuple[bytes, int, str | None]:
         except OSError:
             pass  # closed already
 
-    for number in (*_ENDERS, _signal.SIGALRM):
+    for number in (*_STOP_SIGNALS, _signal.SIGALRM):
         _signal.signal(number, stop)
     _signal.setitimer(_signal.ITIMER_REAL, READ_S)
     chunks, kept, size = [], 0, 0
@@ -108,7 +108,7 @@ def name_now() -> str:
 
 def keep(root: bytes | None, name: str, record: bytes, names: str) -> None:
     """Write the record into the home's spool or, if that fails, into the first fallback folder that accepts it."""
-    _signal.signal(_signal.SIGALRM, _hurry)
+    _signal.signal(_signal.SIGALRM, _abort_write)
     _signal.setitimer(_signal.ITIMER_REAL, WRITE_S, RETRY_S)
     why = "the home folder is unknown"
     if root is not None:
@@ -223,7 +223,7 @@ def _header(names: str, size: int | None, cut: str | None, via: str) -> bytes:
     ).encode()
 
 
-def _hurry(number: int, frame: object) -> None:
+def _abort_write(number: int, frame: object) -> None:
     """Interrupt a write to a disk that does not respond: it must not block the agent, and another disk may work."""
     raise TimeoutError(110, "the disk does not respond")
 

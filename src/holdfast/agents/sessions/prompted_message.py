@@ -28,7 +28,7 @@ class PromptedMessages:
         """The message that the prompt contains; None: a person wrote the prompt."""
         continues = text_in(session.facts, "continues")
         streams = [session.stream, *([] if continues is None else [STREAM_PREFIX + continues])]
-        heads = [event_id for lane in streams for _, event_id in await self._store.operator.lane_head(lane, 1)]
+        heads = [event_id for lane in streams for _, event_id in await self._store.operator.first_in_lane(lane, 1)]
         for event in [await self._store.events.get(id) for id in heads]:
             if event is not None and (found := _fitting(event, prompt)) is not None:
                 return event.id, found

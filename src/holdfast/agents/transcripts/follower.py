@@ -31,15 +31,15 @@ PAGE = 200
 PAGES_MAX = 5
 NUDGES_MAX = 1000
 START_GRACE_MS = 5_000
-"""With start `heard`, lines up to this long before the first hook are read too: clocks and writes lag a little."""
+"""With start `first_hook`, lines up to this long before the first hook are read too: clocks and writes lag a little."""
 LIST_EVERY_MS = 5_000
-LINGER_MS = 60_000
+FOLLOW_AFTER_END_MS = 60_000
 """How long a transcript is still read after its session ended or moved to another file."""
 SEARCH_EVERY_MS = 30_000
 
 BUSY = frozenset({SessionState.INITIALIZING, SessionState.WORKING})
 
-Start = Literal["heard", "beginning", "now"]
+Start = Literal["first_hook", "beginning", "now"]
 Find = Callable[[str, str], str | None]
 
 log = logging.getLogger("holdfast.transcripts")
@@ -49,15 +49,15 @@ log = logging.getLogger("holdfast.transcripts")
 class FollowSettings:
     """How many transcripts are followed, how much is read at once, and how often.
 
-    `start` applies to a transcript that was never read: `heard` starts with lines written since the session's first
-    hook, `beginning` with the first line, `now` with the next new line.
+    `start` applies to a transcript that was never read: `first_hook` starts with lines written since the session's
+    first hook, `beginning` with the first line, `now` with the next new line.
     """
 
     sessions_max: int = 64
     batch_bytes: int = BATCH_BYTES
     busy_ms: int = 1_000
     idle_ms: int = 5_000
-    start: Start = "heard"
+    start: Start = "first_hook"
 
 
 @dataclass(slots=True)
@@ -112,7 +112,7 @@ class Follower:
         self.wake: Callable[[], None] = lambda: None
         self.appended = self.repeated = self.unknown = self.broken = self.oversized = self.refused = 0
 
-    def nudge(self, session_id: str, path: str | None = None) -> None:
+    def read_now(self, session_id: str, path: str | None = None) -> None:
         """Read this session's transcript now. Must be called on the event loop."""
         if len(self._nudged) < NUDGES_MAX:
             self._nudged[session_id] = path
@@ -150,18 +150,20 @@ class Follower:
                 one.session, one.left_ms = session, None
                 chosen[session.id, path] = one
         lingering = {
-            key: one for key, one in self._followed.items() if key not in chosen and self._lingers(one, ids, now_ms)
+            key: one
+            for key, one in self._followed.items()
+            if key not in chosen and self._is_still_followed(one, ids, now_ms)
         }
         self._followed = chosen | dict(islice(lingering.items(), self._settings.sessions_max))
 
-    def _lingers(self, one: FollowedTranscript, ids: set[str], now_ms: int) -> bool:
+    def _is_still_followed(self, one: FollowedTranscript, ids: set[str], now_ms: int) -> bool:
         """A file with unread lines is read to its end. A session that moved to another file may still write the old."""
         one.left_ms = now_ms if one.left_ms is None else one.left_ms
-        return one.has_more or (one.session.id in ids and now_ms - one.left_ms < LINGER_MS)
+        return one.has_more or (one.session.id in ids and now_ms - one.left_ms < FOLLOW_AFTER_END_MS)
 
     async def _running_sessions(self) -> list[Session]:
         """Sessions with readable transcripts, including just ended ones: the last lines may follow the last hook."""
-        ended_after_ms = self._clock.now_ms() - LINGER_MS
+        ended_after_ms = self._clock.now_ms() - FOLLOW_AFTER_END_MS
         running: list[Session] = []
         after: str | None = None
         for _ in range(PAGES_MAX):
@@ -240,7 +242,7 @@ class Follower:
                 return 0
             case "now":
                 return await self._executor.submit(lambda: end_of(one.path))
-            case "heard":
+            case "first_hook":
                 first = await self._store.events.read(one.session.stream, 0, 1)
                 heard_ms = parse_time(first[0].timestamp, "timestamp") if first else one.session.created_at_ms
                 since_ms = heard_ms - START_GRACE_MS

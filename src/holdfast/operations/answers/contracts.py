@@ -66,7 +66,7 @@ class ContractAnswer:
 class ContractList:
     """Contracts ordered by id. JSON shows `items` alone; REST puts `next` into the header `Link`."""
 
-    WIRE_FIELD: ClassVar[str] = "items"
+    JSON_FIELD: ClassVar[str] = "items"
 
     items: list[ContractAnswer]
     next: str | None
@@ -79,7 +79,7 @@ class PropertyValues:
     JSON shows `values` alone; REST puts `next` into the header `Link`.
     """
 
-    WIRE_FIELD: ClassVar[str] = "values"
+    JSON_FIELD: ClassVar[str] = "values"
 
     values: dict[str, list[str]]
     next: str | None

@@ -27,7 +27,7 @@ def encode(answer: object) -> Any:
     Free-form JSON in a field of type `object` is passed on as it is.
     """
     if is_answer(type(answer)):
-        name = wire_field(type(answer))
+        name = json_field(type(answer))
         return encode(getattr(answer, name)) if name is not None else _encode_members(answer)
     if isinstance(answer, list | tuple):
         return [encode(item) for item in answer]
@@ -46,9 +46,9 @@ def is_answer(kind: object) -> bool:
     return isinstance(kind, type) and (is_dataclass(kind) or hasattr(kind, "_fields"))
 
 
-def wire_field(kind: type) -> str | None:
+def json_field(kind: type) -> str | None:
     """The one field that is the whole JSON value, for answers that carry more than their JSON value can hold."""
-    return getattr(kind, "WIRE_FIELD", None)
+    return getattr(kind, "JSON_FIELD", None)
 
 
 def members_of(kind: type) -> tuple[Member, ...]:

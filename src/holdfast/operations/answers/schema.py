@@ -8,7 +8,7 @@ from dataclasses import fields, is_dataclass
 from types import GenericAlias, NoneType, UnionType
 from typing import Annotated, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from holdfast.operations.answers.encode import is_answer, members_of, wire_field
+from holdfast.operations.answers.encode import is_answer, json_field, members_of
 from holdfast.operations.answers.fields import Format
 
 JsonSchema: TypeAlias = dict[str, object]
@@ -41,7 +41,7 @@ class Schemas:
         kind = origin or hint
         assert isinstance(kind, type), hint
         assert is_answer(kind), hint
-        name = wire_field(kind)
+        name = json_field(kind)
         if name is not None:
             return self.of(get_type_hints(kind, include_extras=True)[name])
         return self._reference(kind, arguments)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from holdfast.domain.errors import BadConfig, BadInput, NotFound, StoreError
 from holdfast.domain.extras import install_command
 from holdfast.egress.attempt_log import describe
-from holdfast.home import shown_url
+from holdfast.home import masked_url
 from holdfast.proof.kills.artifacts import write_violations
 from holdfast.proof.kills.checker import check
 from holdfast.proof.kills.disruptions import OWN_KINDS
@@ -136,7 +136,7 @@ def check_request(request: ProofRequest) -> None:
     try:
         place.rows("SELECT 1")
     except Exception as error:
-        raise StoreError(f"{shown_url(request.store)} cannot be reached: {describe(error)}") from error
+        raise StoreError(f"{masked_url(request.store)} cannot be reached: {describe(error)}") from error
 
 
 def _check_server(version: str) -> None:

@@ -35,7 +35,7 @@ async def _check(image: Image, recording: Recording, database: Path) -> list[str
         faults = _look(image, recording, look)
         found = await verify_receipts(store.receipts, rows=True)
         faults += [f"a receipt does not verify: {fault}" for fault in found.faults[:5]]
-        await store.owners.enlist()
+        await store.owners.register()
         (again,) = await store.events.append([new_event("t.after", stream="after")])
         if await store.events.get(again.id) is None:
             faults.append("the store accepts no new event")

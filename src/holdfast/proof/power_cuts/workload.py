@@ -76,7 +76,7 @@ class Workload:
         self._note_commit(begun_at=0)
         self.recording.opened_at = len(self._disk.ops)
         self.recording.promised.append((len(self._disk.ops), 0))
-        self._owner = await store.owners.enlist()
+        self._owner = await store.owners.register()
         self._registry = Registry(store.contracts, POLICIES, readers=store.readers)
         self._router = Router(store.routing, self._registry)
         by = self._owner.acting("proof")

@@ -53,7 +53,7 @@ WHERE h.id = ?1 AND d.state = 'pending' AND h.lane IS NOT NULL ORDER BY d.pos LI
 
 
 class MistakesForSuccess:
-    """Turns some outcomes into `Delivered`."""
+    """StreamLocks some outcomes into `Delivered`."""
 
     def __init__(self, inner: Deliverer, mistakes: Callable[[Outcome], bool]) -> None:
         self.kind, self._inner, self._mistakes = inner.kind, inner, mistakes

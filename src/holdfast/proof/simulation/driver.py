@@ -24,7 +24,7 @@ _TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name"
 _NUMBERS = count(1)
 _WATCHED = frozenset({"holdfast_deliveries", "holdfast_ready"})
 _RESTLESS = frozenset({"holdfast_queues", "holdfast_meta"})
-_BRIEF = frozenset({"BEGIN", "BEGIN IMMEDIATE", "COMMIT", "ROLLBACK"})
+_SHORT_FIELDS = frozenset({"BEGIN", "BEGIN IMMEDIATE", "COMMIT", "ROLLBACK"})
 """Quick to compile: caching them would only evict others from apsw's statement cache."""
 STATEMENTS_KEPT = 512
 
@@ -116,7 +116,7 @@ class WarmConnection(SimConnection):
         if sql.startswith("PRAGMA "):
             return 0
         try:
-            self._raw.execute(sql, params, can_cache=sql not in _BRIEF)
+            self._raw.execute(sql, params, can_cache=sql not in _SHORT_FIELDS)
         except apsw.Error as error:
             raise self._translate(error) from error
         return int(self._raw.changes())

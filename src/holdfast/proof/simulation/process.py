@@ -104,9 +104,9 @@ class Process:
         self.log("opens the store")
 
     async def start(self) -> None:
-        """Start as a daemon does: enlist, register contracts, start the duties."""
+        """Start as a daemon does: register, register contracts, start the duties."""
         store, world, mutant = self.store, self.world, self.world.mutant
-        self.owner = await store.owners.enlist()
+        self.owner = await store.owners.register()
         self.note.owner = self.owner.id
         if self.keep:
             for contract in CONTRACTS:

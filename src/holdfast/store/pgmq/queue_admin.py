@@ -40,7 +40,7 @@ class PostgresQueueAdmin:
         return await self._pool.run(work, repeatable=True)
 
     async def load(self) -> QueueLoad:
-        counts = await self._pool.alone(self._ready.counts)
+        counts = await self._pool.single(self._ready.counts)
         return QueueLoad(counts.rows, await self._pool.value(for_queue(sql.queue_dead_rows, self._schema)))
 
     async def repair(self, position: int, limit: int) -> QueueRepair:

@@ -14,7 +14,7 @@ from holdfast.store.rows import event_ranges, front_only
 SPAN = 2000
 
 
-class _Taken(Exception):
+class _AlreadyArchived(Exception):
     """Another process archived some of the events."""
 
 
@@ -22,12 +22,12 @@ class PostgresArchives:
     def __init__(self, pool: Pool, clock: Clock) -> None:
         self._pool, self._clock = pool, clock
 
-    async def ripe(self, before_ms: int, limit: int) -> list[EventRange]:
+    async def archivable(self, before_ms: int, limit: int) -> list[EventRange]:
         now_ms = self._clock.now_ms()
         ((first, last),) = await self._pool.rows(sql.archive_span)
         found: list[Row] = []
         for start in range(first - 1, last, SPAN):
-            found += await self._pool.rows(sql.archive_ripe, start, SPAN, before_ms, now_ms, limit - len(found))
+            found += await self._pool.rows(sql.archive_candidates, start, SPAN, before_ms, now_ms, limit - len(found))
             if len(found) >= limit:
                 break
         streams = sorted({row[1] for row in found})
@@ -39,13 +39,13 @@ class PostgresArchives:
 
         async def work(connection: PooledConnection) -> None:
             if await connection.run(sql.stream_archived, *columns) < len(ranges):
-                raise _Taken
+                raise _AlreadyArchived
             await connection.run(sql.archive_add, *archive)
             await connection.run(sql.archived_add, *columns, archive.id)
 
         try:
             await self._pool.run(work)
-        except _Taken:
+        except _AlreadyArchived:
             return False
         return True
 

@@ -18,7 +18,7 @@ from holdfast.store.roles.deliveries import BATCH_MAX
 from holdfast.store.roles.owners import Owner
 
 
-async def thin_out(
+async def coalesce_and_evict(
     connection: PooledConnection,
     ready: PostgresReadyQueue,
     owner: Owner,

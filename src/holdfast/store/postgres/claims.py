@@ -27,44 +27,44 @@ SHARE_PAUSE_MS = 20
 _NO_END = 1 << 62
 
 
-class Due(NamedTuple):
+class DueQueues(NamedTuple):
     """The served queues with due work, when the next of the others is due, and whether the long way is needed."""
 
     queues: list[Row]
     next_ms: int | None
-    careful: bool
+    general: bool
 
 
 async def claim(pool: Pool, ready: PostgresReadyQueue, request: ClaimRequest, order: LeaseOrder) -> Claimed:
     """Repeatable: with the same token, rows that an earlier try leased are found again."""
-    due = await pool.alone(lambda connection: _look(connection, ready, request, order))
+    due = await pool.single(lambda connection: _look(connection, ready, request, order))
     if not due.queues:
         return Claimed([], due.next_ms, 0)
-    if due.careful:
+    if due.general:
         return await pool.run(
-            lambda connection: _claim_carefully(connection, ready, request, order), durable=False, repeatable=True
+            lambda connection: _claim_generally(connection, ready, request, order), durable=False, repeatable=True
         )
-    taking = Taking(pool, ready, request, order, due.queues)
-    await taking.lease_all()
-    return taking.claimed(due.next_ms)
+    batch = ClaimBatch(pool, ready, request, order, due.queues)
+    await batch.lease_all()
+    return batch.claimed(due.next_ms)
 
 
-async def _claim_carefully(
+async def _claim_generally(
     connection: PooledConnection, ready: PostgresReadyQueue, request: ClaimRequest, order: LeaseOrder
 ) -> Claimed:
     await ready.remove_paused(connection)
     queues, next_ms, _ = await _look(connection, ready, request, order)
     if not queues:
         return Claimed([], next_ms, 0)
-    taking = Taking(connection, ready, request, order, queues)
-    await taking.share(connection)
+    batch = ClaimBatch(connection, ready, request, order, queues)
+    await batch.share(connection)
     if request.suspects:
-        await taking.suspect(connection)
-    await taking.lease_all()
-    return taking.claimed(next_ms)
+        await batch.suspect(connection)
+    await batch.lease_all()
+    return batch.claimed(next_ms)
 
 
-class Taking:
+class ClaimBatch:
     """One claim in progress: how much is left of its limit and of each queue's capacity, and the last queue served."""
 
     def __init__(
@@ -153,8 +153,8 @@ class Taking:
 
 async def _look(
     connection: PooledConnection, ready: PostgresReadyQueue, request: ClaimRequest, order: LeaseOrder
-) -> Due:
-    due, careful = list[Row](), False
+) -> DueQueues:
+    due, general = list[Row](), False
     next_ms: int | None = None
     async for row in _walk(connection, ready, request.after_queue):
         id, _, address, kind, due_at, unusual, shared, _ = row
@@ -164,12 +164,12 @@ async def _look(
             continue
         if due_at <= order.due_ms:
             due.append(row)
-            careful = careful or unusual or shared is not None
+            general = general or unusual or shared is not None
             if len(due) == QUEUES_MAX:
                 break
         elif next_ms is None or due_at < next_ms:
             next_ms = due_at
-    return Due(due, next_ms, careful)
+    return DueQueues(due, next_ms, general)
 
 
 async def _walk(connection: PooledConnection, ready: PostgresReadyQueue, after: int) -> AsyncIterator[Row]:

@@ -14,7 +14,7 @@ from holdfast.ports import Chance
 from holdfast.store.postgres.claims import claim
 from holdfast.store.postgres.clock import ServerClock
 from holdfast.store.postgres.liveness import Liveness
-from holdfast.store.postgres.owner_check import BACK_S, OwnerCheck
+from holdfast.store.postgres.owner_check import RECONNECT_S, OwnerCheck
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.pooled_connection import PooledConnection
 from holdfast.store.postgres.ready_queue import PostgresReadyQueue
@@ -39,9 +39,9 @@ class PostgresDeliveries:
     ) -> None:
         self._pool, self._liveness, self._clock, self._chance, self._changed = pool, liveness, clock, chance, changed
         self._ready, self._lease_now = ready, lease_clock
-        self._owner_check = OwnerCheck(liveness.is_here, lambda: liveness.troubled)
+        self._owner_check = OwnerCheck(liveness.is_local, lambda: liveness.recently_disconnected)
         self._served_since_ms = 0
-        self.unsure: set[int] = set()
+        self.uncertain: set[int] = set()
         """Tokens of claims and routed batches that may have leased something, and whose response was lost."""
         self._heads: dict[str, Head] = {}
         """The head of each chain of this process, as of its last write."""
@@ -54,7 +54,7 @@ class PostgresDeliveries:
         try:
             claimed = await claim(self._pool, self._ready, request, order)
         except BaseException:
-            self.unsure.add(order.token)
+            self.uncertain.add(order.token)
             raise
         if claimed.next_due_ms is None:
             return claimed
@@ -62,11 +62,11 @@ class PostgresDeliveries:
 
     async def _disown(self) -> None:
         """Release leases of claims whose response was lost: they are unknown here, so none of them was started."""
-        if tokens := list(self.unsure):
+        if tokens := list(self.uncertain):
             await self._pool.run(
                 lambda connection: self._ready.disown(connection, tokens), durable=False, repeatable=True
             )  # fmt: skip
-            self.unsure.difference_update(tokens)
+            self.uncertain.difference_update(tokens)
 
     async def renew(self, claims: Sequence[Claim], lease_ms: int) -> set[int]:
         leases, lease_now = leases_of(claims), self._lease_now()
@@ -93,7 +93,7 @@ class PostgresDeliveries:
         head = self._heads.pop(chain, None)  # known again when we know how it ended
         if head is None or not settlements or not is_simple(settlements):
             return None
-        return await self._pool.once(
+        return await self._pool.single_once(
             lambda connection: settle_simply(connection, self._ready, chain, head, settlements, now_ms)
         )
 
@@ -131,8 +131,8 @@ class PostgresDeliveries:
             return await self._ready.reclaim(connection, lease_now, gone, held)
 
         count = await self._pool.run(work, durable=False, repeatable=True)
-        if self._owner_check.doubtful:  # check again once the doubt is resolved
-            asyncio.get_running_loop().call_later(BACK_S, self._changed, "owners")
+        if self._owner_check.undecided:  # check again once the doubt is resolved
+            asyncio.get_running_loop().call_later(RECONNECT_S, self._changed, "owners")
         if count:
             self._changed("deliveries")
         return count
@@ -154,10 +154,10 @@ class PostgresDeliveries:
         now_ms = self._clock.now_ms()
 
         async def work(connection: PooledConnection) -> bool:
-            heads = [row[0] for row in await connection.rows(sql.lane_head, lane)]
+            heads = [row[0] for row in await connection.rows(sql.first_in_lane, lane)]
             if not heads:
                 return False
-            handed = await connection.run(sql.handed_hasten, now_ms, heads[0])
+            handed = await connection.run(sql.handed_make_due, now_ms, heads[0])
             hastened = await self._ready.make_due(connection, heads, now_ms)
             return bool(handed and await self._ready.put_handed(connection, now_ms, BATCH_MAX)) or bool(hastened)
 

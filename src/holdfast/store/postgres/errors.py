@@ -17,7 +17,7 @@ from holdfast.domain.errors import (
 )
 from holdfast.store.door_errors import NO_TABLES, door_error
 
-UNFORESEEN = "HF004"
+FAST_PATH_REFUSED = "HF004"
 """SQLSTATE raised by a fast path that cannot handle a case; the caller then takes the general path."""
 
 FAULTS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, asyncio.TimeoutError)
@@ -27,14 +27,14 @@ _AGAIN = frozenset({"40001", "40P01", "55P03"})
 _LOST = frozenset({"25006", "25P03", "53300", "57P01", "57P02", "57P03", "57P05"})
 
 
-def is_again(error: BaseException) -> bool:
+def is_retryable(error: BaseException) -> bool:
     """Whether the server rolled it back because of another transaction: not committed, so it is safe to retry."""
     return isinstance(error, asyncpg.PostgresError) and (
         error.sqlstate in _AGAIN or (error.sqlstate == "23505" and _table(error) in ("events", "queues", "nodes"))
     )
 
 
-def is_lost(error: BaseException) -> bool:
+def is_connection_lost(error: BaseException) -> bool:
     """Whether the connection was lost. A commit in progress may or may not have happened."""
     if isinstance(error, asyncpg.PostgresError):
         return error.sqlstate in _LOST or (error.sqlstate or "").startswith("08")  # 08P01: errors of PgBouncer itself
@@ -53,9 +53,9 @@ def translate(error: BaseException) -> HoldfastError:
             "no server of the store's URL accepts writes now; a standby does so after its promotion; "
             "Holdfast retries, nothing is lost"
         )
-    if is_lost(error):
+    if is_connection_lost(error):
         return StoreBusy(f"the database cannot be reached ({text}); Holdfast retries, nothing is lost")
-    if is_again(error):
+    if is_retryable(error):
         return StoreBusy(
             "the database rolled this back because of another transaction; Holdfast retries, nothing is lost"
         )

@@ -43,9 +43,9 @@ class PostgresEvents:
 
     async def _append(self, prepared: Prepared) -> list[Appended]:
         now_ms, ring = self._clock.now_ms(), not self._liveness.working
-        answer = await self._pool.alone(lambda connection: _append_new(connection, prepared, now_ms, ring))
+        answer = await self._pool.single(lambda connection: _append_new(connection, prepared, now_ms, ring))
         if answer is None:
-            answer = await self._pool.alone(lambda connection: append(connection, prepared, now_ms, ring, door=True))
+            answer = await self._pool.single(lambda connection: append(connection, prepared, now_ms, ring, door=True))
         return answer
 
     async def get(self, id: str) -> Event | None:

@@ -12,7 +12,7 @@ import sys
 
 import asyncpg
 
-from holdfast.store.postgres.errors import FAULTS, is_lost
+from holdfast.store.postgres.errors import FAULTS, is_connection_lost
 from holdfast.store.postgres.place import each_host
 from holdfast.store.postgres.pooled_connection import PooledConnection
 
@@ -46,13 +46,13 @@ class Hosts:
                     server_settings={"application_name": APPLICATION},
                 )
             except FAULTS as error:
-                if count == 1 or not is_lost(error):  # a wrong password is not cured by another host
+                if count == 1 or not is_connection_lost(error):  # a wrong password is not cured by another host
                     raise
                 faults.append(error)
                 continue
             self._last = number
             connection = PooledConnection(raw, self._schema)
-            _bound_silence(connection)
+            _set_keepalive(connection)
             return connection
         raise _clearest(faults)
 
@@ -63,7 +63,7 @@ def _clearest(faults: list[BaseException]) -> BaseException:
     return (refusing or faults)[-1]
 
 
-def _bound_silence(connection: PooledConnection) -> None:
+def _set_keepalive(connection: PooledConnection) -> None:
     """Let the system end a connection whose server vanished without a word; a query would wait for it without end."""
     sock = connection.raw._transport.get_extra_info("socket")
     if sock is None or sock.family == socket.AF_UNIX:

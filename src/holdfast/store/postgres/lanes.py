@@ -11,7 +11,7 @@ from holdfast.store.postgres.ready_queue import PostgresReadyQueue
 from holdfast.store.postgres.statements import sql
 
 
-class Seat(NamedTuple):
+class LanePosition(NamedTuple):
     """A place in a lane; `head`: nothing waits before it, and the lane is not paused."""
 
     lane: int
@@ -20,19 +20,19 @@ class Seat(NamedTuple):
     waiting: int
 
 
-async def join_lanes(connection: PooledConnection, keys: Sequence[str]) -> list[Seat]:
-    """A seat for each key, in order; a key may come several times."""
+async def join_lanes(connection: PooledConnection, keys: Sequence[str]) -> list[LanePosition]:
+    """A position for each key, in order; a key may come several times."""
     counts = Counter(keys)
     if not counts:
         return []
-    seats: dict[str, Seat] = {}
+    positions: dict[str, LanePosition] = {}
     for key, lane, tail, waiting, paused in await connection.rows(sql.lane_join, list(counts), list(counts.values())):
-        seats[key] = Seat(lane, tail - counts[key] + 1, waiting == counts[key] and not paused, waiting)
+        positions[key] = LanePosition(lane, tail - counts[key] + 1, waiting == counts[key] and not paused, waiting)
     given = []
     for key in keys:
-        seat = seats[key]
-        given.append(seat)
-        seats[key] = seat._replace(pos=seat.pos + 1, head=False)
+        position = positions[key]
+        given.append(position)
+        positions[key] = position._replace(pos=position.pos + 1, head=False)
     return given
 
 

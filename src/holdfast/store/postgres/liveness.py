@@ -30,8 +30,8 @@ PROBE_WAIT_S = 5.0
 STOP_WAIT_S = 3.0
 BACKOFF_S = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 _KEEPALIVES = "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3"
-DEAF = "LISTEN does not work on this connection: new events are found by polling"
-SILENT = (
+NO_LISTEN = "LISTEN does not work on this connection: new events are found by polling"
+POOLED = (
     "a pooler such as PgBouncer is in front of this database: LISTEN and session locks do not work through it, so new "
     "events are found by polling, and the work of a process that dies is taken over when its lease ends; give the "
     "store's URL direct=HOST:PORT of the server itself to have both"
@@ -40,7 +40,7 @@ _DIRECT_IS_POOLED = "direct= in the store's URL leads to a pooler too, not to th
 
 log = logging.getLogger("holdfast.store")
 
-_HERE: set[tuple[str, str, int]] = set()
+_LOCAL_OWNERS: set[tuple[str, str, int]] = set()
 """The owners that work in this process, of all stores: database, schema, id."""
 
 
@@ -68,8 +68,8 @@ class Liveness:
     def notes(self) -> list[str]:
         """Warnings about this connection for `status`."""
         if self.silent:
-            return [SILENT]
-        return [DEAF] if self.listens is False else []
+            return [POOLED]
+        return [NO_LISTEN] if self.listens is False else []
 
     @property
     def working(self) -> bool:
@@ -77,13 +77,13 @@ class Liveness:
         return bool(self._owners)
 
     @property
-    def troubled(self) -> bool:
+    def recently_disconnected(self) -> bool:
         """Whether this connection is lost, or was within the last `TROUBLED_S`."""
         return self._broken.is_set() or time.monotonic() - self._broke_s < TROUBLED_S
 
-    def is_here(self, owner: int) -> bool:
+    def is_local(self, owner: int) -> bool:
         """Whether an owner of this store works in this process."""
-        return self._key(owner) in _HERE
+        return self._key(owner) in _LOCAL_OWNERS
 
     @property
     def pid(self) -> int | None:
@@ -98,7 +98,7 @@ class Liveness:
         await self._pool.opened()
         if self._pool.pooled and self._pool.place.direct is None and not self.silent:
             self.silent, self.listens = True, False
-            log.warning("%s", SILENT)
+            log.warning("%s", POOLED)
         async with self._busy:
             if not self.silent and (self._connection is None or self._connection.closed):
                 with translated():
@@ -113,7 +113,7 @@ class Liveness:
                     connection = await self._connect()
                 await connection.value(sql.owner_lock, owner)
             self._owners.add(owner)
-            _HERE.add(self._key(owner))
+            _LOCAL_OWNERS.add(self._key(owner))
         self.lease_keeper.start()
         if self._task is None:
             watch = self._heartbeat() if self.silent else self._watch()
@@ -121,7 +121,7 @@ class Liveness:
 
     async def free(self, owner: int) -> None:
         self._owners.discard(owner)
-        _HERE.discard(self._key(owner))
+        _LOCAL_OWNERS.discard(self._key(owner))
         async with self._busy:
             if self._connection is not None and not self._connection.closed:
                 await self._connection.value(sql.owner_unlock, owner)
@@ -130,7 +130,7 @@ class Liveness:
         """Release the locks before closing the connection, so that other processes see them free at once."""
         await self.lease_keeper.stop()
         await self._stop()
-        _HERE.difference_update(map(self._key, self._owners))
+        _LOCAL_OWNERS.difference_update(map(self._key, self._owners))
         connection, self._connection = self._connection, None
         if connection is not None and not connection.closed:
             try:
@@ -210,7 +210,7 @@ class Liveness:
                 await self._heard
         except TimeoutError:
             if self.listens is None:
-                log.warning(DEAF)
+                log.warning(NO_LISTEN)
                 self.listens = False
             return not self.listens
         except (StoreError, *FAULTS):

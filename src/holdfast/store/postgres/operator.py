@@ -99,7 +99,7 @@ class PostgresOperator:
                 depth = await self._ready.depth(connection, id)
                 ((lanes, waiting, unpaused),) = await connection.rows(sql.queue_lanes, queue, LANES_MAX)
                 pending = pending_of(depth, LaneCounts(lanes, waiting, unpaused))
-                oldest_ms = _ours(await connection.value(sql.delivery_created, depth.oldest), shift_ms)
+                oldest_ms = _local_time(await connection.value(sql.delivery_created, depth.oldest), shift_ms)
                 return QueueBacklog(queue, contract or None, pending, depth.leased, oldest_ms)
             return None
 
@@ -112,7 +112,7 @@ class PostgresOperator:
         async def work(connection: PooledConnection) -> list[int]:
             facts = {row[0]: row for row in await connection.rows(sql.delivery_facts, list(ids))}
             chosen = [facts[id] for id in dict.fromkeys(ids) if id in facts and facts[id][1] in states]
-            await _revive(connection, self._ready, chosen, now_ms)
+            await _requeue(connection, self._ready, chosen, now_ms)
             leaves: list[Leaf] = [(row[0], row[2] + 1, row[5], State.PENDING, None, 0) for row in chosen]
             await write_link(connection, owner.chain, now_ms, actor, leaves)
             return [row[0] for row in chosen]
@@ -138,7 +138,7 @@ class PostgresOperator:
         found = [StuckLane(*row) for row in await self._pool.rows(sql.lanes_stuck, limit)]
         return [lane._replace(since_ms=lane.since_ms - shift_ms) for lane in found]
 
-    async def lane_head(self, lane: str, limit: int) -> list[tuple[int, str]]:
+    async def first_in_lane(self, lane: str, limit: int) -> list[tuple[int, str]]:
         return [(row[0], row[1]) for row in await self._pool.rows(sql.lane_pending, lane, limit)]
 
     async def _end(self, owner: Owner, ids: Sequence[int], before: State, reason: Reason, actor: str) -> list[int]:
@@ -224,25 +224,25 @@ class PostgresOperator:
                 in_flight=ready.leased,
                 lanes=lanes,
                 dead_by_reason={row[0]: row[1] for row in await connection.rows(sql.figures_dead)},
-                next_due_ms=_ours(ready.next_due_ms, shift_ms),
-                oldest_pending_ms=_ours(await self._ready.oldest_created_ms(connection), shift_ms),
+                next_due_ms=_local_time(ready.next_due_ms, shift_ms),
+                oldest_pending_ms=_local_time(await self._ready.oldest_created_ms(connection), shift_ms),
             )
 
         return await self._pool.run(look, durable=False, repeatable=True)
 
 
-def _ours(at_ms: int | None, shift_ms: int) -> int | None:
+def _local_time(at_ms: int | None, shift_ms: int) -> int | None:
     """A time of the database's by this process's own clock."""
     return None if at_ms is None else at_ms - shift_ms
 
 
-async def _revive(connection: PooledConnection, ready: PostgresReadyQueue, rows: Sequence[Row], now_ms: int) -> None:
+async def _requeue(connection: PooledConnection, ready: PostgresReadyQueue, rows: Sequence[Row], now_ms: int) -> None:
     keys = [_lane_key(row) for row in rows]
     seats = iter(await join_lanes(connection, [key for key in keys if key is not None]))
     given = [None if key is None else next(seats) for key in keys]
     lanes = [None if seat is None else seat.lane for seat in given]
     places = [None if seat is None else seat.pos for seat in given]
-    await connection.run(sql.delivery_revive, [row[0] for row in rows], lanes, places)
+    await connection.run(sql.delivery_requeue, [row[0] for row in rows], lanes, places)
     heads = [row for row, seat in zip(rows, given, strict=True) if seat is None or seat.head]
     await ready.put(connection, [ReadyRow(row[0], row[4], now_ms) for row in heads])
 

@@ -22,7 +22,7 @@ class PostgresOwners:
     def __init__(self, pool: Pool, liveness: Liveness, clock: Clock) -> None:
         self._pool, self._liveness, self._clock = pool, liveness, clock
 
-    async def enlist(self) -> Owner:
+    async def register(self) -> Owner:
         await self._liveness.connect()
         now_ms, process = self._clock.now_ms(), (os.getpid(), socket.gethostname(), str(own_process_id()))
 

@@ -59,8 +59,8 @@ def parse_place(url: str) -> Place:
     shown = parts._replace(netloc=f"{user.partition(':')[0]}{at}{host}")
     if "password" in query:
         shown = shown._replace(query=urlencode({k: v for k, v in parse_qsl(parts.query) if k != "password"}))
-    shown_url = (PGMQ_PREFIX if queue else "") + urlunsplit(shown)
-    return Place(dsn, schema, shown_url, None if direct is None else _direct(parts, query, direct), queue)
+    masked_url = (PGMQ_PREFIX if queue else "") + urlunsplit(shown)
+    return Place(dsn, schema, masked_url, None if direct is None else _direct(parts, query, direct), queue)
 
 
 def each_host(dsn: str) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from holdfast.domain.errors import StoreError, StoreFailed
 from holdfast.ports import Probe
 from holdfast.store.postgres.clock import ServerClock
-from holdfast.store.postgres.errors import FAULTS, is_again, is_lost, translate
+from holdfast.store.postgres.errors import FAULTS, is_connection_lost, is_retryable, translate
 from holdfast.store.postgres.hosts import Hosts
 from holdfast.store.postgres.place import Place
 from holdfast.store.postgres.pooled_connection import PooledConnection, Row
@@ -68,12 +68,12 @@ class Pool:
 
         return await self._try(whole, repeatable)
 
-    async def alone(self, work: Work[T]) -> T:
+    async def single(self, work: Work[T]) -> T:
         """Run a work of one statement, which is a transaction by itself: one round trip. It must be repeatable."""
         return await self._try(partial(self._single, work), repeatable=True)
 
-    async def once(self, work: Work[T]) -> T:
-        """As `alone`, for a work that must not be retried when it is unknown whether it was committed."""
+    async def single_once(self, work: Work[T]) -> T:
+        """As `single`, for a work that must not be retried when it is unknown whether it was committed."""
         return await self._try(partial(self._single, work), repeatable=False)
 
     async def _single(self, work: Work[T], connection: PooledConnection) -> T:
@@ -89,10 +89,10 @@ class Pool:
 
     async def rows(self, text: str, *values: object) -> list[Row]:
         """Run one reading statement."""
-        return await self.alone(lambda connection: connection.rows(text, *values))
+        return await self.single(lambda connection: connection.rows(text, *values))
 
     async def value(self, text: str, *values: object) -> Any:
-        return await self.alone(lambda connection: connection.value(text, *values))
+        return await self.single(lambda connection: connection.value(text, *values))
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[PooledConnection]:
@@ -134,7 +134,7 @@ class Pool:
                 async with self.connection() as connection:
                     return await work(connection)
             except FAULTS as error:
-                again = is_again(error) or (repeatable and is_lost(error))
+                again = is_retryable(error) or (repeatable and is_connection_lost(error))
                 if not again or attempt == TRIES:
                     failure = translate(error)
                     if isinstance(failure, StoreFailed):

@@ -54,23 +54,23 @@ class PostgresReaders:
                 return False
             reader = Reader(name, found[0][0], found[0][1])
             page = await connection.rows(sql.survey_page, found[0][2], reader.prefix, SURVEY_MAX)
-            news = [NewEvents(name, id, 1, head, since) for id, head, since in page if reader.matches(id)]
-            await _mark(connection, news, now_ms)
+            new_events = [NewEvents(name, id, 1, head, since) for id, head, since in page if reader.matches(id)]
+            await _mark(connection, new_events, now_ms)
             more = len(page) == SURVEY_MAX and page[-1][0].startswith(reader.prefix)
             await connection.run(sql.reader_surveyed, page[-1][0] if more else None, name)
             return more
 
         return await self._pool.run(work, durable=False)
 
-    async def mark(self, news: Sequence[NewEvents]) -> None:
+    async def mark(self, new_events: Sequence[NewEvents]) -> None:
         now_ms = self._clock.now_ms()
-        await self._pool.alone(lambda connection: _mark(connection, news, now_ms))
+        await self._pool.single(lambda connection: _mark(connection, new_events, now_ms))
         self._changed("lagging")
 
     async def claim(self, name: str, limit: int, lease_ms: int, owner: int | None = None) -> list[StreamLease]:
         now_ms, token = self._clock.now_ms(), self._chance.token()
         values = owner, token, now_ms + lease_ms, name, now_ms, limit
-        rows = await self._pool.once(lambda connection: connection.rows(sql.lagging_claim, *values))
+        rows = await self._pool.single_once(lambda connection: connection.rows(sql.lagging_claim, *values))
         return [StreamLease(*row) for row in rows]
 
     async def settle(self, results: Sequence[Progress]) -> set[tuple[str, str]]:
@@ -85,18 +85,18 @@ class PostgresReaders:
             [None if one.error is None else one.error[:ERROR_MAX] for one in results],
             [one.alarmed for one in results],
         ]
-        rows = await self._pool.alone(lambda connection: connection.rows(sql.lagging_settle, *columns, now_ms))
+        rows = await self._pool.single(lambda connection: connection.rows(sql.lagging_settle, *columns, now_ms))
         return {(row[0], row[1]) for row in rows}
 
     async def extend(self, leases: Sequence[StreamLease], lease_ms: int) -> None:
         until = self._clock.now_ms() + lease_ms
         readers, streams = [lease.reader for lease in leases], [lease.stream for lease in leases]
         tokens = [lease.token for lease in leases]
-        await self._pool.alone(lambda connection: connection.run(sql.lagging_extend, until, readers, streams, tokens))
+        await self._pool.single(lambda connection: connection.run(sql.lagging_extend, until, readers, streams, tokens))
 
     async def reclaim(self, owner: int | None = None) -> int:
         now_ms = self._clock.now_ms()
-        return await self._pool.alone(lambda connection: connection.run(sql.lagging_reclaim, now_ms, owner or 0))
+        return await self._pool.single(lambda connection: connection.run(sql.lagging_reclaim, now_ms, owner or 0))
 
     async def next_due(self, names: Sequence[str]) -> int | None:
         found: int | None = await self._pool.value(sql.lagging_next, list(names))
@@ -126,9 +126,9 @@ class PostgresReaders:
         await self._pool.run(lambda connection: write_action(connection, by, now_ms, "replay", **details))
 
 
-async def _mark(connection: PooledConnection, news: Sequence[NewEvents], now_ms: int) -> None:
-    if news:
-        columns = [list(column) for column in zip(*news, strict=True)]
+async def _mark(connection: PooledConnection, new_events: Sequence[NewEvents], now_ms: int) -> None:
+    if new_events:
+        columns = [list(column) for column in zip(*new_events, strict=True)]
         await connection.run(sql.lagging_mark, *columns, now_ms)
 
 

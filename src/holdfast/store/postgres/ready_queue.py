@@ -176,13 +176,13 @@ class PostgresReadyQueue:
         await connection.run(sql.ready_remove, deliveries)
 
     async def remove_lane(self, connection: PooledConnection, lane: int) -> None:
-        await connection.run(sql.lane_unready, lane)
+        await connection.run(sql.ready_remove_lane, lane)
 
     async def remove_paused(self, connection: PooledConnection) -> None:
-        await connection.run(sql.paused_unready)
+        await connection.run(sql.ready_remove_paused)
 
     async def make_due(self, connection: PooledConnection, deliveries: Sequence[int], now_ms: int) -> set[int]:
-        return {row[0] for row in await connection.rows(sql.ready_hasten, now_ms, deliveries)}
+        return {row[0] for row in await connection.rows(sql.ready_make_due, now_ms, deliveries)}
 
     async def missing_holders(self, connection: Rows) -> list[Row]:
         """The owners that hold leases or did not end, and show no sign of life: (owner, process id, boot id)."""

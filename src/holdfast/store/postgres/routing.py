@@ -12,7 +12,7 @@ from holdfast.domain.event import Event
 from holdfast.domain.lane import LANE_MAX, may_coalesce
 from holdfast.domain.receipt import some_of
 from holdfast.ports import Chance, Clock
-from holdfast.store.postgres.bursts import thin_out
+from holdfast.store.postgres.bursts import coalesce_and_evict
 from holdfast.store.postgres.lanes import join_lanes
 from holdfast.store.postgres.liveness import CHANNEL
 from holdfast.store.postgres.pool import Pool, begin, translated, undo
@@ -29,7 +29,7 @@ _COMMIT_AND_NOTIFY = f"SELECT pg_notify('{CHANNEL}', ''); COMMIT"
 PAYLOAD_MAX = 16 * 1024  # an event with a larger payload is not leased while it is routed
 
 
-class Position:
+class RouterPosition:
     """Where the router reads on, so that it does not step over the index entries of all events routed before.
 
     Events are committed out of order. Most of those that come late are within `BACK` of the newest; for the others all
@@ -61,7 +61,7 @@ class Position:
 
 
 class PostgresRouting:
-    """`unsure` receives the tokens of leases that may have been taken by a commit whose response was lost."""
+    """`uncertain` receives the tokens of leases that may have been taken by a commit whose response was lost."""
 
     misses_wakeups = True
 
@@ -73,12 +73,12 @@ class PostgresRouting:
         lease_clock: Callable[[], int | None],
         chance: Chance,
         changed: Callable[[str], None],
-        unsure: Callable[[int], None],
+        uncertain: Callable[[int], None],
     ) -> None:
         self._pool, self._ready, self._clock, self._changed = pool, ready, clock, changed
-        self._lease_now, self._chance, self._unsure = lease_clock, chance, unsure
+        self._lease_now, self._chance, self._uncertain = lease_clock, chance, uncertain
         self._at_end = False
-        self._position = Position()
+        self._position = RouterPosition()
 
     @asynccontextmanager
     async def batch(self, limit: int, payloads: bool = False) -> AsyncIterator[PostgresRoutingBatch]:
@@ -104,7 +104,7 @@ class PostgresRouting:
         try:
             yield order
         except BaseException:
-            self._unsure(order.token)
+            self._uncertain(order.token)
             raise
 
     async def backlog(self) -> int:
@@ -276,7 +276,7 @@ class Duty(NamedTuple):
     lane: str | None
     due_at_ms: int
     burst: str | None
-    thins: bool
+    may_coalesce_in_lane: bool
 
 
 async def route(
@@ -310,12 +310,12 @@ async def _deliver(
             queue = target.queue if target.queue is not None else direct[target.address]
             if (plan.n, queue) not in known:
                 known.add((plan.n, queue))
-                due_at_ms, thins = max(now_ms, plan.due_at_ms), may_coalesce(target.address)
-                duties.append(Duty(plan.n, queue, target.lane, due_at_ms, target.burst, thins))
+                due_at_ms, may_coalesce_in_lane = max(now_ms, plan.due_at_ms), may_coalesce(target.address)
+                duties.append(Duty(plan.n, queue, target.lane, due_at_ms, target.burst, may_coalesce_in_lane))
     lanes = await _insert(connection, ready, duties, now_ms)
     bursts = [duty.event for duty in duties if duty.burst is not None]
     if owner is not None and (bursts or any(count > LANE_MAX for count in lanes.values())):
-        return Made(len(duties), await thin_out(connection, ready, owner, bursts, lanes, now_ms))
+        return Made(len(duties), await coalesce_and_evict(connection, ready, owner, bursts, lanes, now_ms))
     return Made(len(duties), {})
 
 
@@ -323,18 +323,18 @@ async def _insert(
     connection: PooledConnection, ready: PostgresReadyQueue, duties: Sequence[Duty], now_ms: int
 ) -> dict[int, int]:
     """Insert deliveries. Returns how many are open in each lane that was joined and may be thinned out."""
-    seats = iter(await join_lanes(connection, [duty.lane for duty in duties if duty.lane is not None]))
+    positions = iter(await join_lanes(connection, [duty.lane for duty in duties if duty.lane is not None]))
     lanes: list[int | None] = []
     places: list[int | None] = []
     due: list[int | None] = []
     waiting: dict[int, int] = {}
     for duty in duties:
-        seat = None if duty.lane is None else next(seats)
-        lanes.append(None if seat is None else seat.lane)
-        places.append(None if seat is None else seat.pos)
-        due.append(duty.due_at_ms if seat is None or seat.head else None)
-        if seat is not None and duty.thins:
-            waiting[seat.lane] = seat.waiting
+        position = None if duty.lane is None else next(positions)
+        lanes.append(None if position is None else position.lane)
+        places.append(None if position is None else position.pos)
+        due.append(duty.due_at_ms if position is None or position.head else None)
+        if position is not None and duty.may_coalesce_in_lane:
+            waiting[position.lane] = position.waiting
     events, queues = [duty.event for duty in duties], [duty.queue for duty in duties]
     bursts = [duty.burst for duty in duties]
     await ready.put_routed(connection, NewDeliveries(events, queues, lanes, places, due, now_ms, bursts))

@@ -16,7 +16,7 @@ from holdfast.domain.delivery import Settlement, Transition, clean_error
 from holdfast.domain.errors import BadInput, Conflict, HoldfastError
 from holdfast.domain.receipt import Head, Leaf
 from holdfast.domain.states import Reason, State
-from holdfast.store.postgres.errors import FAULTS, UNFORESEEN, translate
+from holdfast.store.postgres.errors import FAST_PATH_REFUSED, FAULTS, translate
 from holdfast.store.postgres.events import append
 from holdfast.store.postgres.group_append import Prepared
 from holdfast.store.postgres.lanes import leave_lanes
@@ -62,7 +62,7 @@ async def settle_simply(
     try:
         moved = await ready.settle_delivered(connection, [_lease(one) for one in settlements], attempts, new)
     except asyncpg.PostgresError as error:
-        if error.sqlstate != UNFORESEEN:
+        if error.sqlstate != FAST_PATH_REFUSED:
             raise
         return None
     return Settled(set(), moved, Head(new.seq, new.hash))

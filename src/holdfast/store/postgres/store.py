@@ -66,8 +66,8 @@ class PostgresStore:
         self.contracts = PostgresContracts(pool, clock, changed)
         ready = PostgresReadyQueue()
         self.deliveries = PostgresDeliveries(pool, ready, liveness, clock, lease_clock, chance, changed)
-        unsure = self.deliveries.unsure.add
-        self.routing = PostgresRouting(pool, ready, clock, lease_clock, chance, changed, unsure)
+        uncertain = self.deliveries.uncertain.add
+        self.routing = PostgresRouting(pool, ready, clock, lease_clock, chance, changed, uncertain)
         gate_clock = _database_clock if lease_clock is _database_clock else clock.now_ms
         self.gates = PostgresGates(pool, gate_clock)
         self.sessions = PostgresSessions(pool, clock)

@@ -36,7 +36,7 @@ class ArchiveRow(NamedTuple):
 class Archives(Protocol):
     """The record of archives. Retention removes an event of a stream only after it is recorded here."""
 
-    async def ripe(self, before_ms: int, limit: int) -> list[EventRange]:
+    async def archivable(self, before_ms: int, limit: int) -> list[EventRange]:
         """Events of streams accepted before then that nothing needs and that are in no archive, from each front."""
 
     async def record(self, archive: ArchiveRow, ranges: Sequence[EventRange]) -> bool:

@@ -172,7 +172,7 @@ class Operator(Protocol):
     async def stuck_lanes(self, limit: int) -> list[StuckLane]:
         """Lanes whose head has failed at least once while others wait behind it: of the longest 200 lanes."""
 
-    async def lane_head(self, lane: str, limit: int) -> list[tuple[int, str]]:
+    async def first_in_lane(self, lane: str, limit: int) -> list[tuple[int, str]]:
         """The next deliveries of a lane in their order, each with the id of its event."""
 
     async def make_due(self, ids: Sequence[int], *, by: Actor | None = None) -> list[int]:

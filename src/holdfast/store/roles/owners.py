@@ -45,7 +45,7 @@ class WorkingOwner(NamedTuple):
 class Owners(Protocol):
     """The processes that work on a store. No two living owners share a receipt chain."""
 
-    async def enlist(self) -> Owner:
+    async def register(self) -> Owner:
         """Register this process. An owner's death is noticed at once, and its leases are freed."""
 
     async def working(self, limit: int) -> list[WorkingOwner]:

@@ -86,7 +86,7 @@ class Readers(Protocol):
     async def survey(self, name: str) -> bool:
         """Find stored streams of a new reader, `SURVEY_MAX` at a time. True: there are more."""
 
-    async def mark(self, news: Sequence[NewEvents]) -> None:
+    async def mark(self, new_events: Sequence[NewEvents]) -> None:
         """Record that streams have new events, and create missing cursors. Harmless when repeated."""
 
     async def claim(self, name: str, limit: int, lease_ms: int, owner: int | None = None) -> list[StreamLease]:

@@ -19,13 +19,13 @@ class SqliteArchives:
     def __init__(self, writer: Writer, reader: Reader, clock: Clock) -> None:
         self._writer, self._reader, self._clock = writer, reader, clock
 
-    async def ripe(self, before_ms: int, limit: int) -> list[EventRange]:
+    async def archivable(self, before_ms: int, limit: int) -> list[EventRange]:
         now_ms = self._clock.now_ms()
         first, last = (await self._reader.run(lambda c: c.rows(sql.archive_span)))[0]
         found: list[Row] = []
         for start in range(first - 1, last, SPAN):
             values = (start, SPAN, before_ms, now_ms, limit - len(found))
-            found += await self._reader.run(lambda c, values=values: c.rows(sql.archive_ripe, values))  # type: ignore[misc]
+            found += await self._reader.run(lambda c, values=values: c.rows(sql.archive_candidates, values))  # type: ignore[misc]
             if len(found) >= limit:
                 break
         return await self._reader.run(lambda c: _from_front(c, found))

@@ -24,7 +24,7 @@ class Joined(NamedTuple):
     burst: str | None
 
 
-def thin_out(
+def coalesce_and_evict(
     connection: Connection, ready: SqliteReadyQueue, owner: Owner, joined: Joined, now_ms: int
 ) -> Counter[str]:
     """Drop what the new delivery replaces and, where the lane is full, its oldest deliveries that may be evicted.

@@ -102,10 +102,10 @@ class SqliteDeliveries:
         now_ms = self._clock.now_ms()
 
         def work(connection: Connection) -> bool:
-            heads = [row[0] for row in connection.rows(sql.lane_head, (lane,))]
+            heads = [row[0] for row in connection.rows(sql.first_in_lane, (lane,))]
             if not heads:
                 return False
-            handed = connection.run(sql.handed_hasten, (now_ms, heads[0]))
+            handed = connection.run(sql.handed_make_due, (now_ms, heads[0]))
             hastened = self._ready.make_due(connection, heads, now_ms)
             return bool(handed and self._ready.put_handed(connection, now_ms, BATCH_MAX)) or bool(hastened)
 

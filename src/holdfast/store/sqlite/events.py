@@ -21,7 +21,7 @@ from holdfast.store.sqlite.inserts import insert
 from holdfast.store.sqlite.reader import Reader
 from holdfast.store.sqlite.receipts import write_action
 from holdfast.store.sqlite.statements import sql
-from holdfast.store.sqlite.writer import HEAVY_ROWS, JoinedWork, Writer
+from holdfast.store.sqlite.writer import HEAVY_ROWS, BatchableWork, Writer
 
 SCAN_MAX = 20_000
 _NEWEST = 1 << 62
@@ -109,7 +109,7 @@ class SqliteEvents:
         return count
 
 
-class _Append(JoinedWork[list[Appended]]):
+class _Append(BatchableWork[list[Appended]]):
     """The events of one caller."""
 
     def __init__(self, prepared: Sequence[tuple[NewEvent, str]], now_ms: int) -> None:

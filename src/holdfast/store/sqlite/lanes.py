@@ -10,7 +10,7 @@ from holdfast.store.sqlite.connection import Connection
 from holdfast.store.sqlite.statements import sql
 
 
-class Seat(NamedTuple):
+class LanePosition(NamedTuple):
     """A place in a lane. `waiting` counts everything open in the lane up to this place."""
 
     lane: int
@@ -24,16 +24,16 @@ class Seat(NamedTuple):
         return self.waiting == 1 and not self.paused
 
 
-def join_lanes(connection: Connection, keys: Sequence[str]) -> list[Seat]:
-    """A seat for each key, in order; a key may come several times."""
+def join_lanes(connection: Connection, keys: Sequence[str]) -> list[LanePosition]:
+    """A position for each key, in order; a key may come several times."""
     counts = Counter(keys)
-    seats: dict[str, Seat] = {}
+    positions: dict[str, LanePosition] = {}
     for key, count in counts.items():
         lane, tail, waiting, paused = connection.rows(sql.lane_join, (key, count))[0]
-        seats[key] = Seat(lane, tail - count + 1, waiting - count + 1, bool(paused))
+        positions[key] = LanePosition(lane, tail - count + 1, waiting - count + 1, bool(paused))
     given = []
     for key in keys:
-        seat = seats[key]
-        given.append(seat)
-        seats[key] = seat._replace(pos=seat.pos + 1, waiting=seat.waiting + 1)
+        position = positions[key]
+        given.append(position)
+        positions[key] = position._replace(pos=position.pos + 1, waiting=position.waiting + 1)
     return given

@@ -105,7 +105,7 @@ class SqliteOperator:
             for id in ids:
                 facts = connection.rows(sql.delivery_facts, (id,))
                 if facts and facts[0][0] in states:
-                    leaves.append(_revive(connection, self._ready, id, facts[0], now_ms))
+                    leaves.append(_requeue(connection, self._ready, id, facts[0], now_ms))
             write_link(connection, owner.chain, now_ms, actor, leaves)
             return [leaf[0] for leaf in leaves]
 
@@ -129,7 +129,7 @@ class SqliteOperator:
     async def stuck_lanes(self, limit: int) -> list[StuckLane]:
         return [StuckLane(*row) for row in await self._reader.run(lambda c: c.rows(sql.lanes_stuck, (limit,)))]
 
-    async def lane_head(self, lane: str, limit: int) -> list[tuple[int, str]]:
+    async def first_in_lane(self, lane: str, limit: int) -> list[tuple[int, str]]:
         rows = await self._reader.run(lambda c: c.rows(sql.lane_pending, (lane, limit)))
         return [(row[0], row[1]) for row in rows]
 
@@ -231,7 +231,7 @@ class SqliteOperator:
         return await self._reader.run(look)
 
 
-def _revive(connection: Connection, ready: SqliteReadyQueue, id: int, facts: Row, now_ms: int) -> Leaf:
+def _requeue(connection: Connection, ready: SqliteReadyQueue, id: int, facts: Row, now_ms: int) -> Leaf:
     _, generation, _, lane, queue, event_id, stream, contract, address, kind = facts
     pos = None
     claimable = True
@@ -239,7 +239,7 @@ def _revive(connection: Connection, ready: SqliteReadyQueue, id: int, facts: Row
         key = lane_key(kind, address, contract or None, stream, ordered=True)
         (seat,) = join_lanes(connection, [key or ""])
         lane, pos, claimable = seat.lane, seat.pos, seat.is_head
-    connection.run(sql.delivery_revive, (lane, pos, id))
+    connection.run(sql.delivery_requeue, (lane, pos, id))
     if claimable:
         ready.put(connection, [ReadyRow(id, queue, now_ms)])
     return (id, generation + 1, event_id, State.PENDING, None, 0)

@@ -23,7 +23,7 @@ class SqliteOwners:
     def __init__(self, writer: Writer, reader: Reader, ready: SqliteReadyQueue, clock: Clock, keeper: bool) -> None:
         self._writer, self._reader, self._ready, self._clock, self._keeper = writer, reader, ready, clock, keeper
 
-    async def enlist(self) -> Owner:
+    async def register(self) -> Owner:
         now_ms, boot_id, boot_ms = self._clock.now_ms(), self._clock.boot_id, self._clock.boot_ms()
 
         def work(connection: Connection) -> Owner:

@@ -54,17 +54,17 @@ class SqliteReaders:
                 return False
             reader, after = Reader(*found[0][:3]), found[0][3]
             page = connection.rows(sql.survey_page, (after, reader.prefix, SURVEY_MAX))
-            news = [NewEvents(name, id, 1, head, since) for id, head, since in page if reader.matches(id)]
-            _mark(connection, news, now_ms)
+            new_events = [NewEvents(name, id, 1, head, since) for id, head, since in page if reader.matches(id)]
+            _mark(connection, new_events, now_ms)
             more = len(page) == SURVEY_MAX and page[-1][0].startswith(reader.prefix)
             connection.run(sql.reader_surveyed, (page[-1][0] if more else None, name))
             return more
 
         return await self._writer.run(work, durable=False, heavy=True)
 
-    async def mark(self, news: Sequence[NewEvents]) -> None:
+    async def mark(self, new_events: Sequence[NewEvents]) -> None:
         now_ms = self._clock.now_ms()
-        await self._writer.run(lambda connection: _mark(connection, news, now_ms), durable=False)
+        await self._writer.run(lambda connection: _mark(connection, new_events, now_ms), durable=False)
         self._changed("lagging")
 
     async def claim(self, name: str, limit: int, lease_ms: int, owner: int | None = None) -> list[StreamLease]:
@@ -125,8 +125,8 @@ class SqliteReaders:
         await self._writer.run(lambda connection: write_action(connection, by, now_ms, "replay", **details))
 
 
-def _mark(connection: Connection, news: Sequence[NewEvents], now_ms: int) -> None:
-    for reader, stream, first_seq, head, since_ms in news:
+def _mark(connection: Connection, new_events: Sequence[NewEvents], now_ms: int) -> None:
+    for reader, stream, first_seq, head, since_ms in new_events:
         connection.run(sql.cursor_begin, (reader, stream, first_seq, head, now_ms))
         connection.run(sql.lagging_mark, (reader, stream, head, since_ms, now_ms))
 

@@ -101,13 +101,13 @@ class SqliteReadyQueue:
             connection.run(sql.ready_remove, (id,))
 
     def remove_lane(self, connection: Connection, lane: int) -> None:
-        connection.run(sql.lane_unready, (lane,))
+        connection.run(sql.ready_remove_lane, (lane,))
 
     def remove_paused(self, connection: Connection) -> None:
-        connection.run(sql.paused_unready)
+        connection.run(sql.ready_remove_paused)
 
     def make_due(self, connection: Connection, deliveries: Sequence[int], now_ms: int) -> set[int]:
-        return {id for id in deliveries if connection.run(sql.ready_hasten, (now_ms, id))}
+        return {id for id in deliveries if connection.run(sql.ready_make_due, (now_ms, id))}
 
     def holders(self, connection: Connection) -> list[Row]:
         """The owners that hold leases: (owner, process id, mark of the process)."""

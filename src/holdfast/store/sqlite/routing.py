@@ -15,7 +15,7 @@ from holdfast.ports import Clock
 from holdfast.store.roles.owners import Actor, Owner
 from holdfast.store.roles.ready_queue import ReadyRow
 from holdfast.store.roles.routing import LeaseOffer, Plan, RouteTarget
-from holdfast.store.sqlite.bursts import Joined, thin_out
+from holdfast.store.sqlite.bursts import Joined, coalesce_and_evict
 from holdfast.store.sqlite.connection import Connection, Row
 from holdfast.store.sqlite.inserts import insert
 from holdfast.store.sqlite.lanes import join_lanes
@@ -157,25 +157,25 @@ def _duties(connection: Connection, plans: Sequence[Plan], place: int, now_ms: i
 def _deliver(
     connection: Connection, ready: SqliteReadyQueue, owner: Owner | None, duties: Sequence[Duty], now_ms: int
 ) -> Counter[str]:
-    seats = iter(join_lanes(connection, [duty.target.lane for duty in duties if duty.target.lane is not None]))
+    positions = iter(join_lanes(connection, [duty.target.lane for duty in duties if duty.target.lane is not None]))
     deliveries: list[tuple[object, ...]] = []
     claimable: list[ReadyRow] = []
     bursts: list[Joined] = []
     for id, duty in enumerate(duties, connection.rows(sql.delivery_last)[0][0] + 1):
         target = duty.target
-        seat = None if target.lane is None else next(seats)
-        lane, pos = (None, None) if seat is None else (seat.lane, seat.pos)
+        position = None if target.lane is None else next(positions)
+        lane, pos = (None, None) if position is None else (position.lane, position.pos)
         deliveries.append((id, duty.event, duty.queue, lane, pos, now_ms, target.burst))
-        if seat is None or seat.is_head:
+        if position is None or position.is_head:
             claimable.append(ReadyRow(id, duty.queue, duty.due_at_ms))
-        if seat is not None and (
-            target.burst is not None or (seat.waiting > LANE_MAX and may_coalesce(target.address))
+        if position is not None and (
+            target.burst is not None or (position.waiting > LANE_MAX and may_coalesce(target.address))
         ):
-            bursts.append(Joined(id, seat.lane, seat.pos, seat.waiting, target.burst))
+            bursts.append(Joined(id, position.lane, position.pos, position.waiting, target.burst))
     insert(connection, sql.delivery_add, deliveries)
     ready.put(connection, claimable)
     dropped: Counter[str] = Counter()
     if owner is not None:
         for joined in bursts:
-            dropped += thin_out(connection, ready, owner, joined, now_ms)
+            dropped += coalesce_and_evict(connection, ready, owner, joined, now_ms)
     return dropped

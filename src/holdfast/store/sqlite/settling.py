@@ -81,7 +81,7 @@ def _end_batches(
         recorded += [one for one in those if one.detail is not None]
     for attempts, ids in by_attempts.items():
         named = json.dumps(ids)
-        connection.run(sql.delivery_arrive, (attempts, now_ms, named))
+        connection.run(sql.delivery_delivered, (attempts, now_ms, named))
         for lane in json.loads(connection.rows(sql.delivery_lanes, (named,))[0][0]):
             leave_lane(connection, ready, lane, now_ms)
     _record_attempts(connection, recorded, now_ms)

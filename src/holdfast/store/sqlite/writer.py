@@ -30,7 +30,7 @@ HEAVY_ROWS = 1000
 """A work that writes more rows than this is heavy."""
 
 
-class JoinedWork(Generic[T]):
+class BatchableWork(Generic[T]):
     """A work that is combined with adjacent works of its class in a batch, to use fewer statements."""
 
     def __call__(self, connection: Connection) -> T:
@@ -247,7 +247,7 @@ class Writer:
         try:
             for kind, group in groupby(batch, lambda item: type(item.work)):
                 items = list(group)
-                if issubclass(kind, JoinedWork):
+                if issubclass(kind, BatchableWork):
                     results = kind.all_of(self._connection, [item.work for item in items])
                     for item, result in zip(items, results, strict=True):
                         item.result = result

@@ -40,7 +40,7 @@ class Archiver:
     async def archive(self) -> Manifest | None:
         """Write one archive of at most `EVENTS_MAX` events and about `BYTES_MAX` bytes; None: nothing to do."""
         now_ms = self._clock.now_ms()
-        ranges = await self._store.archives.ripe(now_ms - self._kept_ms, EVENTS_MAX)
+        ranges = await self._store.archives.archivable(now_ms - self._kept_ms, EVENTS_MAX)
         if not ranges:
             return None
         events = await self._read(ranges)

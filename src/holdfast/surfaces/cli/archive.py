@@ -9,7 +9,7 @@ import click
 from holdfast.domain.json_value import KnownJson
 from holdfast.progress import Progress
 from holdfast.surfaces.cli.client import Client, part
-from holdfast.surfaces.cli.client_options import with_client, with_patient_client
+from holdfast.surfaces.cli.client_options import with_client, with_long_timeout
 from holdfast.surfaces.cli.options import Command, Group, json_option, page_options
 from holdfast.surfaces.cli.output import echo, plural, show, visible, warn
 from holdfast.surfaces.cli.table import show_page, show_table
@@ -37,7 +37,7 @@ def list_archives(client: Client, as_json: bool, **query: object) -> None:
 
 
 @archive.command("verify")
-@with_patient_client
+@with_long_timeout
 @json_option
 def verify_archives(client: Client, as_json: bool) -> int:
     """Read every archive and compare it with its manifest."""
@@ -54,7 +54,7 @@ def verify_archives(client: Client, as_json: bool) -> int:
 @click.option("--sink", metavar="NAME", help="The sink that gets the events again.")
 @click.option("--contract", metavar="ID", help="The contract that gets the events again.")
 @click.option("--rate", type=click.IntRange(1), default=1000, show_default=True, help="Maximum events per second.")
-@with_patient_client
+@with_long_timeout
 @json_option
 def replay(
     client: Client,

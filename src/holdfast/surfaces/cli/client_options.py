@@ -18,7 +18,7 @@ def with_client(command: F) -> F:
     return _with_client(command, ANSWER_S)
 
 
-def with_patient_client(command: F) -> F:
+def with_long_timeout(command: F) -> F:
     """The same for a command that may read the whole store."""
     return _with_client(command, LONG_S)
 

@@ -14,7 +14,7 @@ import click
 from holdfast.domain.errors import BadConfig, HoldfastError
 from holdfast.domain.json_value import KnownJson
 from holdfast.domain.retry import Policy
-from holdfast.home import MASKED, Home, find_home, shown_url, store_url
+from holdfast.home import MASKED, Home, find_home, masked_url, store_url
 from holdfast.surfaces.cli import terminal
 from holdfast.surfaces.cli.client import find_address, find_client
 from holdfast.surfaces.cli.hooks import last_events
@@ -117,7 +117,7 @@ def _examine(home: Home, settings: Settings) -> Diagnosis:
         policies=settings.policies,
         sinks=settings.sinks,
         promote_at=settings.promote_at,
-        owns_store=status is not None and url is not None and status.get("store") == shown_url(url),
+        owns_store=status is not None and url is not None and status.get("store") == masked_url(url),
         driver=settings.driver,
     )
     return asyncio.run(examine(case))
@@ -129,7 +129,7 @@ def _store_of(status: KnownJson | None, configured: str | None) -> tuple[str | N
     The second value is its masked URL if only the daemon knows the password.
     """
     kept = None if status is None else status.get("store")
-    if kept is None or (configured is not None and shown_url(configured) == kept):
+    if kept is None or (configured is not None and masked_url(configured) == kept):
         return configured, None
     return (None, kept) if MASKED in kept else (kept, None)
 

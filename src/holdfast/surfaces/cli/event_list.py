@@ -8,7 +8,7 @@ from holdfast.domain.json_value import JsonObject, KnownJson
 from holdfast.surfaces.cli.client import Client
 from holdfast.surfaces.cli.following import Position, follow_events, print_event
 from holdfast.surfaces.cli.output import echo
-from holdfast.surfaces.cli.table import Growing
+from holdfast.surfaces.cli.table import AppendableTable
 
 TYPICAL: KnownJson = {
     "id": "evt_" + 32 * "0",
@@ -24,12 +24,12 @@ FILTERS = ("source", "type", "stream")
 
 def follow_list(client: Client, query: Mapping[str, KnownJson], columns: Sequence[str], as_json: bool) -> None:
     """The list is read once the live view is open, so no event is missed between them; none is printed twice."""
-    rows: list[Growing] = []
+    rows: list[AppendableTable] = []
 
     def begin() -> None:
         items = client.get("/api/events", query)["items"][::-1]
         if not as_json:
-            rows.append(Growing([*items, TYPICAL], columns))
+            rows.append(AppendableTable([*items, TYPICAL], columns))
             echo(rows[0].heading)
         for item in items:
             if position.is_new(item["id"]):

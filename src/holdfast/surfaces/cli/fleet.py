@@ -8,7 +8,7 @@ from holdfast.domain.json_value import KnownJson
 from holdfast.operations.elapsed import span
 from holdfast.surfaces.cli import terminal
 from holdfast.surfaces.cli.client import Client
-from holdfast.surfaces.cli.client_options import with_patient_client
+from holdfast.surfaces.cli.client_options import with_long_timeout
 from holdfast.surfaces.cli.options import Command, json_option
 from holdfast.surfaces.cli.output import echo_wrapped, show, visible
 from holdfast.surfaces.cli.table import show_table
@@ -19,7 +19,7 @@ ATTENTION = 1
 
 
 @click.command(cls=Command)
-@with_patient_client
+@with_long_timeout
 @json_option
 def fleet(client: Client, as_json: bool) -> int:
     """Show the dead letters and queues of every configured component.

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message
 from holdfast.config.application import load_app
 from holdfast.domain.json_value import KnownJson
 from holdfast.domain.scopes import TokenScope
-from holdfast.home import shown_url
+from holdfast.home import masked_url
 from holdfast.operations.local_operations import local_actor, open_live_operations, open_operations
 from holdfast.operations.verbs import Operations
 from holdfast.streams.live import POLL_S, LiveViews, View
@@ -30,7 +30,7 @@ class LocalClient(Client):
     """Answers with the operations of the REST surface. A user who can open a store owns it, so no token is needed."""
 
     def __init__(self, store: str, driver: str) -> None:
-        self.url, self.next, self.answer_s = shown_url(store), None, ANSWER_S
+        self.url, self.next, self.answer_s = masked_url(store), None, ANSWER_S
         self._store, self._driver = store, driver
         self._router = Router(OPERATIONS, {})
 
@@ -117,11 +117,11 @@ async def _sent(answer: ASGIApp, request: Request) -> tuple[int, dict[bytes, byt
 
 def _lines(runner: asyncio.Runner, live: LiveViews, view: View) -> Generator[str]:
     """The lines of the response, read batch by batch. Between two batches nothing runs."""
-    signs = view.signs
+    items = view.items
 
     async def step() -> bytes | None:
         try:
-            batch = await anext(signs)
+            batch = await anext(items)
         except StopAsyncIteration:
             return None
         return b": heartbeat\n\n" if batch is None else batch.sse
@@ -144,4 +144,4 @@ def _lines(runner: asyncio.Runner, live: LiveViews, view: View) -> Generator[str
         if view.is_complete():
             yield from ("event: end", "data: {}", "")
     finally:
-        runner.run(signs.aclose())
+        runner.run(items.aclose())

@@ -12,7 +12,7 @@ from holdfast.domain.json_value import KnownJson
 from holdfast.progress import Progress
 from holdfast.surfaces.cli import terminal
 from holdfast.surfaces.cli.client import Client
-from holdfast.surfaces.cli.client_options import with_client, with_patient_client
+from holdfast.surfaces.cli.client_options import with_client, with_long_timeout
 from holdfast.surfaces.cli.dashboard import daemon_line, dashboard_lines, receipts_line
 from holdfast.surfaces.cli.fields import show_fields
 from holdfast.surfaces.cli.options import Command, json_option
@@ -63,7 +63,7 @@ def resume(client: Client, as_json: bool, **options: str | None) -> None:
 
 
 @click.command(cls=Command)
-@with_patient_client
+@with_long_timeout
 @json_option
 def prune(client: Client, as_json: bool) -> None:
     """Delete data that is past its retention time."""

@@ -74,7 +74,7 @@ def _fit_cells(cells: Mapping[str, Sequence[str]], spare: Sequence[str] = ()) ->
     return fit(widths, terminal.width(), spare)
 
 
-class Growing:
+class AppendableTable:
     """A table to which rows are added later. Its columns are as wide as the first items need."""
 
     def __init__(self, items: Sequence[Mapping[str, KnownJson]], columns: Sequence[str]) -> None:

@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from holdfast.domain.errors import HoldfastError
 from holdfast.streams.live import View
-from holdfast.streams.tail import Sign
+from holdfast.streams.tail import LiveItem
 from holdfast.surfaces.rest.problem import error_problem
 
 SEND_S = 30.0
@@ -67,8 +67,8 @@ class EventStream:
         try:
             await body(b"retry: %d\n\n" % RETRY_MS)
             try:
-                async with aclosing(self.view.signs) as signs:
-                    async for batch in signs:
+                async with aclosing(self.view.items) as items:
+                    async for batch in items:
                         await body(b": heartbeat\n\n" if batch is None else batch.sse)
             except HoldfastError as error:
                 await body(_frame("error", bytes(error_problem(error).body)))
@@ -91,8 +91,8 @@ class EventStream:
 def limited(view: View, seconds: float) -> View:
     """The view for a limited time. Its client then resumes by itself, from its own position."""
 
-    async def signs() -> AsyncGenerator[Sign]:
-        async with aclosing(view.signs) as following:
+    async def items() -> AsyncGenerator[LiveItem]:
+        async with aclosing(view.items) as following:
             ends = time.monotonic() + seconds
             while (left := ends - time.monotonic()) > 0:
                 try:
@@ -100,7 +100,7 @@ def limited(view: View, seconds: float) -> View:
                 except (TimeoutError, StopAsyncIteration):
                     return
 
-    return View(signs(), view.is_complete)
+    return View(items(), view.is_complete)
 
 
 async def _disconnected(receive: Receive) -> None:

@@ -107,8 +107,8 @@ async def _send_all(view: View, scope: Scope, send: Send) -> None:
             await send({"type": "websocket.send", "text": message})
 
     try:
-        async with aclosing(view.signs) as signs:
-            async for batch in signs:
+        async with aclosing(view.items) as items:
+            async for batch in items:
                 for message in ('{"heartbeat":{}}',) if batch is None else batch.messages:
                     await text(message)
         if view.is_complete():

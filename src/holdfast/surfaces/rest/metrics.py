@@ -30,7 +30,7 @@ def render(metrics: Metrics, accept: str) -> tuple[bytes, str]:
 
 
 class _Figures(Collector):
-    """Turns one answer into metric families, without keeping metrics of its own."""
+    """StreamLocks one answer into metric families, without keeping metrics of its own."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics

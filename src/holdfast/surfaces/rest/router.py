@@ -12,7 +12,7 @@ from starlette.types import ASGIApp
 
 from holdfast.agents.messages.message_files import BLOB_MAX
 from holdfast.domain.errors import HoldfastError
-from holdfast.operations.answers.encode import encode, wire_field
+from holdfast.operations.answers.encode import encode, json_field
 from holdfast.operations.verbs import Operations
 from holdfast.streams.live import View
 from holdfast.surfaces.rest.answers import JsonAnswer
@@ -93,7 +93,7 @@ def takes_actor(operation: Operation) -> bool:
 
 def _link(request: Request, answer: object) -> dict[str, str]:
     """The address of the next page, for answers whose JSON has no place for it (RFC 8288)."""
-    after = getattr(answer, "next", None) if wire_field(type(answer)) is not None else None
+    after = getattr(answer, "next", None) if json_field(type(answer)) is not None else None
     if after is None:
         return {}
     url = request.url.include_query_params(after=after)

@@ -64,7 +64,7 @@ class ArchivesSuite(StoreSuite):
         assert (await harness.prune(delivered_s=0))["events"] == 3
 
     async def _ripe(self, harness: Harness) -> list[EventRange]:
-        return await harness.store.archives.ripe(harness.clock.now_ms() + 1, 100)
+        return await harness.store.archives.archivable(harness.clock.now_ms() + 1, 100)
 
     async def _record(self, harness: Harness, id: str, *ranges: EventRange) -> bool:
         return await harness.store.archives.record(ArchiveRow(id, 1, 1, "00", harness.clock.now_ms()), ranges)

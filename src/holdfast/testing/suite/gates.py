@@ -76,7 +76,7 @@ class GatesSuite(StoreSuite):
 
     async def test_only_one_owner_may_probe_and_only_after_the_cooldown(self, harness: Harness) -> None:
         other = await harness.another()
-        second = await other.owners.enlist()
+        second = await other.owners.register()
         await harness.store.gates.trip(URL, 10_000)
         assert await harness.store.gates.probe(harness.owner, URL, 5_000) is False
         harness.clock.advance(10)

@@ -59,7 +59,7 @@ class Harness:
 
     async def reopen(self) -> None:
         self.store = await self.another(keep=True)
-        self.owner = await self.store.owners.enlist()
+        self.owner = await self.store.owners.register()
 
     async def crash(self) -> None:
         await self.store.close()

@@ -179,7 +179,7 @@ class LeasesSuite(StoreSuite):
         await harness.contract()
         await harness.send()
         other = await harness.another()
-        second = await other.owners.enlist()
+        second = await other.owners.register()
         claim = await harness.take()
         assert await harness.claim(owner=second) == []
         assert await other.deliveries.reclaim() == 0
@@ -191,7 +191,7 @@ class LeasesSuite(StoreSuite):
         await harness.contract("other", to="handler:o", type_criterion=Criterion(match="u"))
         for _ in range(5):
             await harness.send()
-        second = await (await harness.another()).owners.enlist()
+        second = await (await harness.another()).owners.register()
         held = await harness.claim(limit=1)
         held += await harness.claim(owner=second)
         assert len(held) == 2
@@ -213,7 +213,7 @@ class LeasesSuite(StoreSuite):
         for _ in range(200):
             await harness.emit()
         await harness.route()
-        other = await (await harness.another()).owners.enlist()
+        other = await (await harness.another()).owners.register()
         first = await harness.ask(500)
         assert 64 <= len(first.claims) < 150, "others get the rest"
         assert first.next_due_ms is not None, "unless they do not take it: then there is more to claim soon"

@@ -55,9 +55,9 @@ class OperatorSuite(StoreSuite):
         await harness.settle((await harness.claim())[0], Handed(60))
         assert await harness.store.operator.count_lane("session:x") == 3
         assert await harness.store.operator.count_lane("session:z") == 0
-        head = await harness.store.operator.lane_head("session:x", 2)
+        head = await harness.store.operator.first_in_lane("session:x", 2)
         assert [event for _, event in head] == sent[:2]
-        ids = [id for id, _ in await harness.store.operator.lane_head("session:x", 10)]
+        ids = [id for id, _ in await harness.store.operator.first_in_lane("session:x", 10)]
         assert await harness.store.operator.expire(harness.owner, ids, "api:tok_1") == ids
         assert [(row.state, row.reason) for row in await harness.rows(address="session:x")] == [
             ("dropped", "expired")

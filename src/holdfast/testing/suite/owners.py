@@ -16,7 +16,7 @@ from holdfast.testing.suite.harness import Harness, StoreSuite
 class OwnersSuite(StoreSuite):
     async def test_a_chain_is_used_again_after_its_owner_retired(self, harness: Harness) -> None:
         await harness.store.owners.retire(harness.owner)
-        successor = await harness.store.owners.enlist()
+        successor = await harness.store.owners.register()
         assert successor.chain == harness.owner.chain
         assert successor.id != harness.owner.id
 
@@ -29,10 +29,10 @@ class OwnersSuite(StoreSuite):
 
     async def test_a_chain_is_never_shared_by_two_live_owners(self, harness: Harness) -> None:
         other = await harness.another()
-        owners = [harness.owner, *[await other.owners.enlist() for _ in range(3)]]
+        owners = [harness.owner, *[await other.owners.register() for _ in range(3)]]
         assert len({owner.chain for owner in owners}) == len({owner.id for owner in owners}) == 4
         await other.owners.retire(owners[2])
-        assert (await other.owners.enlist()).chain == owners[2].chain
+        assert (await other.owners.register()).chain == owners[2].chain
 
     async def test_working_owners_are_listed_with_what_they_hold(self, harness: Harness) -> None:
         await harness.contract("c")

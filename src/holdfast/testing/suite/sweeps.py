@@ -80,11 +80,11 @@ class SweepsSuite(StoreSuite):
     async def test_a_delivery_without_a_handler_is_dead_after_the_grace_time(self, harness: Harness) -> None:
         await harness.contract("c", "handler:nobody")
         id = await harness.send()
-        assert await self._bury(harness) == 0
+        assert await self._dead_letter(harness) == 0
         harness.clock.advance(HOUR_S - 1)
-        assert await self._bury(harness) == 0
+        assert await self._dead_letter(harness) == 0
         harness.clock.advance(1)
-        assert await self._bury(harness) == 1
+        assert await self._dead_letter(harness) == 1
         row = await harness.row(id)
         assert (row.state, row.reason) == ("dead", "no_handler")
 
@@ -94,9 +94,9 @@ class SweepsSuite(StoreSuite):
         for _ in range(5):
             harness.clock.advance(HOUR_S - 1)
             await harness.store.deliveries.record_served(["handler:slow"])
-            assert await self._bury(harness) == 0
+            assert await self._dead_letter(harness) == 0
         harness.clock.advance(HOUR_S)
-        assert await self._bury(harness) == 1
+        assert await self._dead_letter(harness) == 1
 
     async def test_no_delivery_dies_before_the_daemon_has_run_for_the_grace_time(self, harness: Harness) -> None:
         await harness.contract("c", "handler:nobody")
@@ -113,7 +113,7 @@ class SweepsSuite(StoreSuite):
         ids = [await harness.send(stream="s") for _ in range(3)]
         harness.clock.advance(HOUR_S)
         late = await harness.send(stream="s")
-        while await self._bury(harness):
+        while await self._dead_letter(harness):
             pass
         assert {(await harness.row(id)).reason for id in ids} == {"no_handler"}
         assert (await harness.row(late)).state == "pending"
@@ -130,7 +130,7 @@ class SweepsSuite(StoreSuite):
         await harness.store.operator.pause("contract", "p")
         await harness.contract("d", "handler:parked", active=False)
         harness.clock.advance(10 * HOUR_S)
-        assert await self._bury(harness) == 0
+        assert await self._dead_letter(harness) == 0
 
     async def test_a_delivery_dead_of_no_handler_can_be_reprocessed_with_a_new_grace_time(
         self, harness: Harness
@@ -138,9 +138,9 @@ class SweepsSuite(StoreSuite):
         await harness.contract("c", "handler:nobody")
         id = await harness.send()
         harness.clock.advance(HOUR_S)
-        await self._bury(harness)
+        await self._dead_letter(harness)
         await harness.store.operator.reprocess(harness.owner, [id], frozenset({"dead"}), "me")
-        assert await self._bury(harness) == 0
+        assert await self._dead_letter(harness) == 0
         await harness.store.deliveries.record_served(["handler:nobody"])
         assert await harness.end(Delivered()) == id
 
@@ -150,5 +150,5 @@ class SweepsSuite(StoreSuite):
             total += dropped
         return total
 
-    async def _bury(self, harness: Harness) -> int:
+    async def _dead_letter(self, harness: Harness) -> int:
         return await harness.store.deliveries.dead_letter_unserved(harness.owner, HOUR_MS, since_ms=0)

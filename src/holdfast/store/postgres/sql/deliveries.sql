@@ -35,9 +35,9 @@ FROM unnest($1::bigint[], $2::integer[], $3::integer[], $4::bigint[], $6::text[]
 DELETE FROM {schema}.attempts a WHERE a.delivery = ANY ($1::bigint[]) AND a.id < (
   SELECT k.id FROM {schema}.attempts k WHERE k.delivery = a.delivery ORDER BY k.id DESC OFFSET $2 - 1 LIMIT 1);
 
--- name: lane_head
+-- name: first_in_lane
 SELECT d.id FROM {schema}.lanes l JOIN {schema}.deliveries d ON d.lane = l.id
 WHERE l.key = $1 AND d.pos > 0 ORDER BY d.pos LIMIT 1;
 
--- name: handed_hasten
+-- name: handed_make_due
 UPDATE {schema}.deliveries SET handed_until = $1 WHERE id = $2 AND handed_until > $1;

@@ -58,7 +58,7 @@ WHERE d.id = ANY ($1::bigint[]) ORDER BY d.id FOR UPDATE OF d;
 -- name: delivery_events
 SELECT d.id, e.id FROM {schema}.deliveries d JOIN {schema}.events e ON e.n = d.event WHERE d.id = ANY ($1::bigint[]);
 
--- name: delivery_revive
+-- name: delivery_requeue
 UPDATE {schema}.deliveries d
 SET state = 'pending', reason = NULL, settled_at = NULL, survivor = NULL, attempts = 0, generation = d.generation + 1,
     lane = w.lane, pos = w.pos

@@ -123,15 +123,15 @@ WHERE r.delivery = w.delivery AND r.token IS NOT DISTINCT FROM w.token RETURNING
 -- name: ready_remove
 DELETE FROM {schema}.ready WHERE delivery = ANY ($1::bigint[]);
 
--- name: ready_hasten
+-- name: ready_make_due
 UPDATE {schema}.ready SET due_at = $1 WHERE delivery = ANY ($2::bigint[]) AND token IS NULL AND due_at > $1
 RETURNING delivery;
 
--- name: lane_unready
+-- name: ready_remove_lane
 DELETE FROM {schema}.ready WHERE token IS NULL AND delivery IN (
   SELECT id FROM {schema}.deliveries WHERE lane = $1 AND pos > 0);
 
--- name: paused_unready
+-- name: ready_remove_paused
 -- The head of a paused lane can come back: its delivery failed, was released or reclaimed, or its confirmation is due.
 DELETE FROM {schema}.ready WHERE token IS NULL AND delivery IN (
   SELECT (SELECT d.id FROM {schema}.deliveries d

@@ -33,7 +33,7 @@ ORDER BY e.n LIMIT $5 FOR UPDATE OF e SKIP LOCKED;
 SELECT s.stream, (SELECT e.seq FROM {schema}.events e WHERE e.stream = s.stream ORDER BY e.seq LIMIT 1)
 FROM unnest($1::text[]) s(stream);
 
--- name: archive_ripe
+-- name: archive_candidates
 -- Events of streams that could be pruned and are in no archive.
 SELECT e.n, e.stream, e.seq FROM {schema}.events e JOIN {schema}.streams s ON s.id = e.stream
 WHERE e.n > $1 AND e.n <= $1 + $2 AND e.accepted_at < $3 AND e.seq > s.archived

@@ -4,7 +4,7 @@ SET state = ?1, reason = ?2, attempts = ?3, settled_at = ?4, survivor = ?6, hand
     last_error = CASE WHEN ?1 = 'dropped' THEN coalesce(?5, last_error) ELSE ?5 END
 WHERE id = ?7;
 
--- name: delivery_arrive
+-- name: delivery_delivered
 UPDATE holdfast_deliveries
 SET state = 'delivered', reason = NULL, attempts = ?1, settled_at = ?2, survivor = NULL, handed_until = NULL,
     last_error = NULL
@@ -34,9 +34,9 @@ FROM json_each(?);
 DELETE FROM holdfast_attempts WHERE delivery = ?1 AND id NOT IN (
   SELECT id FROM holdfast_attempts WHERE delivery = ?1 ORDER BY id DESC LIMIT ?2);
 
--- name: lane_head
+-- name: first_in_lane
 SELECT d.id FROM holdfast_lanes l JOIN holdfast_deliveries d ON d.lane = l.id
 WHERE l.key = ? AND d.state = 'pending' AND d.lane IS NOT NULL ORDER BY d.pos LIMIT 1;
 
--- name: handed_hasten
+-- name: handed_make_due
 UPDATE holdfast_deliveries SET handed_until = ?1 WHERE id = ?2 AND handed_until > ?1;

@@ -48,7 +48,7 @@ SELECT d.state, d.generation, d.attempts, d.lane, d.queue, e.id, e.stream, q.con
 FROM holdfast_deliveries d JOIN holdfast_events e ON e.n = d.event JOIN holdfast_queues q ON q.id = d.queue
 WHERE d.id = ?;
 
--- name: delivery_revive
+-- name: delivery_requeue
 UPDATE holdfast_deliveries
 SET state = 'pending', reason = NULL, settled_at = NULL, survivor = NULL, attempts = 0, generation = generation + 1,
     lane = ?, pos = ?

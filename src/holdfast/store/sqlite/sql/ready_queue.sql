@@ -90,14 +90,14 @@ WHERE delivery = ? AND token = ?;
 -- name: ready_remove
 DELETE FROM holdfast_ready WHERE delivery = ?;
 
--- name: ready_hasten
+-- name: ready_make_due
 UPDATE holdfast_ready SET due_at = ?1 WHERE delivery = ?2 AND token IS NULL AND due_at > ?1;
 
--- name: lane_unready
+-- name: ready_remove_lane
 DELETE FROM holdfast_ready WHERE token IS NULL AND delivery IN (
   SELECT id FROM holdfast_deliveries WHERE lane = ? AND state = 'pending');
 
--- name: paused_unready
+-- name: ready_remove_paused
 -- The head of a paused lane can come back: its delivery failed, was released or reclaimed, or its confirmation is due.
 DELETE FROM holdfast_ready WHERE token IS NULL AND delivery IN (
   SELECT (SELECT d.id FROM holdfast_deliveries d

@@ -28,7 +28,7 @@ WHERE e.n > ?1 AND e.n <= ?1 + ?2 AND e.accepted_at < ?3
   AND (?6 = 0 OR e.stream IS NULL OR e.seq <= (SELECT s.archived FROM holdfast_streams s WHERE s.id = e.stream))
 ORDER BY e.n LIMIT ?5;
 
--- name: archive_ripe
+-- name: archive_candidates
 -- Events of streams that could be pruned and are in no archive.
 SELECT e.n, e.stream, e.seq FROM holdfast_events e JOIN holdfast_streams s ON s.id = e.stream
 WHERE e.n > ?1 AND e.n <= ?1 + ?2 AND e.accepted_at < ?3 AND e.seq > s.archived
