@@ -29,9 +29,9 @@ def bars(title: str, rows: Sequence[tuple[str, Figure]]) -> str:
     parts = [_text(12, 26, title, 16, weight="600")]
     for number, (name, figure) in enumerate(rows):
         y = top + number * step
-        colour = OURS if name.startswith("holdfast") else OTHER
+        color = OURS if name.startswith("holdfast") else OTHER
         parts.append(_text(left - 10, y + 15, name, 13, anchor="end"))
-        parts.append(f"<rect x='{left}' y='{y + 3}' width='{figure.median * scale:.1f}' height='16' fill='{colour}'/>")
+        parts.append(f"<rect x='{left}' y='{y + 3}' width='{figure.median * scale:.1f}' height='16' fill='{color}'/>")
         parts.append(_stroke(left + figure.low * scale, y + 11, left + figure.high * scale, y + 11, INK))
         parts.append(_text(left + figure.high * scale + 8, y + 15, f"{short(figure.median)} {figure.unit}", 12))
     return _page(height, title, parts)
@@ -59,13 +59,13 @@ def lines(title: str, x_title: str, unit: str, drawn: Sequence[Line], *, over_ti
         parts.append(_text(left - 8, at(xs[0], y)[1] + 4, f"{short(y)} {unit}", 11, "end"))
     ticks = [low + (high - low) * number / 6 for number in range(7)] if over_time else xs
     parts += [_text(at(x, 0)[0], height - bottom + 18, short(x), 11, "middle") for x in ticks]
-    for colour, line in zip(LINES * (1 + len(drawn) // len(LINES)), drawn, strict=False):
+    for color, line in zip(LINES * (1 + len(drawn) // len(LINES)), drawn, strict=False):
         spots = [at(x, y) for x, y in line.points]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in spots)
-        parts.append(f"<polyline points='{path}' fill='none' stroke='{colour}' stroke-width='2'/>")
+        parts.append(f"<polyline points='{path}' fill='none' stroke='{color}' stroke-width='2'/>")
         if not over_time:
-            parts += [f"<circle cx='{x:.1f}' cy='{y:.1f}' r='3.5' fill='{colour}'/>" for x, y in spots]
-        parts.append(_text(spots[-1][0] + 10, spots[-1][1] + 4, line.name, 12, colour=colour))
+            parts += [f"<circle cx='{x:.1f}' cy='{y:.1f}' r='3.5' fill='{color}'/>" for x, y in spots]
+        parts.append(_text(spots[-1][0] + 10, spots[-1][1] + 4, line.name, 12, color=color))
     return _page(height, title, parts)
 
 
@@ -81,16 +81,16 @@ def short(value: float) -> str:
 
 
 def _text(
-    x: float, y: float, words: str, size: int, anchor: str = "start", *, weight: str = "400", colour: str = INK
+    x: float, y: float, words: str, size: int, anchor: str = "start", *, weight: str = "400", color: str = INK
 ) -> str:
     return (
         f"<text x='{x:.1f}' y='{y:.1f}' font-size='{size}' font-weight='{weight}' "
-        f"text-anchor='{anchor}' fill='{colour}' {FONT}>{escape(words)}</text>"
+        f"text-anchor='{anchor}' fill='{color}' {FONT}>{escape(words)}</text>"
     )
 
 
-def _stroke(x1: float, y1: float, x2: float, y2: float, colour: str) -> str:
-    return f"<line x1='{x1:.1f}' y1='{y1:.1f}' x2='{x2:.1f}' y2='{y2:.1f}' stroke='{colour}'/>"
+def _stroke(x1: float, y1: float, x2: float, y2: float, color: str) -> str:
+    return f"<line x1='{x1:.1f}' y1='{y1:.1f}' x2='{x2:.1f}' y2='{y2:.1f}' stroke='{color}'/>"
 
 
 def _page(height: int, title: str, parts: Sequence[str]) -> str:

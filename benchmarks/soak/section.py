@@ -1,4 +1,4 @@
-"""The soak on the page: a table with a judgement for each series, and plots over time."""
+"""The soak on the page: a table with a judgment for each series, and plots over time."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ def _rows(results: Results, store: str) -> list[tuple[str, ...]]:
         if first is None or last is None or highest is None:
             continue
         found = Flatness(first, last, highest)
-        flat = _judgement(store, key, found)
+        flat = _judgment(store, key, found)
         shown = [f"{amount(value)} {unit}".strip() for value in (first, last, highest)]
         rows.append((STORES[store], key, *shown, f"{found.growth:+.0f} %", flat))
     return rows
 
 
-def _judgement(store: str, key: str, found: Flatness) -> str:
+def _judgment(store: str, key: str, found: Flatness) -> str:
     if key in GROWS:
         return "grows with the receipts"
     if found.is_flat(FLOORS[key]):

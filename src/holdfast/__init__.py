@@ -1,4 +1,4 @@
-"""Holdfast: every message survives, arrives in order, and leaves proof."""
+"""Holdfast: a durable outbox and delivery engine for agents and services."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ __all__ = [
     "StreamClosed",
     "__version__",
     "parse_address",
+    "parse_senders",
 ]
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     )
     from holdfast.domain.event import Event
     from holdfast.domain.inbound_event import HookEvent
+    from holdfast.domain.senders import parse_senders
     from holdfast.ingress.publish import Published
     from holdfast.ledger.receipt_client import ReceiptClient
     from holdfast.outbox import Outbox
@@ -86,6 +88,7 @@ _MODULES = {
     "StoreMissing": "holdfast.domain.errors",
     "StreamClosed": "holdfast.domain.errors",
     "parse_address": "holdfast.domain.address",
+    "parse_senders": "holdfast.domain.senders",
 }
 
 

@@ -38,8 +38,8 @@ def test_growth_above_a_tenth_is_not_flat_unless_it_is_tiny(first, last, flat):
 
 def test_a_log_below_the_limit_of_the_server_is_named_as_such():
     grown = Flatness(100.0, 2000.0, 2000.0)
-    assert section._judgement("postgres", "WAL", grown) == "below the limit of its settings"
-    assert section._judgement("sqlite", "WAL", grown) == "**no**"
+    assert section._judgment("postgres", "WAL", grown) == "below the limit of its settings"
+    assert section._judgment("sqlite", "WAL", grown) == "**no**"
 
 
 def test_the_load_keeps_its_rate_and_does_not_make_up_for_a_late_turn(monkeypatch):

@@ -20,6 +20,9 @@ from holdfast.net.connection import Connection
 from holdfast.net.guard import Guard
 from receivers import Talk, answering_dns, raw_server, self_signed
 
+WAIT_S = 60.0
+"""For what hangs."""
+
 LOOPBACK = Guard(["127.0.0.0/8", "::1"])
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -254,7 +257,7 @@ async def test_a_request_cancelled_as_its_answer_arrives_leaves_no_connection_op
         posting = asyncio.create_task(post(one, url))
         with pytest.raises(asyncio.CancelledError):
             await posting
-        await asyncio.wait_for(ended.wait(), 5)
+        await asyncio.wait_for(ended.wait(), WAIT_S)
 
 
 async def test_a_kept_connection_that_ends_without_an_answer_is_named_as_such():
@@ -276,7 +279,7 @@ async def test_idle_connections_are_closed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(client_module, "KEEPALIVE_S", 0.05)
     async with receiver(talk) as url, client() as one:
         await post(one, url)
-        await asyncio.wait_for(ended.wait(), 5)
+        await asyncio.wait_for(ended.wait(), WAIT_S)
 
 
 @pytest.mark.parametrize("more", [b"", b"junk"], ids=["an idle one", "one that speaks unasked"])
@@ -301,7 +304,7 @@ async def test_a_receiver_that_does_not_end_tls_holds_no_connection(more: bytes,
         answered.set()
         if not more:
             await one.close()
-        await asyncio.wait_for(ended.wait(), 5)
+        await asyncio.wait_for(ended.wait(), WAIT_S)
 
 
 async def test_the_number_of_kept_connections_is_limited(monkeypatch: pytest.MonkeyPatch):

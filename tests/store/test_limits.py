@@ -11,8 +11,8 @@ import pytest
 
 from holdfast.domain.errors import StoreError, StoreFailed, StoreFull, StoreMissing, StoreTooNew
 from holdfast.domain.event import new_event
+from holdfast.store.file_system import find_kind, refuse_network
 from holdfast.store.sqlite.connection import tune
-from holdfast.store.sqlite.filesystem import file_system, refuse_network
 from holdfast.store.sqlite.migrate import require, version_known
 from holdfast.store.sqlite.store import DRIVERS, SqliteStore, inline_executor
 
@@ -54,10 +54,10 @@ async def test_a_store_that_is_not_there_is_made_only_on_request(tmp_path: Path,
 
 
 MOUNTS = """\
-/dev/sda1 / ext4 rw 0 0
-server:/home /mnt/home nfs4 rw 0 0
-tmpfs /mnt/home/local tmpfs rw 0 0
-host /mnt/with\\040space 9p rw 0 0
+20 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw
+21 20 0:40 / /mnt/home rw shared:5 - nfs4 server:/home rw
+22 21 0:41 / /mnt/home/local rw - tmpfs tmpfs rw
+23 20 0:42 / /mnt/with\\040space rw - 9p host rw
 broken
 """
 
@@ -75,16 +75,16 @@ broken
 )
 def test_the_file_system_of_a_folder_is_that_of_its_nearest_mount(tmp_path: Path, folder: str, kind: str) -> None:
     (tmp_path / "mounts").write_text(MOUNTS)
-    assert file_system(Path(folder), str(tmp_path / "mounts")) == kind
+    assert find_kind(Path(folder), tmp_path / "mounts") == kind
 
 
 def test_an_unknown_file_system_is_not_refused(tmp_path: Path) -> None:
-    assert file_system(tmp_path, str(tmp_path / "none")) is None
+    assert find_kind(tmp_path, tmp_path / "none") is None
 
 
 @pytest.mark.parametrize("kind", ["nfs", "nfs4", "cifs", "smb3", "9p", "virtiofs", "fuse.sshfs"])
 def test_network_file_systems_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    monkeypatch.setattr("holdfast.store.sqlite.filesystem.file_system", lambda folder: kind)
+    monkeypatch.setattr("holdfast.store.file_system.find_kind", lambda folder, mounts: kind)
     with pytest.raises(StoreError, match=f"network file system \\({kind}\\)"):
         refuse_network(tmp_path)
     with pytest.raises(StoreError, match="network file system"):

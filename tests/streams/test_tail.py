@@ -6,7 +6,6 @@ import contextlib
 import socket
 import sqlite3
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -174,9 +173,8 @@ def test_sigterm_ends_open_streams_at_once(daemon: Daemon, connect: Connect) -> 
     append(daemon, 1)
     clients = [connect(path) for path in ("/api/streams/run:1/tail", "/api/feed") for _ in range(5)]
     clients[0].take(1)
-    began = time.monotonic()
     assert daemon.stop() == 0
-    assert time.monotonic() - began < 5  # the server waits five seconds for responses that do not end
+    assert "graceful shutdown exceeded" not in daemon.log, "the server waited for responses that do not end"
     for client in clients:
         assert [message.event for message in client.messages()] in ([], ["message"])
     assert "Traceback" not in daemon.log

@@ -246,7 +246,7 @@ def parse_rate(value: object) -> int:
 
 
 def for_session(contract: Contract, senders: Senders, template: str | None = None, rate: str | None = None) -> Contract:
-    """The contract of which the events become messages for the session that its address names.
+    """The contract whose events become messages for the session in its address.
 
     The handler `messages` gets them: it checks the sender and finds the session.
     """

@@ -7,9 +7,9 @@
     │   ├── BadConfig       a setting, a file or a variable is wrong
     │   └── TargetRefused   the outbound guard does not allow this address              422
     ├── Conflict            conflicts with existing data                                409
-    │   ├── Ambiguous       a name fits several things
+    │   ├── Ambiguous       a name matches several objects
     │   ├── DedupConflict   a dedup key was used with another body
-    │   ├── ChainContention the next place of a chain is taken, again and again
+    │   ├── ChainContention other writers keep taking the next number of a chain
     │   └── StreamClosed    the stream takes no more events
     ├── TooMany             a queue is full; try again later                            429
     ├── NotFound            no such thing                                               404
@@ -65,7 +65,7 @@ class Conflict(HoldfastError):
 
 
 class Ambiguous(Conflict):
-    """The name fits several things. `candidates` are their ids."""
+    """The name matches several objects. `candidates` are their ids."""
 
     def __init__(self, *message: str, candidates: Sequence[str] = ()) -> None:
         super().__init__(*message)
@@ -77,7 +77,7 @@ class DedupConflict(Conflict):
 
 
 class ChainContention(Conflict):
-    """The next place of a receipt chain is taken."""
+    """The next sequence number of a receipt chain is already used."""
 
 
 class StreamClosed(Conflict):
@@ -85,7 +85,7 @@ class StreamClosed(Conflict):
 
 
 class TooMany(HoldfastError):
-    """Too many of them wait; try again later."""
+    """The queue is full; try again later."""
 
 
 class NotFound(HoldfastError):
@@ -112,7 +112,7 @@ class Denied(HoldfastError):
 
 
 class Unverified(Denied):
-    """The request does not have the signature of its source."""
+    """The signature of the request is missing or wrong."""
 
 
 class StoreError(HoldfastError):

@@ -1,9 +1,9 @@
 """Message: a text for an agent session. It is one event, whose id is the message's id.
 
-A message that was accepted is an event `message.queued` on the stream of its session, addressed to that session. What
-becomes of it is stated by further events on the same stream: `message.sent` (typed into the agent), `message.accepted`
-(the agent confirmed it), `message.failed` and `message.expired`. These go to the session's lane too, which keeps the
-last message on the session's row.
+An accepted message is an event `message.queued` on the stream of its session, addressed to that session. Later events
+on the same stream record its progress: `message.sent` (typed into the agent), `message.accepted` (the agent confirmed
+it), `message.failed` and `message.expired`. These go to the session's lane too, which keeps the last message on the
+session's row.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Going out: the one engine that claims, delivers and settles, and the deliverers it hands work to."""
+"""Egress: the engine that claims, delivers and settles, and its deliverers."""

@@ -138,9 +138,9 @@ class Gatekeeper:
     async def wait_for_slot(self, address: str, interval_us: int) -> None:
         """Wait until a rate limit allows this request. One that is late for its slot takes another one.
 
-        Otherwise two requests could fall together. The same goes for a slot whose time is not known well enough: the
-        store counted from some moment between the request and its answer. If the store is slow permanently, that soon
-        counts as usual.
+        Otherwise two requests could be sent at once. The same applies to a slot whose time is uncertain: the store
+        counted from some moment between the request and its answer. If the store is always slow, that is soon taken as
+        normal.
         """
         if self._prepare is not None:
             await self._prepare()

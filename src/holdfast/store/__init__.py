@@ -1,1 +1,1 @@
-"""The floor: the only room that knows SQL. `base` says what a store does, `open` finds the one for a URL."""
+"""Stores: the only package with SQL. `roles/` defines what a store does; `open` finds the one for a URL."""

@@ -1,1 +1,1 @@
-"""What people and programs touch. Thin: they speak to operations and ingress only."""
+"""REST, command line, MCP and web page. They call only operations and ingress."""

@@ -1,4 +1,4 @@
-"""The behavioural test suite of a store, one class for each role.
+"""The behavioral test suite of a store, one class for each role.
 
 A test module defines a fixture `open_store` and runs all suites, or subclasses those it wants:
 

@@ -14,7 +14,7 @@ from holdfast.domain.errors import BadInput, TooLarge
 CONTENT_MAX = 64 * 1024  # bytes of UTF-8, before and after cleaning
 
 _ESCAPES = re.compile(
-    r"(?:\x1b\[|\x9b)[\x30-\x3f]*[\x20-\x2f]*[\x40-\x7e]"  # CSI: colours, cursor, the marks of a bracketed paste
+    r"(?:\x1b\[|\x9b)[\x30-\x3f]*[\x20-\x2f]*[\x40-\x7e]"  # CSI: colors, cursor, the marks of a bracketed paste
     r"|(?:\x1b\]|\x9d)[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"  # OSC: titles, links, the clipboard
     r"|(?:\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x1b\x9c]*(?:\x1b\\|\x9c)"  # DCS, SOS, PM, APC
     r"|\x1b[\x20-\x2f]*[\x30-\x7e]"  # everything else that begins with ESC

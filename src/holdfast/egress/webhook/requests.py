@@ -73,7 +73,7 @@ class ContractRequests:
 
 
 def request_options(private: ContractSecrets, contract: Contract | None) -> RequestOptions:
-    """The options of one contract. A contract that was removed still signs what it owes, in the default format."""
+    """The options of one contract. A removed contract still signs its remaining deliveries, in the default format."""
     secrets = private.secrets[:SECRETS_MAX]
     if contract is None:
         return RequestOptions(secrets, private.headers)

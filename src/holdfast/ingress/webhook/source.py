@@ -51,6 +51,6 @@ class InboundSource:
 
 @lru_cache(maxsize=256)
 def _kept(keep: tuple[str, ...], *named: str | None) -> frozenset[str]:
-    """Headers of the user's choice are never stored if they may hold a secret; a platform vouches for its own."""
+    """Headers that the user named are not stored if they may hold a secret; those of a platform are safe."""
     chosen = (name for name in (*keep, *named) if name and not may_be_secret(name))
     return frozenset({*KEPT_HEADERS, *chosen})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 import sys
 from pathlib import Path
@@ -12,18 +11,10 @@ from holdfast.domain.errors import BadConfig
 from holdfast.domain.store_url import is_postgres
 from holdfast.home import Home
 from holdfast.operations.doctor.finding import Finding, fail, mib, ok, warn
+from holdfast.store.file_system import MOUNTS, NETWORK, find_kind
 from holdfast.store.open import sqlite_path
 
-MOUNTS = Path("/proc/self/mountinfo")
-MOUNTS_BYTES_MAX = 4 * 1024 * 1024
-NETWORK = frozenset({
-    "nfs", "nfs3", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre", "beegfs", "gfs2",
-    "ocfs2", "orangefs", "fuse.sshfs", "fuse.s3fs", "fuse.rclone", "fuse.glusterfs", "fuse.ceph",
-})  # fmt: skip
-"""File systems on which the locks or the shared memory of SQLite's write-ahead log are not reliable."""
 VOLATILE = frozenset({"tmpfs", "ramfs", "devtmpfs"})
-
-_ESCAPE = re.compile(r"\\([0-7]{3})")
 
 
 def check_permissions(home: Home) -> list[Finding]:
@@ -110,26 +101,6 @@ def check_filesystem(home: Home, url: str | None, mounts: Path = MOUNTS) -> list
         text = f"{folder} is on {kind}: its contents are lost at a reboot"
         return [warn("home.filesystem", text, "move HOLDFAST_HOME to a persistent disk")]
     return [ok("home.filesystem", f"{folder} is on {kind}")]
-
-
-def find_kind(folder: Path, mounts: Path) -> str | None:
-    """The type of the file system a folder is on, by its deepest mount point, or None if it is unknown."""
-    try:
-        with mounts.open("rb") as file:
-            lines = file.read(MOUNTS_BYTES_MAX).decode("utf-8", "surrogateescape").splitlines()
-    except OSError:
-        return None
-    best, found = -1, None
-    here = os.path.realpath(folder)
-    for line in lines:
-        before, _, after = line.partition(" - ")
-        words = before.split(" ")
-        if len(words) < 5 or not after:
-            continue
-        point = _ESCAPE.sub(lambda match: chr(int(match[1], 8)), words[4])
-        if (here == point or here.startswith(point.rstrip("/") + "/")) and len(point) >= best:
-            best, found = len(point), after.split(" ")[0]
-    return found
 
 
 def _folder(home: Home, url: str | None) -> Path:

@@ -1,4 +1,4 @@
-"""The deliverers of a simulated process: the real judgement and the real handlers, with simulated answers."""
+"""The deliverers of a simulated process: the real judgment and the real handlers, with simulated answers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ANSWER: ContextVar[Callable[[], object]] = ContextVar("answer")
 
 
 class SimWebhook:
-    """A `Deliverer` of `https:` addresses: the real judgement of a simulated answer."""
+    """A `Deliverer` of `https:` addresses: the real judgment of a simulated answer."""
 
     kind = "https"
 

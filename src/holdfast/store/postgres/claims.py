@@ -28,7 +28,7 @@ _NO_END = 1 << 62
 
 
 class DueQueues(NamedTuple):
-    """The served queues with due work, when the next of the others is due, and whether the long way is needed."""
+    """The served queues with due work, when the next of the others is due, and whether the general path is needed."""
 
     queues: list[Row]
     next_ms: int | None

@@ -46,7 +46,7 @@ class Hosts:
                     server_settings={"application_name": APPLICATION},
                 )
             except FAULTS as error:
-                if count == 1 or not is_connection_lost(error):  # a wrong password is not cured by another host
+                if count == 1 or not is_connection_lost(error):  # a wrong password is not fixed by another host
                     raise
                 faults.append(error)
                 continue
@@ -64,7 +64,7 @@ def _clearest(faults: list[BaseException]) -> BaseException:
 
 
 def _set_keepalive(connection: PooledConnection) -> None:
-    """Let the system end a connection whose server vanished without a word; a query would wait for it without end."""
+    """Set TCP keepalives, so that a query to a server that vanished fails instead of waiting forever."""
     sock = connection.raw._transport.get_extra_info("socket")
     if sock is None or sock.family == socket.AF_UNIX:
         return

@@ -143,7 +143,7 @@ async def _prune_sessions(before_ms: int, limit: int, connection: PooledConnecti
 
 
 async def _prune_streams(retention: Retention, now_ms: int, limit: int, connection: PooledConnection) -> int:
-    """Streams that stayed empty for long. A stream of the same name starts at 1 again, so nothing may refer to it."""
+    """Streams that were empty for long enough. A new one of the same name starts at 1, so nothing may refer to it."""
     before_ms = now_ms - retention.streams_kept_ms
     ids = [row[0] for row in await connection.rows(sql.streams_emptied, before_ms, limit)]
     if not ids:

@@ -265,8 +265,8 @@ def _where(wanted: DeliveryFilter) -> tuple[str, list[str]]:
     )
     given = [(text, value) for text, value in fragments if value is not None]
     where = [f"AND {text.replace('{}', str(number))}" for number, (text, _) in enumerate(given, start=4)]
-    if wanted.state is not None:  # written out, since a partial index is not seen through a parameter
+    if wanted.state is not None:  # written out: the planner uses a partial index only for a literal
         where.append(f"AND d.state = '{State(wanted.state)}'")
-    if wanted.state == State.DEAD:  # says nothing new, except to the index
+    if wanted.state == State.DEAD:  # implied by the state; the index has this condition
         where.append(f"AND d.reason IN ({_DEAD_REASONS})")
     return " ".join(where), [value for _, value in given]

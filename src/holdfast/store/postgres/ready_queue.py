@@ -100,7 +100,7 @@ class PostgresReadyQueue:
     async def queues(self, connection: PooledConnection, after: int, limit: int) -> list[Row]:
         """A page of queues with unleased rows, by id.
 
-        Each is (id, contract, address, kind, next due or None while held, whether a lane is paused or a row is
+        Each is (id, contract, address, kind, next due or None while paused, whether a lane is paused or a row is
         suspect, concurrency of the contract where several processes share it, how many processes work).
         """
         return await connection.rows(sql.ready_queues, after, limit)

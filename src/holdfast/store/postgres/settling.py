@@ -1,8 +1,8 @@
 """Settling on PostgreSQL: a batch of ends in one transaction, a few statements however many there are.
 
-Most batches contain only delivered deliveries whose leases are all still held: the short way ends them in one round
+Most batches contain only delivered deliveries whose leases are all still held: the fast path ends them in one round
 trip. It passes the next link of the receipt chain, made from the head as last written. If a lease was lost or the chain
-has grown, nothing is changed, and the long way settles each of them.
+has grown, nothing is changed, and the general path settles each of them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Settled(NamedTuple):
 
 
 def is_simple(settlements: Sequence[Settlement]) -> bool:
-    """Whether the short way is enough: all were delivered, without details and effects."""
+    """Whether the fast path is enough: all were delivered, without details and effects."""
     delivered = State.DELIVERED
     for _, transition, effects, detail, _, _ in settlements:
         if transition.state is not delivered or detail is not None or effects:
@@ -56,7 +56,7 @@ async def settle_simply(
     settlements: Sequence[Settlement],
     now_ms: int,
 ) -> Settled | None:
-    """End them all in one statement, which is a transaction by itself. None: nothing was done, take the long way."""
+    """End them all in one statement, a transaction by itself. None: nothing was done, take the general path."""
     new = next_link(chain, head, now_ms, "engine", [_leaf(one) for one in settlements])
     attempts = [one.transition.attempts for one in settlements]
     try:

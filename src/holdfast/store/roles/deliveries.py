@@ -66,7 +66,7 @@ class Deliveries(Protocol):
     async def reclaim(self, holding: Sequence[int] = ()) -> int:
         """Free the leases of owners that are gone and leases that have ended; returns how many.
 
-        `holding` are deliveries that the calling process still works on: after it stood still, their leases may have
+        `holding` are deliveries that the calling process still works on: after a suspension, their leases may have
         ended, but no other process took them, so they are not freed.
         """
 

@@ -13,7 +13,7 @@ from holdfast.store.roles.page import Page
 
 @dataclass(frozen=True, slots=True)
 class EventFilter:
-    """Every given field must match. `unmatched`: only events that no contract wanted.
+    """Every given field must match. `unmatched`: only events that no contract matched.
 
     `words`: each must be in the id, source, type, stream or properties; `name=value` is a property. In lower case.
     """

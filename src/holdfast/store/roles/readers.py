@@ -54,7 +54,7 @@ class ReaderState(NamedTuple):
 
     `streams`: how many it has not read to their end, with `events` unread ones in all, the oldest accepted at
     `oldest_ms`. `failing`: how many of the streams failed last time; `error` is one of their errors.
-    `expired`: how many cursors stood still for so long that retention ignores them.
+    `expired`: how many cursors did not move for so long that retention ignores them.
     """
 
     name: str

@@ -263,7 +263,7 @@ def _prune_sessions(before_ms: int, limit: int, connection: Connection) -> int:
 
 
 def _prune_streams(retention: Retention, now_ms: int, limit: int, connection: Connection) -> int:
-    """Streams that stayed empty for long. A stream of the same name starts at 1 again, so nothing may refer to it."""
+    """Streams that were empty for long enough. A new one of the same name starts at 1, so nothing may refer to it."""
     before_ms = now_ms - retention.streams_kept_ms
     ids = [id for (id,) in connection.rows(sql.streams_emptied, (before_ms, limit))]
     connection.many(sql.streams_refilled, [(id,) for id in ids])

@@ -248,7 +248,7 @@ def _requeue(connection: Connection, ready: SqliteReadyQueue, id: int, facts: Ro
 def _page(
     connection: Connection, where: str, values: list[str | int], before: int, limit: int, indexed: bool
 ) -> tuple[list[Row], int | None]:
-    """Newest first. With an index all are found; otherwise a bounded span is looked at, then a cursor handed out."""
+    """Newest first. With an index all are found; otherwise a bounded span is scanned, and a cursor returned."""
     found: list[Row] = []
     top = min(before, connection.rows(sql.delivery_last)[0][0] + 1)
     lowest = 0 if indexed else max(0, top - SCAN_MAX)
@@ -265,7 +265,7 @@ def _page(
 def _where(wanted: DeliveryFilter) -> tuple[str, list[str | int]]:
     """The fixed fragments of the filters that were given, and their values."""
     fragments = {
-        # Written out, since a partial index is not seen through a parameter.
+        # Written out: the planner uses a partial index only for a literal.
         "state": (f"AND d.state = '{State(wanted.state)}' AND ?" if wanted.state else "", wanted.state and 1),
         "reason": ("AND d.reason = ?", wanted.reason),
         # By the number of the queue: then a row of another queue is passed over without looking up anything else.

@@ -41,7 +41,7 @@ class SqliteReadyQueue:
         return connection.run(sql.handed_due, (now_ms, limit))
 
     def queues(self, connection: Connection, after: int, limit: int) -> list[Row]:
-        """A page of queues with unleased rows, by id: (id, contract, address, kind, next due or None while held)."""
+        """A page of queues with unleased rows, by id: (id, contract, address, kind, next due or None while paused)."""
         return connection.rows(sql.ready_queues, (after, limit))
 
     def lease(self, connection: Connection, order: LeaseOrder, shares: Sequence[LeaseShare], limit: int) -> int:
@@ -110,7 +110,7 @@ class SqliteReadyQueue:
         return {id for id in deliveries if connection.run(sql.ready_make_due, (now_ms, id))}
 
     def holders(self, connection: Connection) -> list[Row]:
-        """The owners that hold leases: (owner, process id, mark of the process)."""
+        """The owners that hold leases: (owner, process id, start of the process)."""
         return connection.rows(sql.lease_holders)
 
     def others_hold(self, connection: Connection, owner: int) -> bool:

@@ -20,6 +20,7 @@ from holdfast.ports import (
     Threads,
     no_probe,
 )
+from holdfast.store.file_system import refuse_network
 from holdfast.store.roles.store import Feature
 from holdfast.store.sqlite.archives import SqliteArchives
 from holdfast.store.sqlite.blobs import SqliteBlobs
@@ -29,7 +30,6 @@ from holdfast.store.sqlite.cursors import SqliteCursors
 from holdfast.store.sqlite.deliveries import SqliteDeliveries
 from holdfast.store.sqlite.disk import Disk, DiskSpace, IntakeContracts, IntakeEvents
 from holdfast.store.sqlite.feed import SqliteFeed
-from holdfast.store.sqlite.filesystem import refuse_network
 from holdfast.store.sqlite.fork_guard import mark_closed, mark_open
 from holdfast.store.sqlite.gates import SqliteGates
 from holdfast.store.sqlite.history import SqliteHistory

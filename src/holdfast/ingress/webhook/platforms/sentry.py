@@ -1,6 +1,6 @@
 """Sentry's integration platform: hex HMAC-SHA256 of the body by the integration's client secret.
 
-What it is about stands in `Sentry-Hook-Resource`. `Request-ID` names the request; Sentry waits one second for the
+What it is about is in `Sentry-Hook-Resource`. `Request-ID` names the request; Sentry waits one second for the
 answer. Its time, `Sentry-Hook-Timestamp`, is not signed.
 """
 

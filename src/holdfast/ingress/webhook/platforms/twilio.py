@@ -1,6 +1,6 @@
 """Twilio: base64 HMAC-SHA1 by the auth token over the URL and the sorted fields of the form.
 
-A JSON body (Event Streams, for one) is not in the signed text; its SHA-256 stands in the signed URL instead, as the
+A JSON body (Event Streams, for one) is not in the signed text; its SHA-256 is in the signed URL instead, as the
 parameter `bodySHA256`. Twilio signs some URLs with and some without their port, so both are tried.
 `I-Twilio-Idempotency-Token` stays the same over retries. An answer with a body would be read as TwiML: it gets none.
 """

@@ -332,7 +332,7 @@ CREATE TABLE {schema}.sessions (
   title       text,
   last_prompt text,
   last_answer text,
-  name        text COLLATE "C",                       -- given by an operator; empty: taken away again
+  name        text COLLATE "C",                       -- given by an operator; empty: removed
   host        text,
   facts       text   NOT NULL DEFAULT '{}',
   created_at  bigint NOT NULL,
@@ -488,7 +488,7 @@ CREATE FUNCTION {schema}.owners_alive() RETURNS SETOF bigint LANGUAGE sql STABLE
 $$;
 
 -- Errors have codes of their own: HF001 bad input, HF002 a dedup key used with another body, HF003 stream closed, HF004 a
--- short settle that must be repeated the long way, HF005 a stream with another head than expected.
+-- fast settle that must be repeated on the general path, HF005 a stream with another head than expected.
 CREATE FUNCTION {schema}.refuse(p_code text, p_message text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   RAISE EXCEPTION USING ERRCODE = p_code, MESSAGE = 'holdfast: ' || p_message;

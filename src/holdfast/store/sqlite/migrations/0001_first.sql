@@ -402,7 +402,7 @@ CREATE TABLE holdfast_sessions (
   title       TEXT,
   last_prompt TEXT,
   last_answer TEXT,
-  name        TEXT,                                   -- given by an operator; empty: taken away again
+  name        TEXT,                                   -- given by an operator; empty: removed
   host        TEXT,
   facts       TEXT    NOT NULL DEFAULT '{}',
   created_at  INTEGER NOT NULL,
