@@ -26,12 +26,15 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+import cached_patterns
 from daemon import Daemon, shop
 from holdfast.config.config import load_config
 from holdfast.surfaces.rest.app import build_app
 from holdfast.surfaces.rest.request_filter import BearerTokens
 
 pytestmark = pytest.mark.slow
+
+cached_patterns.install()
 
 EXAMPLES = 10
 SECRET = "canary-of-inbound"
